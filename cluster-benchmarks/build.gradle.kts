@@ -1,0 +1,4 @@
+dependencies {
+    implementation(project(":cluster-core"))
+    implementation(project(":cluster-test"))
+}

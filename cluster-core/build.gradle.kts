@@ -1,0 +1,15 @@
+dependencies {
+    api("org.springframework:spring-context")
+    api("org.springframework:spring-jdbc")
+    api("org.flywaydb:flyway-core")
+    runtimeOnly("org.flywaydb:flyway-database-postgresql")
+    api("org.postgresql:postgresql")
+    api("org.slf4j:slf4j-api")
+    api("org.jspecify:jspecify")
+    compileOnly(libs.checker.qual)
+    testCompileOnly(libs.checker.qual)
+    testImplementation("org.junit.jupiter:junit-jupiter")
+    testImplementation("org.assertj:assertj-core")
+    testImplementation("org.awaitility:awaitility")
+    testImplementation("ch.qos.logback:logback-classic")
+}

@@ -1,0 +1,142 @@
+package dev.forge.cluster.internal.engine;
+
+import java.time.Duration;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.scheduling.TaskScheduler;
+
+/**
+ * Name, pause, wake, pass. Runs its pass again and again, one pass at a time, with a pause that may change from pass to
+ * pass. A pass that throws is logged and tried again after the pause: a loop ends only when it is stopped.
+ */
+final class Loop {
+
+    private static final Logger log = LoggerFactory.getLogger(Loop.class);
+
+    private final String name;
+    private final Supplier<Duration> pause;
+    private final Runnable pass;
+    private final TaskScheduler scheduler;
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition idle = lock.newCondition();
+    private boolean started;
+    private boolean passing;
+    private boolean woken;
+    private int failures;
+    private @Nullable ScheduledFuture<?> next;
+
+    Loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler) {
+        this.name = name;
+        this.pause = pause;
+        this.pass = pass;
+        this.scheduler = scheduler;
+    }
+
+    /** The first pass follows one pause from now. */
+    void start() {
+        lock.lock();
+        try {
+            started = true;
+            schedule(pause.get());
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Runs a pass now, or once more right after the one that is running. */
+    void wake() {
+        lock.lock();
+        try {
+            if (passing) {
+                woken = true;
+            } else if (started) {
+                schedule(Duration.ZERO);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** No pass begins after this; returns when the running one has ended, false if it has not in that time. */
+    boolean stop(Duration patience) throws InterruptedException {
+        lock.lock();
+        try {
+            started = false;
+            cancelNext();
+            long nanos = patience.toNanos();
+            while (passing && nanos > 0) {
+                nanos = idle.awaitNanos(nanos);
+            }
+            return !passing;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void run() {
+        lock.lock();
+        try {
+            if (!started || passing) {
+                return;
+            }
+            passing = true;
+            woken = false;
+        } finally {
+            lock.unlock();
+        }
+        Throwable failure = null;
+        try {
+            pass.run();
+        } catch (Throwable e) {
+            failure = e;
+        } finally {
+            ended(failure);
+        }
+    }
+
+    private void ended(@Nullable Throwable failure) {
+        lock.lock();
+        try {
+            passing = false;
+            idle.signalAll();
+            report(failure);
+            if (started) {
+                schedule(woken ? Duration.ZERO : pause.get());
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    // Once when it begins and once when it is over: an outage must not fill the log.
+    private void report(@Nullable Throwable failure) {
+        if (failure == null) {
+            if (failures > 0) {
+                log.info("loop {}: works again after {} failed passes", name, failures);
+            }
+            failures = 0;
+        } else if (failures++ == 0) {
+            log.warn("loop {}: a pass failed; it will be tried again", name, failure);
+        } else {
+            log.debug("loop {}: pass failed {} times in a row", name, failures, failure);
+        }
+    }
+
+    private void schedule(Duration delay) {
+        cancelNext();
+        next = scheduler.schedule(this::run, scheduler.getClock().instant().plus(delay));
+    }
+
+    private void cancelNext() {
+        if (next != null) {
+            next.cancel(false);
+            next = null;
+        }
+    }
+}

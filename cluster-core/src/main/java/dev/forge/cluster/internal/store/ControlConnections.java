@@ -1,0 +1,167 @@
+package dev.forge.cluster.internal.store;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.SQLTransientConnectionException;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.datasource.AbstractDataSource;
+
+/**
+ * The few connections reserved for the cluster's own statements. Apart from the application's pool on purpose: handlers
+ * that hold every connection of that pool must not make their node look dead.
+ *
+ * <p>Fixed in number, opened when first needed, kept open. A connection the driver has closed after an error is replaced
+ * at the next use.
+ */
+public final class ControlConnections extends AbstractDataSource implements AutoCloseable {
+
+    private final DataSource direct;
+    private final Duration patience;
+    private final Semaphore permits;
+    private final Deque<Connection> idle = new ArrayDeque<>();
+    private boolean closed;
+
+    /**
+     * @param direct opens a new connection each time
+     * @param size how many at most
+     * @param patience how long a caller waits for one to come back
+     */
+    public ControlConnections(DataSource direct, int size, Duration patience) {
+        this.direct = direct;
+        this.patience = patience;
+        this.permits = new Semaphore(size, true);
+    }
+
+    @Override
+    public Connection getConnection() throws SQLException {
+        acquire();
+        boolean lent = false;
+        try {
+            Connection connection = idle();
+            Connection physical = connection != null ? connection : direct.getConnection();
+            lent = true;
+            return lend(physical);
+        } finally {
+            if (!lent) {
+                permits.release();
+            }
+        }
+    }
+
+    @Override
+    public Connection getConnection(String username, String password) {
+        throw new UnsupportedOperationException("control connections have one user");
+    }
+
+    /** Closes what is idle now and the rest as it comes back; a later use opens connections again. */
+    @Override
+    public void close() {
+        synchronized (idle) {
+            closed = true;
+            idle.forEach(ControlConnections::closeQuietly);
+            idle.clear();
+        }
+    }
+
+    /** Accepts use again after {@link #close()}. */
+    public void reopen() {
+        synchronized (idle) {
+            closed = false;
+        }
+    }
+
+    private void acquire() throws SQLException {
+        try {
+            if (!permits.tryAcquire(patience.toMillis(), TimeUnit.MILLISECONDS)) {
+                throw new SQLTransientConnectionException("no control connection came free within " + patience);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new SQLTransientConnectionException("interrupted while waiting for a control connection", e);
+        }
+    }
+
+    private @Nullable Connection idle() throws SQLException {
+        synchronized (idle) {
+            if (closed) {
+                throw new SQLTransientConnectionException("control connections are closed");
+            }
+            Connection connection = idle.poll();
+            while (connection != null && connection.isClosed()) {
+                connection = idle.poll();
+            }
+            return connection;
+        }
+    }
+
+    private Connection lend(Connection physical) {
+        var returned = new AtomicBoolean();
+        return (Connection) Proxy.newProxyInstance(
+                ControlConnections.class.getClassLoader(),
+                new Class<?>[] {Connection.class},
+                (proxy, method, arguments) -> switch (method.getName()) {
+                    case "close" -> {
+                        if (returned.compareAndSet(false, true)) {
+                            takeBack(physical);
+                        }
+                        yield null;
+                    }
+                    case "isClosed" -> returned.get() || physical.isClosed();
+                    case "equals" -> proxy == arguments[0];
+                    case "hashCode" -> System.identityHashCode(proxy);
+                    default -> {
+                        if (returned.get()) {
+                            throw new SQLException("this control connection was given back");
+                        }
+                        yield invoke(physical, method, arguments);
+                    }
+                });
+    }
+
+    private static @Nullable Object invoke(Connection physical, Method method, Object[] arguments) throws Throwable {
+        try {
+            return method.invoke(physical, arguments);
+        } catch (InvocationTargetException e) {
+            throw e.getTargetException();
+        }
+    }
+
+    private void takeBack(Connection physical) {
+        try {
+            if (!physical.isClosed() && !physical.getAutoCommit()) {
+                physical.rollback();
+                physical.setAutoCommit(true);
+            }
+            synchronized (idle) {
+                if (!closed && !physical.isClosed()) {
+                    idle.push(physical);
+                    return;
+                }
+            }
+            closeQuietly(physical);
+        } catch (SQLException e) {
+            // Its state is unknown: never lend it again.
+            closeQuietly(physical);
+        } finally {
+            permits.release();
+        }
+    }
+
+    private static void closeQuietly(Connection connection) {
+        try {
+            connection.close();
+        } catch (SQLException e) {
+            // It was given up already; the server notices by itself.
+        }
+    }
+}

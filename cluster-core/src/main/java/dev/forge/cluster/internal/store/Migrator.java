@@ -1,0 +1,105 @@
+package dev.forge.cluster.internal.store;
+
+import dev.forge.cluster.ClusterStartupException;
+import java.sql.Connection;
+import java.sql.SQLException;
+import javax.sql.DataSource;
+import org.flywaydb.core.Flyway;
+import org.flywaydb.core.api.FlywayException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
+
+/**
+ * Runs our scripts with a Flyway of our own: never a bean, which would switch the application's off, and with its own
+ * history table. Apart from {@link Schema}, so that Flyway is loaded only where it is used.
+ */
+final class Migrator {
+
+    private static final String HISTORY_TABLE = "forge_schema_history";
+    private static final String INSUFFICIENT_PRIVILEGE = "42501";
+    private static final Logger log = LoggerFactory.getLogger(Migrator.class);
+
+    private Migrator() {}
+
+    /** Brings the schema to {@link Schema#VERSION}, creating it if need be. Any number of nodes may do so at once. */
+    static void migrate(DataSource direct, String schema) {
+        // Flyway's own lock does not cover its baseline step: of many nodes on an empty database some would fail.
+        try (Connection locking = direct.getConnection()) {
+            locking.setAutoCommit(false);
+            var jdbc = JdbcClient.create(new SingleConnectionDataSource(locking, true));
+            jdbc.sql("SET LOCAL lock_timeout = '5min'").update();
+            jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = 0").update();
+            jdbc.sql("SELECT pg_advisory_xact_lock(?, hashtext(?))")
+                    .params(AdvisoryKeys.CLASS_ID, "migrate " + schema)
+                    .query((row, n) -> true)
+                    .single();
+            if (!exists(jdbc, schema)) {
+                JdbcClient.create(direct)
+                        .sql("CREATE SCHEMA " + Schema.quoted(schema))
+                        .update();
+            }
+            int version = Schema.installed(jdbc, schema).version();
+            if (version < Schema.VERSION) {
+                flyway(direct, schema, version).migrate();
+                log.info("Schema '{}': Forge Cluster migrated from version {} to {}", schema, version, Schema.VERSION);
+            }
+            locking.rollback();
+        } catch (SQLException | DataAccessException | FlywayException e) {
+            throw failed(schema, e);
+        }
+    }
+
+    private static boolean exists(JdbcClient jdbc, String schema) {
+        return jdbc.sql("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = ?)")
+                .param(schema)
+                .query(Boolean.class)
+                .single();
+    }
+
+    private static Flyway flyway(DataSource direct, String schema, int installed) {
+        return Flyway.configure(Migrator.class.getClassLoader())
+                .dataSource(direct)
+                .locations("classpath:" + Schema.SCRIPTS)
+                .table(HISTORY_TABLE)
+                .schemas(schema)
+                .createSchemas(false)
+                // The schema may hold the application's tables already, or ours, installed with psql.
+                .baselineOnMigrate(true)
+                .baselineVersion(Integer.toString(installed))
+                // The scripts run under psql as they are.
+                .placeholderReplacement(false)
+                .load();
+    }
+
+    private static ClusterStartupException failed(String schema, Exception failure) {
+        String quoted = Schema.quoted(schema);
+        boolean forbidden = false;
+        for (Throwable e = failure; e != null; e = e.getCause()) {
+            forbidden |= e instanceof SQLException sql && INSUFFICIENT_PRIVILEGE.equals(sql.getSQLState());
+        }
+        return forbidden
+                ? new ClusterStartupException(
+                        "The database role may not install Forge Cluster in schema '%s': %s"
+                                .formatted(schema, rootMessage(failure)),
+                        "As an administrator: CREATE SCHEMA IF NOT EXISTS %s; GRANT USAGE, CREATE ON SCHEMA %s TO <role>;"
+                                        .formatted(quoted, quoted)
+                                + " or run the scripts of %s/ in the cluster-core jar and set".formatted(Schema.SCRIPTS)
+                                + " forge.cluster.schema.mode=validate.",
+                        failure)
+                : new ClusterStartupException(
+                        "Forge Cluster could not migrate schema '%s': %s".formatted(schema, rootMessage(failure)),
+                        "Each script is one transaction, so nothing is half done. Mend the cause and start again.",
+                        failure);
+    }
+
+    private static String rootMessage(Throwable failure) {
+        Throwable cause = failure;
+        while (cause.getCause() != null) {
+            cause = cause.getCause();
+        }
+        return String.valueOf(cause.getMessage());
+    }
+}

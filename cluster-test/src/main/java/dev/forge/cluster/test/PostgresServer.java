@@ -1,0 +1,179 @@
+package dev.forge.cluster.test;
+
+import dev.forge.cluster.internal.store.Schema;
+import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Properties;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.postgresql.Driver;
+import org.postgresql.PGProperty;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+import org.testcontainers.DockerClientFactory;
+import org.testcontainers.postgresql.PostgreSQLContainer;
+
+/** The PostgreSQL of this JVM's tests, started at first use and stopped with the JVM. */
+public final class PostgresServer {
+
+    /** Names a server to use instead of starting one; its user must be allowed to create databases. */
+    public static final String URL_VARIABLE = "FORGE_TEST_JDBC_URL";
+
+    private static final String IMAGE = "postgres:17-alpine";
+    private static final String MAX_CONNECTIONS = "500";
+    private static final Logger log = LoggerFactory.getLogger(PostgresServer.class);
+
+    private final String origin;
+    private final String adminUrl;
+    private final String username;
+    private final String password;
+    private final JdbcClient admin;
+    // Other JVMs may use the same server at the same time.
+    private final String prefix =
+            "forge_test_" + UUID.randomUUID().toString().substring(0, 8).toLowerCase(Locale.ROOT) + "_";
+    private final AtomicInteger created = new AtomicInteger();
+    private final Set<String> databases = ConcurrentHashMap.newKeySet();
+    private @Nullable String template;
+
+    private PostgresServer(String origin, String url, @Nullable String username, @Nullable String password) {
+        Properties parsed = Driver.parseURL(url, new Properties());
+        if (parsed == null) {
+            throw new IllegalArgumentException("%s: not a PostgreSQL JDBC URL: %s".formatted(origin, url));
+        }
+        this.origin = origin;
+        this.adminUrl = withoutCredentials(url);
+        this.username = username != null ? username : parsed.getProperty(PGProperty.USER.getName(), "postgres");
+        this.password = password != null ? password : parsed.getProperty(PGProperty.PASSWORD.getName(), "");
+        this.admin = JdbcClient.create(new DriverManagerDataSource(adminUrl, this.username, this.password));
+        Runtime.getRuntime().addShutdownHook(new Thread(this::dropAll, "forge-test-databases"));
+    }
+
+    private static final class Shared {
+        static final PostgresServer INSTANCE = find();
+    }
+
+    /** The one server of this JVM. */
+    public static PostgresServer shared() {
+        return Shared.INSTANCE;
+    }
+
+    private static PostgresServer find() {
+        String url = System.getenv(URL_VARIABLE);
+        PostgresServer server = url != null && !url.isBlank()
+                ? new PostgresServer(URL_VARIABLE, url, null, null)
+                : dockerAnswers() ? container() : embedded();
+        log.info("tests run on {} ({})", server.origin, server.adminUrl);
+        return server;
+    }
+
+    private static boolean dockerAnswers() {
+        // Asking costs seconds and an ERROR in the log where there is no Docker at all.
+        boolean conceivable = System.getenv("DOCKER_HOST") != null
+                || System.getProperty("os.name").startsWith("Windows")
+                || Stream.of("/var/run/docker.sock", home(".docker/run/docker.sock"), home(".testcontainers.properties"))
+                        .anyMatch(file -> Files.exists(Path.of(file)));
+        return conceivable && DockerClientFactory.instance().isDockerAvailable();
+    }
+
+    private static String home(String file) {
+        return System.getProperty("user.home") + "/" + file;
+    }
+
+    // Testcontainers removes the container when this JVM has gone.
+    @SuppressWarnings("resource")
+    private static PostgresServer container() {
+        var container = new PostgreSQLContainer(IMAGE)
+                .withCommand("postgres", "-c", "fsync=off", "-c", "max_connections=" + MAX_CONNECTIONS);
+        container.start();
+        return new PostgresServer(
+                "Testcontainers", container.getJdbcUrl(), container.getUsername(), container.getPassword());
+    }
+
+    private static PostgresServer embedded() {
+        try {
+            EmbeddedPostgres postgres = EmbeddedPostgres.builder()
+                    .setServerConfig("max_connections", MAX_CONNECTIONS)
+                    .start();
+            return new PostgresServer(
+                    "embedded PostgreSQL", postgres.getJdbcUrl("postgres", "postgres"), "postgres", "postgres");
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot start an embedded PostgreSQL", e);
+        }
+    }
+
+    /** Where the server came from, for people. */
+    public String origin() {
+        return origin;
+    }
+
+    String username() {
+        return username;
+    }
+
+    String password() {
+        return password;
+    }
+
+    /** A new database without any table. */
+    public TestDatabase createEmptyDatabase(String label) {
+        return create(label, "template1");
+    }
+
+    /** A new database with the cluster's tables. */
+    public TestDatabase createDatabase(String label) {
+        return create(label, template());
+    }
+
+    private synchronized String template() {
+        if (template == null) {
+            TestDatabase database = create("template", "template1");
+            Schema.open(database.dataSource(), Schema.Mode.MIGRATE, null);
+            template = database.name();
+        }
+        return template;
+    }
+
+    private TestDatabase create(String label, String from) {
+        String readable = label.toLowerCase(Locale.ROOT).replaceAll("[^a-z0-9]+", "_");
+        String name = prefix + created.incrementAndGet() + "_" + readable.substring(0, Math.min(30, readable.length()));
+        admin.sql("CREATE DATABASE %s TEMPLATE %s".formatted(name, from)).update();
+        databases.add(name);
+        return new TestDatabase(this, name, adminUrl.replaceFirst("(?<=\\w/)[^/?]*(?=\\?|$)", name));
+    }
+
+    void drop(String name) {
+        admin.sql("DROP DATABASE IF EXISTS %s WITH (FORCE)".formatted(name)).update();
+        databases.remove(name);
+    }
+
+    List<String> sessions(String database) {
+        return admin.sql("""
+                SELECT format('session %s of %s: %s, last statement: %s', pid, application_name, state, left(query, 120))
+                FROM pg_stat_activity WHERE datname = ? AND backend_type = 'client backend'
+                """)
+                .param(database)
+                .query((row, n) -> row.getString(1))
+                .list();
+    }
+
+    private void dropAll() {
+        if (origin.equals(URL_VARIABLE)) {
+            databases.forEach(this::drop);
+        }
+    }
+
+    private static String withoutCredentials(String url) {
+        return url.replaceAll("(?<=[?&])(user|password)=[^&]*&?", "").replaceAll("[?&]$", "");
+    }
+}

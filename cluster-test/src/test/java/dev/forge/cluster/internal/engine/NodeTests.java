@@ -1,0 +1,159 @@
+package dev.forge.cluster.internal.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.NodeIdentity;
+import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.NodeStore;
+import dev.forge.cluster.internal.store.NodeStore.Deadlines;
+import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+
+@ClusterPostgres
+class NodeTests {
+
+    private static final Duration NEVER = Duration.ofHours(1);
+
+    private final JdbcClient jdbc;
+    private final ControlConnections control;
+    private final NodeStore nodes;
+    private final ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
+
+    NodeTests(TestDatabase database) {
+        this.jdbc = database.jdbc();
+        this.control = new ControlConnections(database.dataSource(), 2, Duration.ofSeconds(5));
+        this.nodes = new NodeStore(Schema.open(database.dataSource(), Schema.Mode.VALIDATE, null), control);
+    }
+
+    @BeforeEach
+    void start() {
+        jdbc.sql("TRUNCATE forge_nodes").update();
+        scheduler.initialize();
+    }
+
+    @AfterEach
+    void stop() {
+        scheduler.shutdown();
+        control.close();
+    }
+
+    private Node node(String key, Duration heartbeat) {
+        var settings = new NodeSettings(
+                "host",
+                Set.of(NodeRole.WORKER),
+                List.of("general"),
+                "1.0",
+                "{\"zone\": \"a\"}",
+                heartbeat,
+                new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
+        return new Node(settings, () -> new NodeIdentity(key, "name of " + key), nodes, scheduler);
+    }
+
+    @Test
+    void a_node_is_in_the_table_from_start_to_stop() {
+        Node node = node("one", NEVER);
+        node.start();
+        assertThat(jdbc.sql("SELECT * FROM forge_nodes").query().singleRow())
+                .containsEntry("id", node.id())
+                .containsEntry("node_key", "one")
+                .containsEntry("name", "name of one")
+                .containsEntry("status", "active")
+                .containsEntry("beats", 0L);
+        assertThat(jdbc.sql("""
+                        SELECT roles[1] || ' ' || worker_capabilities[1] || ' ' || (info ->> 'zone') || ' '
+                            || extract(epoch FROM stale_at - last_heartbeat)::int || ' '
+                            || extract(epoch FROM dead_at - last_heartbeat)::int FROM forge_nodes
+                        """).query(String.class).single()).isEqualTo("worker general a 10 15");
+        node.stop();
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_nodes")
+                        .query(Long.class)
+                        .single())
+                .isZero();
+    }
+
+    @Test
+    void its_loop_beats() {
+        Node node = node("one", Duration.ofMillis(10));
+        node.start();
+        await().until(() -> jdbc.sql("SELECT beats >= 3 AND last_heartbeat > started_at FROM forge_nodes")
+                .query(Boolean.class)
+                .single());
+        node.stop();
+    }
+
+    @Test
+    void stop_then_start_joins_as_a_new_member() {
+        Node node = node("one", NEVER);
+        node.start();
+        UUID former = node.id();
+        node.stop();
+        assertThat(node.id()).isNull();
+        node.start();
+        assertThat(node.id()).isNotNull().isNotEqualTo(former);
+        assertThat(jdbc.sql("SELECT id FROM forge_nodes").query(UUID.class).list())
+                .containsExactly(node.id());
+        node.stop();
+    }
+
+    @Test
+    void a_node_declared_dead_while_alive_joins_with_a_new_id() {
+        Node node = node("one", NEVER);
+        node.start();
+        UUID former = node.id();
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+        node.beat();
+        assertThat(node.id()).isNotEqualTo(former);
+        jdbc.sql("DELETE FROM forge_nodes").update();
+        UUID second = node.id();
+        node.beat();
+        assertThat(node.id()).isNotEqualTo(second);
+        node.stop();
+    }
+
+    @Test
+    void a_second_live_node_with_the_same_key_is_refused_by_name() {
+        Node first = node("same", NEVER);
+        first.start();
+        assertThatExceptionOfType(ClusterStartupException.class)
+                .isThrownBy(() -> node("same", NEVER).start())
+                .withMessageContaining("forge.cluster.node.id (same)");
+        first.stop();
+    }
+
+    @Test
+    void a_former_holder_of_the_key_past_its_deadline_gives_way() {
+        Node killed = node("same", NEVER);
+        killed.start();
+        jdbc.sql("UPDATE forge_nodes SET dead_at = now() - interval '1 second'").update();
+        Node successor = node("same", NEVER);
+        successor.start();
+        assertThat(jdbc.sql("SELECT id FROM forge_nodes WHERE status = 'active'")
+                        .query(UUID.class)
+                        .list())
+                .containsExactly(successor.id());
+        successor.stop();
+    }
+
+    @Test
+    void stopping_without_a_database_does_not_fail() {
+        Node node = node("one", NEVER);
+        node.start();
+        control.close();
+        node.stop();
+        assertThat(node.id()).isNull();
+    }
+}

@@ -1,0 +1,105 @@
+package dev.forge.cluster.internal.store;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.SQLTransientConnectionException;
+import java.time.Duration;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+@ClusterPostgres
+class ControlConnectionsTests {
+
+    private final TestDatabase database;
+    private final ControlConnections control;
+    private final JdbcClient jdbc;
+
+    ControlConnectionsTests(TestDatabase database) {
+        this.database = database;
+        this.control = new ControlConnections(database.dataSource(), 2, Duration.ofMillis(50));
+        this.jdbc = JdbcClient.create(control);
+    }
+
+    @AfterEach
+    void close() {
+        control.close();
+    }
+
+    private int backend() {
+        return jdbc.sql("SELECT pg_backend_pid()").query(Integer.class).single();
+    }
+
+    @Test
+    void a_connection_is_kept_and_used_again() {
+        assertThat(backend()).isEqualTo(backend());
+        assertThat(database.sessions()).hasSize(1);
+    }
+
+    @Test
+    void no_more_than_its_size_are_open_and_a_third_caller_is_told() throws Exception {
+        try (Connection one = control.getConnection();
+                Connection two = control.getConnection()) {
+            assertThat(one).isNotEqualTo(two);
+            assertThatExceptionOfType(SQLTransientConnectionException.class).isThrownBy(control::getConnection);
+        }
+        assertThat(database.sessions()).hasSize(2);
+    }
+
+    @Test
+    void a_terminated_session_costs_one_statement_and_is_replaced() {
+        int terminated = backend();
+        database.jdbc()
+                .sql("SELECT pg_terminate_backend(?)")
+                .param(terminated)
+                .query()
+                .listOfRows();
+        assertThatExceptionOfType(RuntimeException.class).isThrownBy(this::backend);
+        assertThat(backend()).isNotEqualTo(terminated);
+        assertThat(backend()).isPositive();
+    }
+
+    @Test
+    void an_open_transaction_is_rolled_back_when_its_connection_comes_back() throws Exception {
+        try (Connection connection = control.getConnection()) {
+            connection.setAutoCommit(false);
+            connection.createStatement().execute("SELECT forge_enqueue('lost')");
+        }
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE name = 'lost'")
+                        .query(Long.class)
+                        .single())
+                .isZero();
+        try (Connection connection = control.getConnection()) {
+            assertThat(connection.getAutoCommit()).isTrue();
+        }
+    }
+
+    @Test
+    void a_connection_that_was_given_back_is_of_no_more_use() throws Exception {
+        Connection connection = control.getConnection();
+        connection.close();
+        connection.close();
+        assertThat(connection.isClosed()).isTrue();
+        assertThatExceptionOfType(SQLException.class).isThrownBy(connection::createStatement);
+        try (Connection one = control.getConnection();
+                Connection two = control.getConnection()) {
+            assertThat(one).isNotEqualTo(two);
+            assertThatExceptionOfType(SQLTransientConnectionException.class).isThrownBy(control::getConnection);
+        }
+    }
+
+    @Test
+    void closed_they_refuse_and_reopened_they_work() {
+        backend();
+        control.close();
+        assertThatExceptionOfType(RuntimeException.class).isThrownBy(this::backend);
+        assertThat(database.sessions()).isEmpty();
+        control.reopen();
+        assertThat(backend()).isPositive();
+    }
+}

