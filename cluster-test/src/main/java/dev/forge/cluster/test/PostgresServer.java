@@ -1,5 +1,6 @@
 package dev.forge.cluster.test;
 
+import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.store.Schema;
 import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
 import java.io.IOException;
@@ -81,7 +82,10 @@ public final class PostgresServer {
         // Asking costs seconds and an ERROR in the log where there is no Docker at all.
         boolean conceivable = System.getenv("DOCKER_HOST") != null
                 || System.getProperty("os.name").startsWith("Windows")
-                || Stream.of("/var/run/docker.sock", home(".docker/run/docker.sock"), home(".testcontainers.properties"))
+                || Stream.of(
+                                "/var/run/docker.sock",
+                                home(".docker/run/docker.sock"),
+                                home(".testcontainers.properties"))
                         .anyMatch(file -> Files.exists(Path.of(file)));
         return conceivable && DockerClientFactory.instance().isDockerAvailable();
     }
@@ -138,7 +142,7 @@ public final class PostgresServer {
     private synchronized String template() {
         if (template == null) {
             TestDatabase database = create("template", "template1");
-            Schema.open(database.dataSource(), Schema.Mode.MIGRATE, null);
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             template = database.name();
         }
         return template;

@@ -29,11 +29,13 @@ public final class Node {
     private final NodeStore nodes;
     private final Loop heartbeat;
     private volatile @Nullable UUID id;
+    private volatile NodeIdentity identity;
 
     public Node(NodeSettings settings, NodeIdentityProvider identities, NodeStore nodes, TaskScheduler scheduler) {
         this.settings = settings;
         this.identities = identities;
         this.nodes = nodes;
+        this.identity = identities.identity();
         this.heartbeat = new Loop("heartbeat", settings::heartbeat, this::beat, scheduler);
     }
 
@@ -67,8 +69,13 @@ public final class Node {
         return id;
     }
 
+    /** Who the node says it is. */
+    public NodeIdentity identity() {
+        return identity;
+    }
+
     private void join() {
-        NodeIdentity identity = identities.identity();
+        identity = identities.identity();
         UUID joining = UUID.randomUUID();
         var introduction = new Introduction(
                 joining,

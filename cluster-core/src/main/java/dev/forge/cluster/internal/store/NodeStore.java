@@ -5,6 +5,7 @@ import dev.forge.cluster.NodeRole;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import javax.sql.DataSource;
@@ -33,7 +34,7 @@ public final class NodeStore {
             Set<NodeRole> roles,
             List<String> capabilities,
             String version,
-            String info) {}
+            Map<String, String> info) {}
 
     /** When others may call a node stale and dead, counted from its last heartbeat by the database's clock. */
     public record Deadlines(Duration stale, Duration dead) {}
@@ -65,7 +66,7 @@ public final class NodeStore {
                     (id, node_key, name, hostname, roles, worker_capabilities, status, version, stale_at, dead_at, info)
                 VALUES (:id, :key, :name, :hostname, :roles, :capabilities, 'active', :version,
                         clock_timestamp() + :stale * interval '1 millisecond',
-                        clock_timestamp() + :dead * interval '1 millisecond', :info::jsonb)
+                        clock_timestamp() + :dead * interval '1 millisecond', jsonb_object(:info_keys, :info_values))
                 ON CONFLICT DO NOTHING
                 """))
                 .param("id", node.id())
@@ -77,7 +78,8 @@ public final class NodeStore {
                 .param("version", node.version())
                 .param("stale", deadlines.stale().toMillis())
                 .param("dead", deadlines.dead().toMillis())
-                .param("info", node.info())
+                .param("info_keys", node.info().keySet().toArray(String[]::new))
+                .param("info_values", node.info().values().toArray(String[]::new))
                 .update();
         return rows == 1 ? Registration.REGISTERED : Registration.KEY_TAKEN;
     }

@@ -1,12 +1,12 @@
 package dev.forge.cluster.internal.store;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.SchemaMode;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.SQLException;
 import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -43,41 +43,44 @@ public final class Schema {
         this.server = server;
     }
 
-    /** What to do when the schema is missing or behind. */
-    public enum Mode {
-        /** Install or upgrade it. */
-        MIGRATE,
-        /** Refuse to start. Needs no Flyway and no right to create anything. */
-        VALIDATE,
-        /** Believe that it is current. */
-        NONE
-    }
-
     /**
      * Checks the server, finds the schema and brings it up to date as {@code mode} allows.
      *
      * @param direct opens connections that are not pooled: the application's pool may be too small for a migration
-     * @param configuredName the schema's name, or null for the connection's current schema
+     * @param name see {@link #currentSchemaOf}
      */
-    public static Schema open(DataSource direct, Mode mode, @Nullable String configuredName) {
+    public static Schema open(DataSource direct, SchemaMode mode, String name) {
         try (Connection connection = direct.getConnection()) {
             String server = requirePostgres(connection.getMetaData());
             var jdbc = JdbcClient.create(new SingleConnectionDataSource(connection, true));
-            String name = configuredName != null ? configuredName : currentSchema(jdbc);
-            if (mode == Mode.NONE) {
+            if (mode == SchemaMode.NONE) {
                 return new Schema(name, VERSION, server);
             }
-            if (mode == Mode.MIGRATE && installed(jdbc, name).version() < VERSION) {
+            if (mode == SchemaMode.MIGRATE && installed(jdbc, name).version() < VERSION) {
                 Migrator.migrate(direct, name);
             }
             Installed installed = installed(jdbc, name);
             requireUsable(name, installed);
             return new Schema(name, installed.version(), server);
         } catch (SQLException e) {
-            throw new ClusterStartupException(
-                    "Forge Cluster cannot connect to its database: " + e.getMessage(),
-                    "Check spring.datasource.url, username and password, or forge.cluster.direct-connection.* if set.",
-                    e);
+            throw unreachable(e);
+        }
+    }
+
+    /** The schema in which that data source's connections find unqualified names. */
+    public static String currentSchemaOf(DataSource application) {
+        try (Connection connection = application.getConnection()) {
+            // Asked first: another product would not know the function below.
+            requirePostgres(connection.getMetaData());
+            String name = connection.getSchema();
+            if (name == null) {
+                throw new ClusterStartupException(
+                        "The connection has no current schema: none of its search path exists",
+                        "Set forge.cluster.schema.name, or the search path of the database role.");
+            }
+            return name;
+        } catch (SQLException e) {
+            throw unreachable(e);
         }
     }
 
@@ -120,13 +123,11 @@ public final class Schema {
         return product + " " + database.getDatabaseProductVersion();
     }
 
-    private static String currentSchema(JdbcClient jdbc) {
-        return jdbc.sql("SELECT current_schema()")
-                .query(String.class)
-                .optional()
-                .orElseThrow(() -> new ClusterStartupException(
-                        "The connection has no current schema: none of its search path exists",
-                        "Set forge.cluster.schema.name, or the search path of the database role."));
+    private static ClusterStartupException unreachable(SQLException e) {
+        return new ClusterStartupException(
+                "Forge Cluster cannot connect to its database: " + e.getMessage(),
+                "Check spring.datasource.url, username and password, and forge.cluster.direct-connection.* if set.",
+                e);
     }
 
     private static void requireUsable(String name, Installed installed) {

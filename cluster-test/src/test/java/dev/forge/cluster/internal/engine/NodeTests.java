@@ -7,6 +7,7 @@ import static org.awaitility.Awaitility.await;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.NodeStore.Deadlines;
@@ -15,6 +16,7 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
@@ -36,7 +38,7 @@ class NodeTests {
     NodeTests(TestDatabase database) {
         this.jdbc = database.jdbc();
         this.control = new ControlConnections(database.dataSource(), 2, Duration.ofSeconds(5));
-        this.nodes = new NodeStore(Schema.open(database.dataSource(), Schema.Mode.VALIDATE, null), control);
+        this.nodes = new NodeStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), control);
     }
 
     @BeforeEach
@@ -57,7 +59,7 @@ class NodeTests {
                 Set.of(NodeRole.WORKER),
                 List.of("general"),
                 "1.0",
-                "{\"zone\": \"a\"}",
+                Map.of("zone", "a"),
                 heartbeat,
                 new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
         return new Node(settings, () -> new NodeIdentity(key, "name of " + key), nodes, scheduler);

@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.store.Schema.Mode;
+import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
@@ -44,7 +44,7 @@ class SchemaTests {
     @Test
     void migrates_an_empty_database_and_leaves_a_current_one_alone() throws Exception {
         onEmptyDatabase(database -> {
-            Schema first = Schema.open(database.dataSource(), Mode.MIGRATE, null);
+            Schema first = Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             assertThat(first.name()).isEqualTo("public");
             assertThat(first.version()).isEqualTo(Schema.VERSION);
             assertThat(first.server()).startsWith("PostgreSQL ");
@@ -52,7 +52,7 @@ class SchemaTests {
                     .sql("SELECT installed_on FROM forge_schema_history")
                     .query()
                     .listOfRows();
-            Schema.open(database.dataSource(), Mode.MIGRATE, null);
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             assertThat(database.jdbc()
                             .sql("SELECT installed_on FROM forge_schema_history")
                             .query()
@@ -67,7 +67,7 @@ class SchemaTests {
             onEmptyDatabase(database -> {
                 var threads = Executors.newFixedThreadPool(8);
                 try {
-                    Callable<Schema> open = () -> Schema.open(database.dataSource(), Mode.MIGRATE, "forge");
+                    Callable<Schema> open = () -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "forge");
                     for (Future<Schema> opened : threads.invokeAll(
                             Stream.generate(() -> open).limit(8).toList())) {
                         assertThat(opened.get().version()).isEqualTo(Schema.VERSION);
@@ -83,8 +83,8 @@ class SchemaTests {
     void lives_in_a_schema_of_its_own_beside_another_cluster() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE TABLE app_table (id int)").update();
-            Schema.open(database.dataSource(), Mode.MIGRATE, "One \"odd\" name");
-            Schema.open(database.dataSource(), Mode.MIGRATE, "two");
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "One \"odd\" name");
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "two");
             assertThat(tables(database, "public")).containsExactly("app_table");
             assertThat(tables(database, "One \"odd\" name")).contains("forge_nodes", "forge_schema_history");
             assertThat(tables(database, "two")).contains("forge_nodes", "forge_schema_history");
@@ -98,7 +98,7 @@ class SchemaTests {
     void joins_the_tables_of_an_application_in_the_same_schema() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE TABLE app_table (id int)").update();
-            Schema.open(database.dataSource(), Mode.MIGRATE, null);
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             assertThat(tables(database, "public")).contains("app_table", "forge_jobs");
         });
     }
@@ -107,7 +107,8 @@ class SchemaTests {
     void a_role_that_owns_nothing_but_its_schema_suffices() throws Exception {
         onEmptyDatabase(database -> {
             DataSource limited = role(database, "CREATE SCHEMA own AUTHORIZATION %s");
-            assertThat(Schema.open(limited, Mode.MIGRATE, "own").version()).isEqualTo(Schema.VERSION);
+            assertThat(Schema.open(limited, SchemaMode.MIGRATE, "own").version())
+                    .isEqualTo(Schema.VERSION);
             dropRole(database);
         });
     }
@@ -117,12 +118,12 @@ class SchemaTests {
         onEmptyDatabase(database -> {
             DataSource limited = role(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC, %s");
             assertThatExceptionOfType(ClusterStartupException.class)
-                    .isThrownBy(() -> Schema.open(limited, Mode.MIGRATE, "own"))
+                    .isThrownBy(() -> Schema.open(limited, SchemaMode.MIGRATE, "own"))
                     .withMessageContaining("'own'")
                     .withMessageContaining("permission denied")
                     .satisfies(e -> assertThat(e.action()).contains("GRANT USAGE, CREATE ON SCHEMA \"own\" TO"));
             assertThatExceptionOfType(ClusterStartupException.class)
-                    .isThrownBy(() -> Schema.open(limited, Mode.MIGRATE, null))
+                    .isThrownBy(() -> Schema.open(limited, SchemaMode.MIGRATE, "public"))
                     .withMessageContaining("'public'")
                     .satisfies(e -> assertThat(e.action()).contains("GRANT USAGE, CREATE ON SCHEMA \"public\" TO"));
             dropRole(database);
@@ -133,7 +134,7 @@ class SchemaTests {
     void validate_refuses_a_missing_schema_and_names_the_scripts() throws Exception {
         onEmptyDatabase(database -> {
             assertThatExceptionOfType(ClusterStartupException.class)
-                    .isThrownBy(() -> Schema.open(database.dataSource(), Mode.VALIDATE, "forge"))
+                    .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "forge"))
                     .withMessageContaining("'forge'")
                     .satisfies(e -> assertThat(e.action()).contains("dev/forge/cluster/db"));
             assertThat(tables(database, "forge")).isEmpty();
@@ -157,10 +158,10 @@ class SchemaTests {
                         "/*",
                         "*/");
             }
-            assertThat(Schema.open(database.dataSource(), Mode.VALIDATE, "by_hand")
+            assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
                             .version())
                     .isEqualTo(1);
-            Schema.open(database.dataSource(), Mode.MIGRATE, "by_hand");
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand");
             assertThat(tables(database, "by_hand")).contains("forge_jobs");
         });
     }
@@ -168,7 +169,7 @@ class SchemaTests {
     @Test
     void none_believes_that_the_schema_is_there() throws Exception {
         onEmptyDatabase(database -> {
-            Schema.open(database.dataSource(), Mode.NONE, null);
+            Schema.open(database.dataSource(), SchemaMode.NONE, "public");
             assertThat(tables(database, "public")).isEmpty();
         });
     }
@@ -176,19 +177,20 @@ class SchemaTests {
     @Test
     void the_next_version_of_the_schema_is_used_unless_it_says_it_needs_a_newer_library() throws Exception {
         onEmptyDatabase(database -> {
-            Schema.open(database.dataSource(), Mode.MIGRATE, null);
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             String additive = "INSERT INTO forge_schema_versions (version, needs_library) VALUES (%d, %d)";
             database.jdbc()
                     .sql(additive.formatted(Schema.VERSION + 1, Schema.VERSION))
                     .update();
-            assertThat(Schema.open(database.dataSource(), Mode.MIGRATE, null).version())
+            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public")
+                            .version())
                     .isEqualTo(Schema.VERSION + 1);
             database.jdbc()
                     .sql(additive.formatted(Schema.VERSION + 2, Schema.VERSION + 2))
                     .update();
-            for (Mode mode : List.of(Mode.MIGRATE, Mode.VALIDATE)) {
+            for (SchemaMode mode : List.of(SchemaMode.MIGRATE, SchemaMode.VALIDATE)) {
                 assertThatExceptionOfType(ClusterStartupException.class)
-                        .isThrownBy(() -> Schema.open(database.dataSource(), mode, null))
+                        .isThrownBy(() -> Schema.open(database.dataSource(), mode, "public"))
                         .withMessageContaining("version " + (Schema.VERSION + 2))
                         .satisfies(e -> assertThat(e.action()).contains("forge.cluster.schema.name"));
             }
@@ -203,7 +205,7 @@ class SchemaTests {
                     database.username(),
                     database.password());
             assertThatExceptionOfType(ClusterStartupException.class)
-                    .isThrownBy(() -> Schema.open(lost, Mode.MIGRATE, null))
+                    .isThrownBy(() -> Schema.currentSchemaOf(lost))
                     .satisfies(e -> assertThat(e.action()).contains("forge.cluster.schema.name"));
         });
     }

@@ -1,0 +1,157 @@
+package dev.forge.cluster.autoconfigure;
+
+import com.zaxxer.hikari.HikariConfigMXBean;
+import com.zaxxer.hikari.HikariDataSource;
+import dev.forge.cluster.ClusterDataSource;
+import dev.forge.cluster.ClusterStartupException;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.util.List;
+import java.util.Properties;
+import java.util.stream.Stream;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.aop.scope.ScopedProxyUtils;
+import org.springframework.beans.factory.BeanFactoryUtils;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.beans.factory.support.AbstractBeanDefinition;
+import org.springframework.boot.jdbc.DataSourceBuilder;
+import org.springframework.boot.jdbc.DataSourceUnwrapper;
+import org.springframework.jdbc.datasource.AbstractDataSource;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+import org.springframework.jdbc.datasource.SimpleDriverDataSource;
+import org.springframework.util.ClassUtils;
+
+/**
+ * The application's data source, and a way past its pool.
+ *
+ * @param application serves the application's own transactions
+ * @param direct opens a connection of its own each time, with the credentials that are valid then
+ */
+record ClusterDatabase(DataSource application, DataSource direct) {
+
+    static ClusterDatabase of(ConfigurableListableBeanFactory beans, ClusterProperties.DirectConnection settings) {
+        DataSource application = beans.getBean(select(beans), DataSource.class);
+        return new ClusterDatabase(application, new Direct(application, settings));
+    }
+
+    private static String select(ConfigurableListableBeanFactory beans) {
+        List<String> all = Stream.of(BeanFactoryUtils.beanNamesForTypeIncludingAncestors(beans, DataSource.class))
+                .filter(name -> !ScopedProxyUtils.isScopedTarget(name))
+                .toList();
+        List<String> marked = all.stream()
+                .filter(name -> beans.findAnnotationOnBean(name, ClusterDataSource.class) != null)
+                .toList();
+        List<String> eligible = marked.isEmpty()
+                ? all.stream().filter(name -> isDefaultCandidate(beans, name)).toList()
+                : marked;
+        if (eligible.size() == 1) {
+            return eligible.get(0);
+        }
+        if (eligible.isEmpty()) {
+            throw new ClusterStartupException(
+                    "Forge Cluster found no DataSource",
+                    "Set spring.datasource.url, or forge.cluster.enabled=false where no cluster is wanted.");
+        }
+        throw new ClusterStartupException(
+                marked.isEmpty()
+                        ? "There are several DataSource beans, none marked for Forge Cluster: " + eligible
+                        : "Several DataSource beans are marked @ClusterDataSource: " + marked,
+                "Put @ClusterDataSource on the one @Bean method whose database holds the cluster.");
+    }
+
+    private static boolean isDefaultCandidate(ConfigurableListableBeanFactory beans, String name) {
+        return !beans.containsBeanDefinition(name)
+                || !(beans.getMergedBeanDefinition(name) instanceof AbstractBeanDefinition definition)
+                || (definition.isAutowireCandidate() && definition.isDefaultCandidate());
+    }
+
+    /** Opens unpooled connections that look to the server like the application's own. */
+    private static final class Direct extends AbstractDataSource {
+
+        private static final boolean HIKARI =
+                ClassUtils.isPresent("com.zaxxer.hikari.HikariDataSource", ClusterDatabase.class.getClassLoader());
+
+        private final DataSource application;
+        private final ClusterProperties.DirectConnection settings;
+
+        Direct(DataSource application, ClusterProperties.DirectConnection settings) {
+            this.application = application;
+            this.settings = settings;
+        }
+
+        @Override
+        public Connection getConnection() throws SQLException {
+            // Asked anew each time: passwords may rotate while the application runs.
+            if (settings.url() != null && settings.username() != null) {
+                return open(settings.url(), settings.username(), settings.password(), new Properties());
+            }
+            HikariDataSource hikari = HIKARI ? Hikari.behind(application) : null;
+            if (hikari != null && (settings.url() != null || hikari.getJdbcUrl() != null)) {
+                return Hikari.open(hikari, settings.url());
+            }
+            return openDerived();
+        }
+
+        @Override
+        public Connection getConnection(String username, String password) {
+            throw new UnsupportedOperationException("direct connections have one user");
+        }
+
+        static Connection open(String url, @Nullable String username, @Nullable String password, Properties properties)
+                throws SQLException {
+            var source = new DriverManagerDataSource(url);
+            source.setUsername(username);
+            source.setPassword(password);
+            if (url.startsWith("jdbc:postgresql:")) {
+                properties.putIfAbsent("ApplicationName", "forge-cluster");
+            }
+            source.setConnectionProperties(properties);
+            return source.getConnection();
+        }
+
+        private Connection openDerived() throws SQLException {
+            SimpleDriverDataSource derived;
+            try {
+                derived = DataSourceBuilder.derivedFrom(application)
+                        .type(SimpleDriverDataSource.class)
+                        .build();
+            } catch (RuntimeException e) {
+                throw new ClusterStartupException(
+                        "Forge Cluster needs connections of its own but cannot read URL and user from DataSource %s"
+                                .formatted(application.getClass().getName()),
+                        "Set forge.cluster.direct-connection.url, username and password.",
+                        e);
+            }
+            if (settings.url() != null) {
+                derived.setUrl(settings.url());
+            }
+            return derived.getConnection();
+        }
+    }
+
+    /** Apart, so that HikariCP may be absent. */
+    private static final class Hikari {
+
+        static @Nullable HikariDataSource behind(DataSource application) {
+            return DataSourceUnwrapper.unwrap(application, HikariConfigMXBean.class, HikariDataSource.class);
+        }
+
+        static Connection open(HikariDataSource hikari, @Nullable String url) throws SQLException {
+            var properties = new Properties();
+            properties.putAll(hikari.getDataSourceProperties());
+            Connection connection = Direct.open(
+                    url != null ? url : hikari.getJdbcUrl(), hikari.getUsername(), hikari.getPassword(), properties);
+            if (hikari.getConnectionInitSql() != null) {
+                try (Statement statement = connection.createStatement()) {
+                    statement.execute(hikari.getConnectionInitSql());
+                } catch (SQLException e) {
+                    connection.close();
+                    throw e;
+                }
+            }
+            return connection;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.internal.engine.Node;
+import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.Schema;
+import java.util.Locale;
+import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.context.SmartLifecycle;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+
+/**
+ * The one place where the cluster starts and stops with the application. Stopped and started again (as Spring does to
+ * test contexts it pauses) the node joins anew.
+ */
+final class ClusterLifecycle implements SmartLifecycle {
+
+    /**
+     * Joins after the web server has started and leaves before it stops taking requests, so that a load balancer which
+     * watches readiness has turned away by then. The application's own lifecycle beans of the default phase start later
+     * and stop earlier.
+     */
+    static final int PHASE = DEFAULT_PHASE - 512;
+
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
+    private final ClusterProperties properties;
+    private final String clusterName;
+    private final Schema schema;
+    private final Parts parts;
+    private volatile boolean running;
+
+    /** What starts and stops together. */
+    record Parts(ControlConnections control, ThreadPoolTaskScheduler scheduler, Node node) {}
+
+    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts) {
+        this.properties = properties;
+        this.clusterName = clusterName;
+        this.schema = schema;
+        this.parts = parts;
+    }
+
+    @Override
+    public void start() {
+        properties.warnings().forEach(log::warn);
+        parts.control.reopen();
+        parts.scheduler.initialize();
+        try {
+            parts.node.start();
+        } catch (RuntimeException e) {
+            release();
+            throw e;
+        }
+        running = true;
+        report();
+    }
+
+    @Override
+    public void stop() {
+        parts.node.stop();
+        release();
+        running = false;
+    }
+
+    private void release() {
+        parts.scheduler.shutdown();
+        parts.control.close();
+    }
+
+    @Override
+    public boolean isRunning() {
+        return running;
+    }
+
+    @Override
+    public int getPhase() {
+        return PHASE;
+    }
+
+    private void report() {
+        ClusterProperties.Node node = properties.node();
+        log.info(
+                "Forge Cluster {}: cluster '{}', node '{}' ({}), roles {}{}",
+                version(),
+                clusterName,
+                parts.node.identity().name(),
+                parts.node.id(),
+                node.roles().stream().sorted().map(ClusterLifecycle::word).collect(Collectors.joining(", ")),
+                node.mode() == NodeMode.AUTO ? "" : ", mode " + word(node.mode()));
+        log.info(
+                "Database: {}, schema '{}' version {}, leader strategy {}",
+                schema.server(),
+                schema.name(),
+                schema.version(),
+                word(properties.leader().strategy()));
+        log.info("Connections: up to {} of its own beside the application's pool", properties.controlConnections());
+    }
+
+    private static String word(Enum<?> value) {
+        return value.name().toLowerCase(Locale.ROOT).replace('_', '-');
+    }
+
+    static String version() {
+        String version = ClusterLifecycle.class.getPackage().getImplementationVersion();
+        return version != null ? version : "development";
+    }
+}

@@ -1,0 +1,472 @@
+package dev.forge.cluster.autoconfigure;
+
+import static dev.forge.cluster.autoconfigure.Rules.atLeast;
+import static dev.forge.cluster.autoconfigure.Rules.named;
+import static dev.forge.cluster.autoconfigure.Rules.notBlank;
+import static dev.forge.cluster.autoconfigure.Rules.notNegative;
+import static dev.forge.cluster.autoconfigure.Rules.notShorter;
+import static dev.forge.cluster.autoconfigure.Rules.positive;
+import static dev.forge.cluster.autoconfigure.Rules.require;
+import static dev.forge.cluster.autoconfigure.Rules.shorter;
+
+import dev.forge.cluster.LeaderStrategy;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.SchemaMode;
+import java.time.DateTimeException;
+import java.time.Duration;
+import java.time.ZoneId;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.context.properties.ConfigurationProperties;
+import org.springframework.boot.context.properties.NestedConfigurationProperty;
+import org.springframework.boot.context.properties.bind.DefaultValue;
+
+/**
+ * Everything that can be configured. An unknown key under {@code forge.cluster} fails start-up like a wrong value does.
+ *
+ * @param enabled Whether this application takes part in a cluster; if not, nothing of it starts.
+ * @param name Name of the cluster in logs, metrics and the endpoint; spring.application.name by default.
+ * @param discovery How nodes find each other.
+ * @param controlConnections Connections reserved for the cluster's own statements, beside the application's pool.
+ */
+@ConfigurationProperties(prefix = "forge.cluster", ignoreUnknownFields = false)
+public record ClusterProperties(
+        @DefaultValue("true") boolean enabled,
+        @Nullable String name,
+        @DefaultValue("postgres") Discovery discovery,
+        @DefaultValue Schema schema,
+        @DefaultValue DirectConnection directConnection,
+        @DefaultValue("2") int controlConnections,
+        @DefaultValue Node node,
+        @DefaultValue Heartbeat heartbeat,
+        @DefaultValue Detection detection,
+        @DefaultValue Leader leader,
+        @DefaultValue @NestedConfigurationProperty WorkerProperties worker,
+        @DefaultValue @NestedConfigurationProperty JobProperties job,
+        @DefaultValue Sweep sweep,
+        @DefaultValue Cron cron,
+        @DefaultValue Daemon daemon,
+        @DefaultValue Shutdown shutdown,
+        @DefaultValue Lock lock,
+        @DefaultValue Startup startup,
+        @DefaultValue RateLimit rateLimit,
+        @DefaultValue Wakeup wakeup,
+        @DefaultValue Web web,
+        @DefaultValue Workflow workflow,
+        @DefaultValue Health health) {
+
+    public ClusterProperties {
+        notBlank("name", name);
+        atLeast(1, "control-connections", controlConnections);
+        shorter("sweep.interval", sweep.interval, "job.lease-duration", job.leaseDuration());
+        require(
+                node.mode != NodeMode.LEADER || node.roles.contains(NodeRole.SCHEDULER),
+                "node.mode",
+                "leader",
+                "needs the role scheduler, which %s lacks".formatted(named("node.roles", node.roles)));
+    }
+
+    /** What is allowed but unwise, in sentences for the log. */
+    List<String> warnings() {
+        var warnings = new ArrayList<String>();
+        if (job.leaseDuration().compareTo(job.heartbeatInterval().multipliedBy(3)) < 0) {
+            warnings.add("%s is less than three times %s: a single late heartbeat may cost a running job its claim"
+                    .formatted(
+                            named("job.lease-duration", job.leaseDuration()),
+                            named("job.heartbeat-interval", job.heartbeatInterval())));
+        }
+        return warnings;
+    }
+
+    /** How nodes find each other. */
+    public enum Discovery {
+        /** Through the table of nodes. */
+        POSTGRES
+    }
+
+    /**
+     * Where the cluster's tables are.
+     *
+     * @param mode What to do when the schema is missing or behind: migrate installs it, validate refuses to start (and
+     *     needs no Flyway), none believes that it is current.
+     * @param name The schema that holds the cluster; the connection's current schema by default. One schema is one
+     *     cluster.
+     */
+    public record Schema(
+            @DefaultValue("migrate") SchemaMode mode,
+            @Nullable String name) {
+        public Schema {
+            notBlank("schema.name", name);
+        }
+    }
+
+    /**
+     * How the dedicated connections reach the database.
+     *
+     * @param url JDBC URL of the dedicated connections, past a pooler; the DataSource's own by default.
+     * @param username User of the dedicated connections; the DataSource's own by default.
+     * @param password Password of the dedicated connections; the DataSource's own by default.
+     */
+    public record DirectConnection(
+            @Nullable String url,
+            @Nullable String username,
+            @Nullable String password) {
+        public DirectConnection {
+            notBlank("direct-connection.url", url);
+            require(
+                    url != null || (username == null && password == null),
+                    "direct-connection.username",
+                    username,
+                    "needs forge.cluster.direct-connection.url");
+        }
+
+        @Override
+        public String toString() {
+            return "DirectConnection[url=%s, username=%s]".formatted(url, username);
+        }
+    }
+
+    /**
+     * Who this node is and what it does.
+     *
+     * @param id Stable identity of this node, unique among live nodes; generated by default.
+     * @param name What people call this node; the host's name by default.
+     * @param info Free text by key, shown to operators.
+     * @param mode How the node takes part, on top of its roles.
+     * @param roles What the node does for the cluster.
+     * @param capabilities What kinds of work the node can do; a job may require one of them.
+     */
+    public record Node(
+            @Nullable String id,
+            @Nullable String name,
+            @DefaultValue Map<String, String> info,
+            @DefaultValue("auto") NodeMode mode,
+
+            @DefaultValue({"gateway", "function", "worker", "scheduler"})
+            Set<NodeRole> roles,
+
+            @DefaultValue("general") List<String> capabilities) {
+        public Node {
+            notBlank("node.id", id);
+            notBlank("node.name", name);
+            info = Map.copyOf(info);
+            roles = Set.copyOf(roles);
+            capabilities = List.copyOf(capabilities);
+            require(
+                    !roles.isEmpty(),
+                    "node.roles",
+                    "",
+                    "must name a role; a node that only looks on has mode observer");
+            require(
+                    capabilities.stream().noneMatch(String::isBlank),
+                    "node.capabilities",
+                    capabilities,
+                    "must not have a blank entry");
+        }
+    }
+
+    /**
+     * How a node shows that it lives.
+     *
+     * @param interval Pause between two heartbeats.
+     * @param adaptive Whether the interval grows while the cluster does not change.
+     * @param maxInterval How far an adaptive interval grows.
+     * @param staleThreshold Silence after which the others call the node stale; at least twice its interval.
+     * @param deadThreshold Silence after which the others call the node dead and take over what it held; at least three
+     *     times its interval.
+     */
+    public record Heartbeat(
+            @DefaultValue("5s") Duration interval,
+            @DefaultValue("false") boolean adaptive,
+            @DefaultValue("60s") Duration maxInterval,
+            @DefaultValue("10s") Duration staleThreshold,
+            @DefaultValue("15s") Duration deadThreshold) {
+        public Heartbeat {
+            positive("heartbeat.interval", interval);
+            positive("heartbeat.max-interval", maxInterval);
+            positive("heartbeat.stale-threshold", staleThreshold);
+            positive("heartbeat.dead-threshold", deadThreshold);
+            notShorter("heartbeat.max-interval", maxInterval, "heartbeat.interval", interval);
+            shorter("heartbeat.interval", interval, "heartbeat.stale-threshold", staleThreshold);
+            shorter("heartbeat.stale-threshold", staleThreshold, "heartbeat.dead-threshold", deadThreshold);
+            require(
+                    deadThreshold.compareTo(interval.multipliedBy(3)) >= 0,
+                    "heartbeat.dead-threshold",
+                    deadThreshold,
+                    "must be at least three times " + named("heartbeat.interval", interval));
+        }
+    }
+
+    /**
+     * How a dead node is noticed.
+     *
+     * @param interval Pause between two looks at the other nodes.
+     * @param livenessLock Whether each node holds a session-bound lock, by whose absence a crash is seen in under a
+     *     second.
+     */
+    public record Detection(
+            @DefaultValue("250ms") Duration interval,
+            @DefaultValue("true") boolean livenessLock) {
+        public Detection {
+            positive("detection.interval", interval);
+        }
+    }
+
+    /**
+     * How leaders are elected.
+     *
+     * @param strategy Advisory-lock, lease, or auto: advisory-lock unless a transaction pooler is in between.
+     * @param checkInterval Pause between two tries of a candidate.
+     * @param leaseDuration How long a leader may lead without renewing.
+     * @param renewInterval Pause between two renewals.
+     */
+    public record Leader(
+            @DefaultValue("auto") LeaderStrategy strategy,
+            @DefaultValue("250ms") Duration checkInterval,
+            @DefaultValue("5s") Duration leaseDuration,
+            @DefaultValue("1s") Duration renewInterval) {
+
+        /** A leader without a good round trip for this long stops believing that it leads. */
+        static final Duration LOCAL_DEADLINE = Duration.ofSeconds(3);
+        /** The server frees the locks of a session that was cut off after this long. */
+        static final Duration SERVER_RELEASE = Duration.ofSeconds(7);
+
+        public Leader {
+            positive("leader.check-interval", checkInterval);
+            positive("leader.lease-duration", leaseDuration);
+            positive("leader.renew-interval", renewInterval);
+            shorter("leader.renew-interval", renewInterval, "leader.lease-duration", leaseDuration);
+            // The order in which a leader that was cut off loses power: by itself, by its lease, by the server.
+            require(
+                    leaseDuration.compareTo(LOCAL_DEADLINE) > 0,
+                    "leader.lease-duration",
+                    leaseDuration,
+                    "must be longer than the %s after which a leader without the database stops by itself"
+                            .formatted(Rules.text(LOCAL_DEADLINE)));
+            require(
+                    leaseDuration.compareTo(SERVER_RELEASE) < 0,
+                    "leader.lease-duration",
+                    leaseDuration,
+                    "must be shorter than the %s after which the server frees the locks of a lost session"
+                            .formatted(Rules.text(SERVER_RELEASE)));
+            require(
+                    renewInterval.compareTo(LOCAL_DEADLINE) < 0,
+                    "leader.renew-interval",
+                    renewInterval,
+                    "must be shorter than the %s after which a leader without the database stops by itself"
+                            .formatted(Rules.text(LOCAL_DEADLINE)));
+        }
+    }
+
+    /**
+     * How abandoned claims are found.
+     *
+     * @param interval Pause between two sweeps.
+     * @param startupGrace How long after a start, an outage or a server restart nothing is swept;
+     *     forge.cluster.job.lease-duration by default.
+     */
+    public record Sweep(
+            @DefaultValue("10s") Duration interval,
+            @Nullable Duration startupGrace) {
+        public Sweep {
+            positive("sweep.interval", interval);
+            notNegative("sweep.startup-grace", startupGrace);
+        }
+    }
+
+    /**
+     * Defaults of crons.
+     *
+     * @param zone Time zone of cron expressions.
+     * @param misfire What to do with slots that nobody could fire in time: skip, fire-once or catch-up.
+     * @param misfireThreshold How late a slot may fire without being a misfire.
+     * @param catchUpLimit How many missed slots catch-up fires at most.
+     */
+    public record Cron(
+            @DefaultValue("UTC") String zone,
+            @DefaultValue("fire-once") Misfire misfire,
+            @DefaultValue("10s") Duration misfireThreshold,
+            @DefaultValue("10") int catchUpLimit) {
+        public Cron {
+            positive("cron.misfire-threshold", misfireThreshold);
+            atLeast(1, "cron.catch-up-limit", catchUpLimit);
+            require(
+                    ZoneId.getAvailableZoneIds().contains(zone) || isOffset(zone),
+                    "cron.zone",
+                    zone,
+                    "is not a time zone");
+        }
+
+        private static boolean isOffset(String zone) {
+            try {
+                ZoneId.of(zone);
+                return true;
+            } catch (DateTimeException e) {
+                return false;
+            }
+        }
+
+        /** What to do with missed slots. */
+        public enum Misfire {
+            /** Nothing. */
+            SKIP,
+            /** Fire once for all of them. */
+            FIRE_ONCE,
+            /** Fire each of them. */
+            CATCH_UP
+        }
+    }
+
+    /**
+     * Defaults of daemons.
+     *
+     * @param restartDelay Pause before a daemon that failed runs again.
+     * @param startupDelay Pause before a daemon runs for the first time.
+     * @param maxRestarts How often a failed daemon is started again; without limit by default.
+     */
+    public record Daemon(
+            @DefaultValue("5s") Duration restartDelay,
+            @DefaultValue("0s") Duration startupDelay,
+            @Nullable Integer maxRestarts) {
+        public Daemon {
+            positive("daemon.restart-delay", restartDelay);
+            notNegative("daemon.startup-delay", startupDelay);
+            atLeast(0, "daemon.max-restarts", maxRestarts);
+        }
+    }
+
+    /**
+     * How the node leaves.
+     *
+     * @param drainTimeout How long running work may take to finish before it is interrupted and given back.
+     */
+    public record Shutdown(@DefaultValue("30s") Duration drainTimeout) {
+        public Shutdown {
+            positive("shutdown.drain-timeout", drainTimeout);
+        }
+    }
+
+    /**
+     * Defaults of locks.
+     *
+     * @param leaseDuration How long a lock is held unless it is extended.
+     */
+    public record Lock(@DefaultValue("60s") Duration leaseDuration) {
+        public Lock {
+            positive("lock.lease-duration", leaseDuration);
+        }
+    }
+
+    /**
+     * Work that one node does for all when they start.
+     *
+     * @param leaseDuration How long work that one node does for all at start-up may take before another node may begin it.
+     */
+    public record Startup(@DefaultValue("5m") Duration leaseDuration) {
+        public Startup {
+            positive("startup.lease-duration", leaseDuration);
+        }
+    }
+
+    /**
+     * How rate limits are kept.
+     *
+     * @param mode Hybrid counts users and addresses on each node and global limits in the database; strict counts
+     *     everything in the database.
+     * @param onDatabaseLoss What a limit kept in the database does while that is out of reach: local counts on the node,
+     *     deny, allow.
+     */
+    public record RateLimit(
+            @DefaultValue("hybrid") Mode mode,
+            @DefaultValue("local") DatabaseLoss onDatabaseLoss) {
+
+        /** Where calls are counted. */
+        public enum Mode {
+            /** Users and addresses on each node, global limits in the database. */
+            HYBRID,
+            /** Everything in the database. */
+            STRICT
+        }
+
+        /** What to do without the database. */
+        public enum DatabaseLoss {
+            /** Count on the node. */
+            LOCAL,
+            /** Refuse every call. */
+            DENY,
+            /** Admit every call. */
+            ALLOW
+        }
+    }
+
+    /**
+     * How workers learn of new work before they poll.
+     *
+     * @param type What tells workers of new work; a ClusterCoordinator bean takes precedence.
+     */
+    public record Wakeup(@DefaultValue("postgres") Type type) {
+
+        /** What carries the news. */
+        public enum Type {
+            /** LISTEN and NOTIFY. */
+            POSTGRES,
+            /** Redis publish and subscribe. */
+            REDIS,
+            /** A JMS topic. */
+            JMS,
+            /** Nothing: workers poll. */
+            NONE
+        }
+    }
+
+    /**
+     * Submission of work over HTTP.
+     *
+     * @param enabled Whether jobs can be submitted over HTTP.
+     * @param path Path under which jobs are submitted.
+     * @param jobs Names of the jobs that may be submitted.
+     */
+    public record Web(
+            @DefaultValue("false") boolean enabled,
+            @DefaultValue("/forge") String path,
+            @DefaultValue List<String> jobs) {
+        public Web {
+            require(path.startsWith("/"), "web.path", path, "must begin with a slash");
+            jobs = List.copyOf(jobs);
+        }
+    }
+
+    /**
+     * How workflows affect readiness.
+     *
+     * @param readinessInterval Pause between two looks for runs that this code cannot continue.
+     * @param strandedScope Node: a run whose code this node lacks makes it unready; cluster: only one whose code no live
+     *     node has.
+     */
+    public record Workflow(
+            @DefaultValue("2s") Duration readinessInterval,
+            @DefaultValue("node") StrandedScope strandedScope) {
+        public Workflow {
+            positive("workflow.readiness-interval", readinessInterval);
+        }
+
+        /** Who must have the code of a run. */
+        public enum StrandedScope {
+            /** This node. */
+            NODE,
+            /** Any live node. */
+            CLUSTER
+        }
+    }
+
+    /**
+     * What the health component reports.
+     *
+     * @param readinessIncludesDatabase Whether a node without its database is not ready.
+     */
+    public record Health(@DefaultValue("true") boolean readinessIncludesDatabase) {}
+}

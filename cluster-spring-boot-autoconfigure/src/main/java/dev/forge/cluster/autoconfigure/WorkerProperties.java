@@ -1,0 +1,83 @@
+package dev.forge.cluster.autoconfigure;
+
+import static dev.forge.cluster.autoconfigure.Rules.atLeast;
+import static dev.forge.cluster.autoconfigure.Rules.positive;
+import static dev.forge.cluster.autoconfigure.Rules.require;
+
+import dev.forge.cluster.internal.engine.NamePattern;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.context.properties.bind.DefaultValue;
+
+/**
+ * How this node works on jobs.
+ *
+ * @param maxConcurrentJobs How many jobs run at once on the default executor.
+ * @param prefetch How many claimed jobs may wait for a free slot; measured from how long jobs take by default.
+ * @param pollInterval Pause between two looks for work when nothing wakes the worker.
+ * @param claiming Whether the node claims jobs at all.
+ * @param executors Further executors by name, each with slots of its own.
+ * @param routing Which jobs run on which executor: the first rule that matches decides.
+ * @param defaultExecutor The executor of jobs that no rule matches.
+ */
+public record WorkerProperties(
+        @DefaultValue("10") int maxConcurrentJobs,
+        @Nullable Integer prefetch,
+        @DefaultValue("5s") Duration pollInterval,
+        @DefaultValue("true") boolean claiming,
+        @DefaultValue Map<String, Executor> executors,
+        @DefaultValue List<Route> routing,
+        @DefaultValue(WorkerProperties.DEFAULT_EXECUTOR) String defaultExecutor) {
+
+    static final String DEFAULT_EXECUTOR = "default";
+
+    public WorkerProperties {
+        atLeast(1, "worker.max-concurrent-jobs", maxConcurrentJobs);
+        atLeast(0, "worker.prefetch", prefetch);
+        positive("worker.poll-interval", pollInterval);
+        Map<String, Executor> known = Map.copyOf(executors);
+        known.forEach((name, executor) ->
+                atLeast(1, "worker.executors." + name + ".max-concurrent-jobs", executor.maxConcurrentJobs));
+        requireExecutor(known, "worker.default-executor", defaultExecutor);
+        routing = List.copyOf(routing);
+        for (int i = 0; i < routing.size(); i++) {
+            requireExecutor(known, "worker.routing[%d].executor".formatted(i), routing.get(i).executor);
+            requirePattern("worker.routing[%d].pattern".formatted(i), routing.get(i).pattern);
+        }
+        executors = known;
+    }
+
+    private static void requireExecutor(Map<String, Executor> known, String key, @Nullable String name) {
+        require(
+                DEFAULT_EXECUTOR.equals(name) || (name != null && known.containsKey(name)),
+                key,
+                name,
+                "is not an executor; known are default and forge.cluster.worker.executors %s"
+                        .formatted(known.keySet()));
+    }
+
+    private static void requirePattern(String key, @Nullable String pattern) {
+        try {
+            new NamePattern(pattern == null ? "" : pattern);
+        } catch (IllegalArgumentException e) {
+            require(false, key, pattern, "is malformed: " + e.getMessage());
+        }
+    }
+
+    /**
+     * An executor.
+     *
+     * @param maxConcurrentJobs How many jobs run at once on it.
+     */
+    public record Executor(int maxConcurrentJobs) {}
+
+    /**
+     * A routing rule.
+     *
+     * @param pattern Names of jobs: segments separated by ::, * within a segment, ** for any number of segments.
+     * @param executor Where these jobs run.
+     */
+    public record Route(@Nullable String pattern, @Nullable String executor) {}
+}

@@ -1,0 +1,543 @@
+package dev.forge.cluster.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import com.zaxxer.hikari.HikariDataSource;
+import dev.forge.cluster.ClusterDataSource;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.NodeIdentity;
+import dev.forge.cluster.NodeIdentityProvider;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.PostgresServer;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
+import javax.sql.DataSource;
+import org.flywaydb.core.Flyway;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.slf4j.LoggerFactory;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.flyway.autoconfigure.FlywayAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.DataSourceInitializationAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.JdbcClientAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.JdbcTemplateAutoConfiguration;
+import org.springframework.boot.liquibase.autoconfigure.LiquibaseAutoConfiguration;
+import org.springframework.boot.test.context.FilteredClassLoader;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Primary;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.AbstractDataSource;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+
+@ClusterPostgres
+@ExtendWith(OutputCaptureExtension.class)
+class ClusterAutoConfigurationTests {
+
+    private TestDatabase database;
+
+    @BeforeEach
+    void create() {
+        database = PostgresServer.shared().createEmptyDatabase("autoconfigure");
+    }
+
+    @AfterEach
+    void drop() {
+        assertThat(database.sessions()).isEmpty();
+        database.close();
+    }
+
+    private ApplicationContextRunner runner() {
+        return new ApplicationContextRunner()
+                .withPropertyValues(
+                        "spring.application.name=orders",
+                        "spring.datasource.url=" + database.url(),
+                        "spring.datasource.username=" + database.username(),
+                        "spring.datasource.password=" + database.password())
+                .withConfiguration(AutoConfigurations.of(
+                        DataSourceAutoConfiguration.class,
+                        JdbcTemplateAutoConfiguration.class,
+                        JdbcClientAutoConfiguration.class,
+                        ClusterAutoConfiguration.class));
+    }
+
+    private List<String> tables(String schema) {
+        return database.jdbc()
+                .sql("SELECT table_name::text FROM information_schema.tables WHERE table_schema = ?")
+                .param(schema)
+                .query((row, n) -> row.getString(1))
+                .list();
+    }
+
+    private List<UUID> nodes() {
+        return database.jdbc()
+                .sql("SELECT id FROM forge_nodes")
+                .query(UUID.class)
+                .list();
+    }
+
+    private static ClusterStartupException refusal(Throwable failure) {
+        for (Throwable e = failure; e != null; e = e.getCause()) {
+            if (e instanceof ClusterStartupException startup) {
+                return startup;
+            }
+        }
+        throw new AssertionError("not refused by us", failure);
+    }
+
+    @Test
+    void an_application_with_no_migrations_of_its_own_joins_and_leaves() {
+        runner().run(context -> {
+            assertThat(context).hasNotFailed();
+            assertThat(nodes()).hasSize(1);
+        });
+        assertThat(nodes()).isEmpty();
+    }
+
+    @Test
+    void the_applications_flyway_runs_first_in_the_same_schema_and_stays_in_charge_of_its_own() {
+        runner().withConfiguration(AutoConfigurations.of(FlywayAutoConfiguration.class))
+                .run(context -> {
+                    assertThat(context).hasNotFailed().hasSingleBean(Flyway.class);
+                    assertThat(tables("public"))
+                            .contains("app_order", "flyway_schema_history", "forge_jobs", "forge_schema_history");
+                });
+    }
+
+    @Test
+    void liquibase_runs_first() {
+        runner().withConfiguration(AutoConfigurations.of(LiquibaseAutoConfiguration.class))
+                .withPropertyValues("spring.liquibase.change-log=classpath:/db/changelog/application.sql")
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    assertThat(tables("public")).contains("app_liquibase", "databasechangelog", "forge_jobs");
+                });
+    }
+
+    @Test
+    void a_schema_script_runs_first() {
+        runner().withConfiguration(AutoConfigurations.of(DataSourceInitializationAutoConfiguration.class))
+                .withPropertyValues(
+                        "spring.sql.init.mode=always",
+                        "spring.sql.init.schema-locations=classpath:/application-schema.sql")
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    assertThat(tables("public")).contains("app_script", "forge_jobs");
+                });
+    }
+
+    @Test
+    void the_applications_own_beans_find_our_tables_when_they_start() {
+        runner().withUserConfiguration(EnqueuesAtStart.class)
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class EnqueuesAtStart {
+        @Bean
+        UUID firstJob(JdbcClient jdbc) {
+            return jdbc.sql("SELECT forge_enqueue('first')").query(UUID.class).single();
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2})
+    void a_small_pool_suffices(int size) {
+        runner().withConfiguration(
+                        size == 1
+                                ? AutoConfigurations.of()
+                                : AutoConfigurations.of(FlywayAutoConfiguration.class)) // which needs two itself
+                .withPropertyValues(
+                        "spring.datasource.hikari.maximum-pool-size=" + size,
+                        "spring.datasource.hikari.connection-timeout=2000")
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    assertThat(nodes()).hasSize(1);
+                });
+    }
+
+    @Test
+    void an_exhausted_pool_does_not_keep_the_node_from_beating() {
+        runner().withPropertyValues(
+                        "spring.datasource.hikari.maximum-pool-size=1",
+                        "forge.cluster.heartbeat.interval=20ms",
+                        "forge.cluster.heartbeat.max-interval=1s")
+                .run(context -> {
+                    try (Connection whole = context.getBean(DataSource.class).getConnection()) {
+                        assertThat(whole.isValid(1)).isTrue();
+                        await().until(() -> database.jdbc()
+                                .sql("SELECT beats > 3 FROM forge_nodes")
+                                .query(Boolean.class)
+                                .single());
+                    }
+                });
+    }
+
+    @Test
+    void a_schema_of_its_own() {
+        runner().withPropertyValues("forge.cluster.schema.name=forge").run(context -> {
+            assertThat(context).hasNotFailed();
+            assertThat(tables("public")).isEmpty();
+            assertThat(tables("forge")).contains("forge_nodes");
+        });
+    }
+
+    @Test
+    void the_schema_that_the_applications_pool_selects() {
+        database.jdbc().sql("CREATE SCHEMA tenant").update();
+        runner().withPropertyValues("spring.datasource.hikari.schema=tenant").run(context -> {
+            assertThat(context).hasNotFailed();
+            assertThat(tables("public")).isEmpty();
+            assertThat(tables("tenant")).contains("forge_nodes");
+        });
+    }
+
+    @Test
+    void direct_connections_repeat_what_the_pool_does_to_its_own() {
+        database.jdbc().sql("CREATE ROLE pool_owner").update();
+        database.jdbc().sql("GRANT CREATE ON SCHEMA public TO pool_owner").update();
+        runner().withPropertyValues("spring.datasource.hikari.connection-init-sql=SET ROLE pool_owner")
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    assertThat(database.jdbc()
+                                    .sql("SELECT tableowner::text FROM pg_tables WHERE tablename = 'forge_jobs'")
+                                    .query(String.class)
+                                    .single())
+                            .isEqualTo("pool_owner");
+                });
+        database.jdbc().sql("DROP OWNED BY pool_owner").update();
+        database.jdbc().sql("DROP ROLE pool_owner").update();
+    }
+
+    @Test
+    void validate_works_without_flyway_on_the_class_path() {
+        Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+        runner().withClassLoader(new FilteredClassLoader("org.flywaydb"))
+                .withPropertyValues("forge.cluster.schema.mode=validate")
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Test
+    void validate_refuses_an_empty_schema_and_says_where_the_scripts_are() {
+        runner().withPropertyValues("forge.cluster.schema.mode=validate").run(context -> {
+            ClusterStartupException refusal = refusal(context.getStartupFailure());
+            assertThat(refusal).hasMessageContaining("'public'");
+            assertThat(refusal.action()).contains("dev/forge/cluster/db");
+        });
+        assertThat(tables("public")).isEmpty();
+    }
+
+    @Test
+    void disabled_nothing_of_it_starts() {
+        runner().withPropertyValues("forge.cluster.enabled=false", "forge.cluster.node.mode=nonsense")
+                .run(context -> {
+                    assertThat(context).hasNotFailed().doesNotHaveBean(ClusterLifecycle.class);
+                    assertThat(Stream.of(context.getBeanDefinitionNames()))
+                            .noneMatch(name -> name.contains("cluster") || name.contains("forge"));
+                });
+        assertThat(tables("public")).isEmpty();
+    }
+
+    @Test
+    void works_without_hikari_or_anything_else_that_is_optional() {
+        new ApplicationContextRunner()
+                .withClassLoader(new FilteredClassLoader(
+                        "com.zaxxer.hikari",
+                        "io.micrometer",
+                        "org.springframework.boot.actuate",
+                        "org.springframework.boot.health"))
+                .withConfiguration(AutoConfigurations.of(ClusterAutoConfiguration.class))
+                .withBean(
+                        DataSource.class,
+                        () -> new DriverManagerDataSource(database.url(), database.username(), database.password()))
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    assertThat(nodes()).hasSize(1);
+                });
+    }
+
+    @Test
+    void a_data_source_that_hides_its_url_is_told_to_name_it() {
+        var opaque = new AbstractDataSource() {
+            @Override
+            public Connection getConnection() throws SQLException {
+                return database.dataSource().getConnection();
+            }
+
+            @Override
+            public Connection getConnection(String username, String password) throws SQLException {
+                return getConnection();
+            }
+        };
+        ApplicationContextRunner runner = new ApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(ClusterAutoConfiguration.class))
+                .withBean(DataSource.class, () -> opaque);
+        runner.run(context -> assertThat(refusal(context.getStartupFailure()).action())
+                .contains("forge.cluster.direct-connection.url"));
+        runner.withPropertyValues(
+                        "forge.cluster.direct-connection.url=" + database.url(),
+                        "forge.cluster.direct-connection.username=" + database.username(),
+                        "forge.cluster.direct-connection.password=" + database.password())
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Test
+    void several_data_sources_need_a_mark_even_beside_a_primary_one() {
+        var runner = new ApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(ClusterAutoConfiguration.class))
+                .withBean("url", String.class, database::url);
+        runner.withUserConfiguration(PrimaryAndOther.class).run(context -> {
+            ClusterStartupException refusal = refusal(context.getStartupFailure());
+            assertThat(refusal).hasMessageContaining("main").hasMessageContaining("reports");
+            assertThat(refusal.action()).contains("@ClusterDataSource");
+        });
+        runner.withUserConfiguration(Marked.class).run(context -> {
+            assertThat(context).hasNotFailed();
+            assertThat(nodes()).hasSize(1);
+        });
+        runner.withUserConfiguration(MarkedTwice.class)
+                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                        .hasMessageContaining("Several DataSource beans are marked @ClusterDataSource: [one, two]"));
+    }
+
+    private static DataSource at(String url) {
+        PostgresServer server = PostgresServer.shared();
+        try (TestDatabase credentials = server.createEmptyDatabase("credentials")) {
+            return new DriverManagerDataSource(url, credentials.username(), credentials.password());
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class PrimaryAndOther {
+        @Bean
+        @Primary
+        DataSource main(String url) {
+            return at(url);
+        }
+
+        @Bean
+        DataSource reports() {
+            return at("jdbc:postgresql://localhost:1/unreachable");
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class Marked {
+        @Bean
+        @Primary
+        DataSource reports() {
+            return at("jdbc:postgresql://localhost:1/unreachable");
+        }
+
+        @Bean
+        @ClusterDataSource
+        DataSource main(String url) {
+            return at(url);
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class MarkedTwice {
+        @Bean
+        @ClusterDataSource
+        DataSource one(String url) {
+            return at(url);
+        }
+
+        @Bean
+        @ClusterDataSource
+        DataSource two(String url) {
+            return at(url);
+        }
+    }
+
+    @Test
+    void no_data_source_at_all_is_said_so() {
+        new ApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(ClusterAutoConfiguration.class))
+                .run(context -> assertThat(refusal(context.getStartupFailure()).action())
+                        .contains("spring.datasource.url", "forge.cluster.enabled=false"));
+    }
+
+    @Test
+    void a_database_that_is_down_is_said_so_within_the_failure() {
+        runner().withPropertyValues(
+                        "spring.datasource.url=jdbc:postgresql://localhost:1/none",
+                        "spring.datasource.hikari.connection-timeout=500",
+                        "forge.cluster.schema.name=forge")
+                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                        .hasMessageContaining("cannot connect to its database"));
+    }
+
+    @Test
+    void eight_nodes_that_start_at_once_on_an_empty_database_all_come_up() throws Exception {
+        var threads = Executors.newFixedThreadPool(8);
+        var together = new CyclicBarrier(8);
+        Callable<Integer> node = () -> {
+            var seen = new AtomicInteger();
+            runner().withPropertyValues("spring.datasource.hikari.maximum-pool-size=2")
+                    .withConfiguration(AutoConfigurations.of(FlywayAutoConfiguration.class))
+                    .run(context -> {
+                        assertThat(context).hasNotFailed();
+                        together.await(1, TimeUnit.MINUTES);
+                        seen.set(nodes().size());
+                        // Nobody leaves before everybody has counted.
+                        together.await(1, TimeUnit.MINUTES);
+                    });
+            return seen.get();
+        };
+        try {
+            for (Future<Integer> seen :
+                    threads.invokeAll(Stream.generate(() -> node).limit(8).toList())) {
+                assertThat(seen.get()).isEqualTo(8);
+            }
+        } finally {
+            threads.shutdown();
+        }
+        assertThat(nodes()).isEmpty();
+    }
+
+    @Test
+    void stop_then_start_rejoins_as_a_new_node_and_leaves_nothing_open_in_between() {
+        runner().run(context -> {
+            ClusterLifecycle lifecycle = context.getBean(ClusterLifecycle.class);
+            UUID first = nodes().get(0);
+            lifecycle.stop();
+            assertThat(lifecycle.isRunning()).isFalse();
+            assertThat(nodes()).isEmpty();
+            assertThat(database.sessions()).noneMatch(session -> session.contains("forge-cluster"));
+            lifecycle.start();
+            assertThat(nodes()).hasSize(1).doesNotContain(first);
+        });
+    }
+
+    @Test
+    void configuration_reaches_the_row_of_the_node() {
+        runner().withPropertyValues(
+                        "forge.cluster.node.id=orders-1",
+                        "forge.cluster.node.name=first",
+                        "forge.cluster.node.info.rack=7",
+                        "forge.cluster.node.roles=worker",
+                        "forge.cluster.node.capabilities=gpu,media")
+                .run(context -> assertThat(
+                                database.jdbc().sql("""
+                                SELECT concat_ws(' ', node_key, name, info ->> 'rack', array_to_string(roles, ','),
+                                    array_to_string(worker_capabilities, ',')) FROM forge_nodes
+                                """).query(String.class).single())
+                        .isEqualTo("orders-1 first 7 worker gpu,media"));
+    }
+
+    @Test
+    void an_identity_provider_of_the_application_replaces_ours() {
+        runner().withBean(NodeIdentityProvider.class, () -> () -> new NodeIdentity("own-id", "own name"))
+                .run(context -> assertThat(database.jdbc()
+                                .sql("SELECT node_key || ' ' || name FROM forge_nodes")
+                                .query(String.class)
+                                .single())
+                        .isEqualTo("own-id own name"));
+    }
+
+    @Test
+    void the_log_says_who_where_and_with_what_in_at_most_four_lines(CapturedOutput output) {
+        var logger = (Logger) LoggerFactory.getLogger("dev.forge.cluster");
+        logger.setLevel(Level.INFO);
+        Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+        int before = output.getOut().length();
+        try {
+            runner().withPropertyValues("forge.cluster.node.name=first")
+                    .run(context -> assertThat(context).hasNotFailed());
+        } finally {
+            logger.setLevel(null);
+        }
+        List<String> lines = output.getOut()
+                .substring(before)
+                .lines()
+                .filter(line -> line.contains("d.f.cluster") || line.contains("dev.forge.cluster"))
+                .toList();
+        assertThat(lines).hasSizeBetween(1, 4);
+        assertThat(String.join("\n", lines))
+                .contains(
+                        "cluster 'orders'",
+                        "node 'first'",
+                        "roles gateway, function, worker, scheduler",
+                        "PostgreSQL ",
+                        "schema 'public' version " + Schema.VERSION,
+                        "leader strategy auto",
+                        "Connections: ");
+    }
+
+    @Test
+    void a_refusal_prints_description_and_action_instead_of_a_stack_trace(CapturedOutput output) {
+        var application = new SpringApplication(Empty.class);
+        application.setLogStartupInfo(false);
+        try {
+            application
+                    .run(
+                            "--spring.datasource.url=" + database.url(),
+                            "--spring.datasource.username=" + database.username(),
+                            "--spring.datasource.password=" + database.password(),
+                            "--spring.main.banner-mode=off",
+                            "--spring.flyway.enabled=false",
+                            "--spring.liquibase.enabled=false",
+                            "--forge.cluster.leader.renew-interval=6s")
+                    .close();
+            throw new AssertionError("it started");
+        } catch (RuntimeException e) {
+            assertThat(refusal(e)).hasMessageContaining("renew-interval");
+        }
+        assertThat(output.getAll())
+                .contains(
+                        "APPLICATION FAILED TO START",
+                        "forge.cluster.leader.renew-interval (6s) must be shorter than forge.cluster.leader.lease-duration (5s)",
+                        "Change forge.cluster.leader.renew-interval in the application's configuration.");
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @EnableAutoConfiguration
+    static class Empty {}
+
+    @Test
+    void passwords_that_rotate_are_read_at_each_new_connection() {
+        database.jdbc().sql("CREATE ROLE rotating LOGIN PASSWORD 'one'").update();
+        database.jdbc().sql("CREATE SCHEMA rotating AUTHORIZATION rotating").update();
+        runner().withPropertyValues("spring.datasource.username=rotating", "spring.datasource.password=one")
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    ClusterLifecycle lifecycle = context.getBean(ClusterLifecycle.class);
+                    lifecycle.stop();
+                    database.jdbc().sql("ALTER ROLE rotating PASSWORD 'two'").update();
+                    context.getBean(HikariDataSource.class)
+                            .getHikariConfigMXBean()
+                            .setPassword("two");
+                    lifecycle.start();
+                    assertThat(lifecycle.isRunning()).isTrue();
+                });
+        database.jdbc().sql("DROP OWNED BY rotating CASCADE").update();
+        database.jdbc().sql("DROP ROLE rotating").update();
+    }
+}

@@ -1,0 +1,1 @@
+CREATE TABLE app_order (id int);
