@@ -1,4 +1,11 @@
+plugins { application }
+
+application { mainClass = "dev.forge.cluster.benchmarks.Benchmarks" }
+
 dependencies {
     implementation(project(":cluster-core"))
     implementation(project(":cluster-test"))
+    runtimeOnly("org.slf4j:slf4j-nop")
+    testImplementation("org.junit.jupiter:junit-jupiter")
+    testImplementation("org.assertj:assertj-core")
 }

@@ -243,7 +243,7 @@ class ClusterPropertiesTests {
         assertThat(found).isEqualTo(contract());
     }
 
-    private static Map<String, String> contract() {
+    static Map<String, String> contract() {
         var contract = new TreeMap<String, String>();
         """
         enabled=true

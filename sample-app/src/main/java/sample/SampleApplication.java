@@ -1,0 +1,29 @@
+package sample;
+
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.util.Map;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.SpringBootApplication;
+
+/** A small order service. Start it as often as you like: instances on one database are one cluster. */
+@SpringBootApplication
+public class SampleApplication {
+
+    private static final int USUAL_PORT = 8080;
+
+    public static void main(String[] args) {
+        var application = new SpringApplication(SampleApplication.class);
+        application.setDefaultProperties(Map.of("server.port", port()));
+        application.run(args);
+    }
+
+    /** The usual port for the first instance on a machine, any free one for the others. */
+    private static int port() {
+        try (var probe = new ServerSocket(USUAL_PORT)) {
+            return probe.getLocalPort();
+        } catch (IOException taken) {
+            return 0;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+package sample;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.test.AppProcess;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.PostgresServer;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** The sample as real processes, treated as production treats them. */
+@ClusterPostgres(migrated = false)
+class SampleProcessTests {
+
+    private static final Duration START = Duration.ofSeconds(90);
+    private static final Duration STOP = Duration.ofSeconds(20);
+
+    private TestDatabase database;
+
+    @BeforeEach
+    void create() {
+        database = PostgresServer.shared().createEmptyDatabase("sample");
+    }
+
+    @AfterEach
+    void drop() {
+        database.close();
+    }
+
+    private AppProcess.Builder node(String name) {
+        return AppProcess.of(SampleApplication.class)
+                .database(database)
+                .property("forge.cluster.node.name", name)
+                .property("forge.cluster.heartbeat.interval", "200ms");
+    }
+
+    private List<String> nodes() {
+        return database.jdbc()
+                .sql("SELECT name FROM forge_nodes ORDER BY name")
+                .query((row, n) -> row.getString(1))
+                .list();
+    }
+
+    private long beats(String name) {
+        return database.jdbc()
+                .sql("SELECT beats FROM forge_nodes WHERE name = ?")
+                .param(name)
+                .query(Long.class)
+                .single();
+    }
+
+    @Test
+    void two_instances_start_at_once_on_one_empty_database_and_are_one_cluster() {
+        try (AppProcess one = node("one").start();
+                AppProcess two = node("two").start()) {
+            one.awaitReady(START);
+            two.awaitReady(START);
+            assertThat(one.port()).isNotEqualTo(two.port());
+            assertThat(nodes()).containsExactly("one", "two");
+
+            String order = one.post("/orders", "{\"item\": \"anvil\", \"quantity\": 1}")
+                    .body();
+            assertThat(two.get("/orders").body()).contains(order);
+
+            // Frozen it is silent, and goes on beating when it may.
+            two.freeze();
+            long frozenAt = beats("two");
+            long other = beats("one");
+            await().until(() -> beats("one") > other + 3);
+            assertThat(beats("two")).isEqualTo(frozenAt);
+            two.thaw();
+            await().until(() -> beats("two") > frozenAt);
+
+            // Asked to stop it signs off; killed it cannot.
+            two.terminate();
+            assertThat(two.awaitExit(STOP)).isEqualTo(143);
+            assertThat(nodes()).containsExactly("one");
+            one.kill();
+            assertThat(nodes()).containsExactly("one");
+        }
+        await().until(() -> database.sessions().isEmpty());
+    }
+
+    @Test
+    void without_a_database_it_brings_its_own_and_prints_how_to_start_a_second_instance() {
+        try (AppProcess first = AppProcess.of(SampleApplication.class)
+                .environment("SAMPLE_RUN_COMMAND", "run-sample")
+                .start()) {
+            first.awaitReady(START);
+            Matcher command =
+                    Pattern.compile("SPRING_DATASOURCE_URL='(\\S+)' run-sample").matcher(first.log());
+            assertThat(command.find()).as(first.log()).isTrue();
+            try (AppProcess second = AppProcess.of(SampleApplication.class)
+                    .environment("SPRING_DATASOURCE_URL", command.group(1))
+                    .start()) {
+                second.awaitReady(START);
+                String order = first.post("/orders", "{\"item\": \"anvil\", \"quantity\": 1}")
+                        .body();
+                assertThat(second.get("/orders").body()).contains(order);
+                second.terminate();
+                second.awaitExit(STOP);
+            }
+            first.terminate();
+            first.awaitExit(STOP);
+        }
+    }
+
+    @Test
+    void a_wrong_value_ends_the_process_with_a_clear_message() {
+        try (AppProcess wrong =
+                node("wrong").property("forge.cluster.node.mode", "boss").start()) {
+            assertThat(wrong.awaitExit(START)).isEqualTo(1);
+            assertThat(wrong.log())
+                    .contains("APPLICATION FAILED TO START", "forge.cluster.node.mode", "boss", "OBSERVER");
+        }
+    }
+}
