@@ -1,8 +1,19 @@
+val optional by configurations.creating { isCanBeConsumed = false; isCanBeResolved = false }
+configurations {
+    compileOnly { extendsFrom(optional) }
+    testImplementation { extendsFrom(optional) }
+}
+
 dependencies {
     api(project(":cluster-core"))
     api("org.springframework.boot:spring-boot-autoconfigure")
     api("org.springframework.boot:spring-boot-jdbc")
-    compileOnly("com.zaxxer:HikariCP")
+    optional("com.zaxxer:HikariCP")
+    optional("org.springframework.boot:spring-boot-health")
+    optional("org.springframework.boot:spring-boot-actuator-autoconfigure")
+    optional("org.springframework.boot:spring-boot-micrometer-metrics")
+    optional("org.springframework:spring-web")
+    optional("jakarta.servlet:jakarta.servlet-api")
     annotationProcessor(libs.spring.boot.configuration.processor)
     annotationProcessor(libs.spring.boot.autoconfigure.processor)
     testImplementation("org.springframework.boot:spring-boot-starter-test")

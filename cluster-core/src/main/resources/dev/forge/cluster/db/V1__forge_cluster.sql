@@ -34,6 +34,8 @@ CREATE TABLE forge_nodes (
     cpu_usage           double precision,
     memory_usage        double precision,
     info                jsonb NOT NULL DEFAULT '{}',
+    -- The advisory lock that this node's session holds while it lives; NULL: it holds none.
+    liveness_key        int,
     CONSTRAINT forge_nodes_status CHECK (status IN ('joining', 'active', 'stale', 'draining', 'dead'))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
@@ -166,7 +168,7 @@ CREATE SEQUENCE forge_lock_tokens;
 CREATE TABLE forge_locks (
     lock_name  text PRIMARY KEY,
     owner_node uuid NOT NULL,
-    token      bigint NOT NULL,
+    token      bigint NOT NULL DEFAULT nextval('forge_lock_tokens'),
     locked_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     expires_at timestamptz NOT NULL
 );

@@ -1,13 +1,27 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.ClusterLocks;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.LeaderStrategy;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeIdentityProvider;
+import dev.forge.cluster.StartupCoordinator;
+import dev.forge.cluster.internal.engine.FencedLeadership;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.NodeSettings;
+import dev.forge.cluster.internal.engine.StoredLocks;
+import dev.forge.cluster.internal.engine.StoredStartupCoordinator;
 import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.LeaderStore.Ground;
+import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
-import dev.forge.cluster.internal.store.NodeStore.Deadlines;
+import dev.forge.cluster.internal.store.Pooler;
 import dev.forge.cluster.internal.store.Schema;
 import java.time.Duration;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
@@ -15,27 +29,33 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.sql.init.dependency.DatabaseInitializationDependencyConfigurer;
+import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
 import org.springframework.core.env.Environment;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+import org.springframework.transaction.PlatformTransactionManager;
 
 /** Makes the application a node of its cluster. */
 @AutoConfiguration(
         after = DataSourceAutoConfiguration.class,
         afterName = {
             "org.springframework.boot.flyway.autoconfigure.FlywayAutoConfiguration",
-            "org.springframework.boot.liquibase.autoconfigure.LiquibaseAutoConfiguration"
+            "org.springframework.boot.liquibase.autoconfigure.LiquibaseAutoConfiguration",
+            "org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration",
+            "org.springframework.boot.hibernate.autoconfigure.HibernateJpaAutoConfiguration"
         })
 @ConditionalOnBooleanProperty(name = "forge.cluster.enabled", matchIfMissing = true)
 @EnableConfigurationProperties(ClusterProperties.class)
 @Import(DatabaseInitializationDependencyConfigurer.class)
 public final class ClusterAutoConfiguration {
 
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
     /** How long a statement of ours waits for one of our few connections. */
     private static final Duration CONTROL_PATIENCE = Duration.ofSeconds(2);
 
-    private static final int SCHEDULER_THREADS = 2;
+    private static final int SCHEDULER_THREADS = 3;
 
     @Bean
     ClusterDatabase clusterDatabase(ConfigurableListableBeanFactory beans, ClusterProperties properties) {
@@ -58,19 +78,89 @@ public final class ClusterAutoConfiguration {
     }
 
     @Bean
-    ClusterLifecycle clusterLifecycle(
+    ClusterName clusterName(ClusterProperties properties, Environment environment) {
+        return new ClusterName(
+                properties.name() != null
+                        ? properties.name()
+                        : environment.getProperty("spring.application.name", "application"));
+    }
+
+    /** What logs, metrics and the endpoint call the cluster. */
+    record ClusterName(String text) {}
+
+    @Bean
+    ClusterLifecycle.Parts clusterParts(
             ClusterProperties properties,
             ClusterDatabase database,
             Schema schema,
             NodeIdentityProvider identities,
-            Environment environment) {
-        var control = new ControlConnections(database.direct(), properties.controlConnections(), CONTROL_PATIENCE);
+            ApplicationEventPublisher publisher) {
+        Pooler pooler = Pooler.detect(database.direct());
+        var control =
+                new ControlConnections(database.direct(), pooler, properties.controlConnections(), CONTROL_PATIENCE);
         ThreadPoolTaskScheduler scheduler = scheduler();
-        var node = new Node(settings(properties), identities, new NodeStore(schema, control), scheduler);
-        String name = properties.name() != null
-                ? properties.name()
-                : environment.getProperty("spring.application.name", "application");
-        return new ClusterLifecycle(properties, name, schema, new ClusterLifecycle.Parts(control, scheduler, node));
+        var events = new EventThread(publisher);
+        var node = new Node(
+                settings(properties, database, ground(properties.leader().strategy(), pooler)),
+                new Node.Members(schema, database.direct(), control, new NodeStore(schema, control), identities),
+                scheduler,
+                events);
+        return new ClusterLifecycle.Parts(control, scheduler, events, node);
+    }
+
+    @Bean
+    ClusterLifecycle clusterLifecycle(
+            ClusterProperties properties, ClusterName name, Schema schema, ClusterLifecycle.Parts parts) {
+        return new ClusterLifecycle(properties, name.text(), schema, parts);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Leadership leadership(
+            ClusterDatabase database,
+            Schema schema,
+            ClusterLifecycle.Parts parts,
+            ObjectProvider<PlatformTransactionManager> managers) {
+        return new FencedLeadership(
+                parts.node(), new LeaderStore(schema, database.application()), database.transactions(managers));
+    }
+
+    @Bean
+    static LeaderRoleRegistrar leaderRoleRegistrar(
+            ConfigurableListableBeanFactory beans, ObjectProvider<Leadership> leadership) {
+        return new LeaderRoleRegistrar(beans, leadership);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    ClusterLocks clusterLocks(ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
+        return new StoredLocks(
+                parts.node(),
+                new LockStore(schema, parts.control()),
+                properties.lock().leaseDuration());
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    StartupCoordinator startupCoordinator(ClusterLocks locks) {
+        return new StoredStartupCoordinator(locks);
+    }
+
+    private static Ground ground(LeaderStrategy strategy, Pooler pooler) {
+        if (pooler == Pooler.TRANSACTION && strategy == LeaderStrategy.ADVISORY_LOCK) {
+            throw new ClusterStartupException(
+                    "forge.cluster.leader.strategy (advisory-lock) needs a session of its own, but a transaction pooler"
+                            + " stands between this node and the database",
+                    "Point forge.cluster.direct-connection.url past the pooler, or set"
+                            + " forge.cluster.leader.strategy=auto to elect by leases.");
+        }
+        if (pooler == Pooler.TRANSACTION && strategy == LeaderStrategy.AUTO) {
+            log.warn(
+                    "A transaction pooler stands between this node and the database: leaders are elected by leases, and"
+                            + " a crash is noticed by missing heartbeats. forge.cluster.direct-connection.url past the pooler"
+                            + " makes both faster.");
+        }
+        return pooler == Pooler.TRANSACTION || strategy == LeaderStrategy.LEASE ? Ground.LEASE : Ground.LOCK;
     }
 
     /** Not a bean: it would become the scheduler of the application's own {@code @Scheduled} methods. */
@@ -79,19 +169,38 @@ public final class ClusterAutoConfiguration {
         scheduler.setThreadNamePrefix("forge-cluster-");
         scheduler.setPoolSize(SCHEDULER_THREADS);
         scheduler.setRemoveOnCancelPolicy(true);
+        scheduler.setDaemon(true);
         return scheduler;
     }
 
-    private static NodeSettings settings(ClusterProperties properties) {
+    private static NodeSettings settings(ClusterProperties properties, ClusterDatabase database, Ground ground) {
         ClusterProperties.Node node = properties.node();
         ClusterProperties.Heartbeat heartbeat = properties.heartbeat();
+        ClusterProperties.Leader leader = properties.leader();
         return new NodeSettings(
-                ConfiguredNodeIdentity.hostname(),
-                node.roles(),
-                node.capabilities(),
-                ClusterLifecycle.version(),
-                node.info(),
-                heartbeat.interval(),
-                new Deadlines(heartbeat.staleThreshold(), heartbeat.deadThreshold()));
+                new NodeSettings.Presence(
+                        ConfiguredNodeIdentity.hostname(),
+                        node.mode(),
+                        node.roles(),
+                        node.capabilities(),
+                        ClusterLifecycle.version(),
+                        node.info(),
+                        new NodeLoad(database)),
+                new NodeSettings.Heartbeat(
+                        heartbeat.interval(),
+                        heartbeat.adaptive(),
+                        heartbeat.maxInterval(),
+                        heartbeat.staleThreshold(),
+                        heartbeat.deadThreshold()),
+                new NodeSettings.Detection(
+                        properties.detection().interval(),
+                        properties.detection().livenessLock()),
+                new NodeSettings.Election(
+                        ground,
+                        leader.checkInterval(),
+                        leader.leaseDuration(),
+                        leader.renewInterval(),
+                        ClusterProperties.Leader.LOCAL_DEADLINE),
+                properties.shutdown().drainTimeout());
     }
 }

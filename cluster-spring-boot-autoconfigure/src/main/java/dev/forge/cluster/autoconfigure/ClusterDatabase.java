@@ -14,13 +14,17 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.aop.scope.ScopedProxyUtils;
 import org.springframework.beans.factory.BeanFactoryUtils;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.beans.factory.support.AbstractBeanDefinition;
 import org.springframework.boot.jdbc.DataSourceBuilder;
 import org.springframework.boot.jdbc.DataSourceUnwrapper;
 import org.springframework.jdbc.datasource.AbstractDataSource;
+import org.springframework.jdbc.datasource.DataSourceTransactionManager;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.SimpleDriverDataSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.util.ClassUtils;
 
 /**
@@ -31,9 +35,27 @@ import org.springframework.util.ClassUtils;
  */
 record ClusterDatabase(DataSource application, DataSource direct) {
 
+    static final boolean HIKARI =
+            ClassUtils.isPresent("com.zaxxer.hikari.HikariDataSource", ClusterDatabase.class.getClassLoader());
+
+    /** The pool behind a data source; only where HikariCP is present. */
+    static @Nullable HikariDataSource hikari(DataSource application) {
+        return Hikari.behind(application);
+    }
+
     static ClusterDatabase of(ConfigurableListableBeanFactory beans, ClusterProperties.DirectConnection settings) {
         DataSource application = beans.getBean(select(beans), DataSource.class);
         return new ClusterDatabase(application, new Direct(application, settings));
+    }
+
+    /** The application's own, so that fenced work joins its transactions; if that is of another database, one of ours. */
+    PlatformTransactionManager transactions(ObjectProvider<PlatformTransactionManager> managers) {
+        PlatformTransactionManager manager = managers.getIfUnique();
+        if (manager == null
+                || (manager instanceof DataSourceTransactionManager jdbc && jdbc.getDataSource() != application)) {
+            return new JdbcTransactionManager(application);
+        }
+        return manager;
     }
 
     private static String select(ConfigurableListableBeanFactory beans) {
@@ -70,9 +92,6 @@ record ClusterDatabase(DataSource application, DataSource direct) {
     /** Opens unpooled connections that look to the server like the application's own. */
     private static final class Direct extends AbstractDataSource {
 
-        private static final boolean HIKARI =
-                ClassUtils.isPresent("com.zaxxer.hikari.HikariDataSource", ClusterDatabase.class.getClassLoader());
-
         private final DataSource application;
         private final ClusterProperties.DirectConnection settings;
 
@@ -106,6 +125,9 @@ record ClusterDatabase(DataSource application, DataSource direct) {
             source.setPassword(password);
             if (url.startsWith("jdbc:postgresql:")) {
                 properties.putIfAbsent("ApplicationName", "forge-cluster");
+                properties.putIfAbsent("tcpKeepAlive", "true");
+                properties.putIfAbsent("connectTimeout", "5");
+                properties.putIfAbsent("cancelSignalTimeout", "5");
             }
             source.setConnectionProperties(properties);
             return source.getConnection();

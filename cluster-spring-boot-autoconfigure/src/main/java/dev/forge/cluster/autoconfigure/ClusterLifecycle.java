@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.Schema;
 import java.util.Locale;
 import java.util.stream.Collectors;
@@ -20,7 +21,8 @@ final class ClusterLifecycle implements SmartLifecycle {
     /**
      * Joins after the web server has started and leaves before it stops taking requests, so that a load balancer which
      * watches readiness has turned away by then. The application's own lifecycle beans of the default phase start later
-     * and stop earlier.
+     * and stop earlier. Leaving takes as long as the drain needs: stop() returns when it is done, so Spring's timeout
+     * for a phase does not cut it short.
      */
     static final int PHASE = DEFAULT_PHASE - 512;
 
@@ -33,7 +35,7 @@ final class ClusterLifecycle implements SmartLifecycle {
     private volatile boolean running;
 
     /** What starts and stops together. */
-    record Parts(ControlConnections control, ThreadPoolTaskScheduler scheduler, Node node) {}
+    record Parts(ControlConnections control, ThreadPoolTaskScheduler scheduler, EventThread events, Node node) {}
 
     ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts) {
         this.properties = properties;
@@ -47,6 +49,7 @@ final class ClusterLifecycle implements SmartLifecycle {
         properties.warnings().forEach(log::warn);
         parts.control.reopen();
         parts.scheduler.initialize();
+        parts.events.start();
         try {
             parts.node.start();
         } catch (RuntimeException e) {
@@ -66,6 +69,7 @@ final class ClusterLifecycle implements SmartLifecycle {
 
     private void release() {
         parts.scheduler.shutdown();
+        parts.events.stop();
         parts.control.close();
     }
 
@@ -81,6 +85,7 @@ final class ClusterLifecycle implements SmartLifecycle {
 
     private void report() {
         ClusterProperties.Node node = properties.node();
+        Ground ground = parts.node.settings().election().ground();
         log.info(
                 "Forge Cluster {}: cluster '{}', node '{}' ({}), roles {}{}",
                 version(),
@@ -94,11 +99,14 @@ final class ClusterLifecycle implements SmartLifecycle {
                 schema.server(),
                 schema.name(),
                 schema.version(),
-                word(properties.leader().strategy()));
-        log.info("Connections: up to {} of its own beside the application's pool", properties.controlConnections());
+                ground == Ground.LOCK ? "advisory-lock" : "lease");
+        log.info(
+                "Connections: {}up to {} control, beside the application's pool",
+                ground == Ground.LOCK ? "1 session, " : "",
+                properties.controlConnections());
     }
 
-    private static String word(Enum<?> value) {
+    static String word(Enum<?> value) {
         return value.name().toLowerCase(Locale.ROOT).replace('_', '-');
     }
 

@@ -99,6 +99,8 @@ class ArchitectureTests {
                 .orShould()
                 .callMethod(TimeUnit.class, "sleep", long.class)),
         THREADS_COME_FROM_THE_SCHEDULER(noClasses()
+                .that()
+                .doNotHaveSimpleName("Session")
                 .should()
                 .callConstructor(Thread.class, Runnable.class)
                 .orShould()

@@ -8,6 +8,7 @@ import ch.qos.logback.classic.Logger;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.ClusterDataSource;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeIdentityProvider;
 import dev.forge.cluster.SchemaMode;
@@ -17,6 +18,7 @@ import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.Callable;
@@ -468,17 +470,20 @@ class ClusterAutoConfigurationTests {
         logger.setLevel(Level.INFO);
         Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
         int before = output.getOut().length();
+        var lines = new ArrayList<String>();
         try {
-            runner().withPropertyValues("forge.cluster.node.name=first")
-                    .run(context -> assertThat(context).hasNotFailed());
+            runner().withPropertyValues("forge.cluster.node.name=first").run(context -> {
+                Leadership leadership = context.getBean(Leadership.class);
+                await().until(() -> leadership.isLeader(Leadership.SCHEDULER));
+                output.getOut()
+                        .substring(before)
+                        .lines()
+                        .filter(line -> line.contains("d.f.c") || line.contains("dev.forge.cluster"))
+                        .forEach(lines::add);
+            });
         } finally {
             logger.setLevel(null);
         }
-        List<String> lines = output.getOut()
-                .substring(before)
-                .lines()
-                .filter(line -> line.contains("d.f.cluster") || line.contains("dev.forge.cluster"))
-                .toList();
         assertThat(lines).hasSizeBetween(1, 4);
         assertThat(String.join("\n", lines))
                 .contains(
@@ -487,7 +492,7 @@ class ClusterAutoConfigurationTests {
                         "roles gateway, function, worker, scheduler",
                         "PostgreSQL ",
                         "schema 'public' version " + Schema.VERSION,
-                        "leader strategy auto",
+                        "leader strategy advisory-lock",
                         "Connections: ");
     }
 

@@ -18,6 +18,9 @@ final class Loop {
 
     private static final Logger log = LoggerFactory.getLogger(Loop.class);
 
+    /** A pass that takes longer is not a pass any more. */
+    private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
+
     private final String name;
     private final Supplier<Duration> pause;
     private final Runnable pass;
@@ -29,6 +32,8 @@ final class Loop {
     private boolean passing;
     private boolean woken;
     private int failures;
+    private long lastEnd;
+    private Duration lastPause = Duration.ZERO;
     private @Nullable ScheduledFuture<?> next;
 
     Loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler) {
@@ -43,6 +48,7 @@ final class Loop {
         lock.lock();
         try {
             started = true;
+            lastEnd = System.nanoTime();
             schedule(pause.get());
         } finally {
             lock.unlock();
@@ -104,6 +110,7 @@ final class Loop {
         lock.lock();
         try {
             passing = false;
+            lastEnd = System.nanoTime();
             idle.signalAll();
             report(failure);
             if (started) {
@@ -128,8 +135,25 @@ final class Loop {
         }
     }
 
+    String name() {
+        return name;
+    }
+
+    /** Whether it should have ended a pass long ago: a pass hangs, or nothing runs it any more. */
+    boolean isStuck() {
+        lock.lock();
+        try {
+            return started
+                    && System.nanoTime() - lastEnd
+                            > lastPause.plus(PASS_PATIENCE).toNanos();
+        } finally {
+            lock.unlock();
+        }
+    }
+
     private void schedule(Duration delay) {
         cancelNext();
+        lastPause = delay;
         next = scheduler.schedule(this::run, scheduler.getClock().instant().plus(delay));
     }
 

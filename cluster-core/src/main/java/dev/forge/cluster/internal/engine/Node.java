@@ -1,12 +1,37 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.NodeDied;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeIdentityProvider;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeStatus;
+import dev.forge.cluster.internal.engine.NodeSettings.Election;
+import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.NodeStore;
+import dev.forge.cluster.internal.store.NodeStore.Deadlines;
 import dev.forge.cluster.internal.store.NodeStore.Introduction;
+import dev.forge.cluster.internal.store.NodeStore.Sighting;
+import dev.forge.cluster.internal.store.Schema;
 import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import java.util.random.RandomGenerator;
+import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -23,45 +48,216 @@ public final class Node {
 
     private static final Logger log = LoggerFactory.getLogger(Node.class);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
+    private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
+    private static final Duration WATCH = Duration.ofMillis(100);
+    private static final Duration POLL = Duration.ofMillis(100);
+    /** Without its session a node is suspect; beating this often it stays alive in the eyes of the others. */
+    private static final Duration HEARTBEAT_WITHOUT_SESSION = Duration.ofMillis(200);
+
+    private static final Duration DEAD_RETENTION = Duration.ofHours(1);
 
     private final NodeSettings settings;
-    private final NodeIdentityProvider identities;
-    private final NodeStore nodes;
-    private final Loop heartbeat;
+    private final Members members;
+    private final Consumer<Object> events;
+    private final Pace pace = new Pace(System::nanoTime, RandomGenerator.getDefault());
+    private final Elector elector;
+    private final Observer observer;
+    private final @Nullable Session session;
+    private final List<Work> works = new CopyOnWriteArrayList<>();
+    private final Map<String, Loop> loops = new HashMap<>();
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition never = lock.newCondition();
     private volatile @Nullable UUID id;
     private volatile NodeIdentity identity;
+    private volatile State state = State.STOPPED;
+    private volatile Duration interval;
+    private volatile long lastContact;
+    private volatile boolean candidateLive = true;
 
-    public Node(NodeSettings settings, NodeIdentityProvider identities, NodeStore nodes, TaskScheduler scheduler) {
+    /** What a node is doing. */
+    public enum State {
+        /** Not a member. */
+        STOPPED,
+        /** A member at work. */
+        RUNNING,
+        /** A member that takes nothing new. */
+        DRAINING
+    }
+
+    /**
+     * Where members are kept.
+     *
+     * @param direct opens connections of its own for the session
+     * @param control serves everything else
+     */
+    public record Members(
+            Schema schema, DataSource direct, DataSource control, NodeStore nodes, NodeIdentityProvider identities) {}
+
+    public Node(NodeSettings settings, Members members, TaskScheduler scheduler, Consumer<Object> events) {
         this.settings = settings;
-        this.identities = identities;
-        this.nodes = nodes;
-        this.identity = identities.identity();
-        this.heartbeat = new Loop("heartbeat", settings::heartbeat, this::beat, scheduler);
+        this.members = members;
+        this.events = events;
+        this.identity = members.identities.identity();
+        this.interval = settings.heartbeat().interval();
+        Election election = settings.election();
+        this.elector = new Elector(
+                new Elector.Timing(
+                        election.checkInterval(), election.lease(), election.renewInterval(), election.localDeadline()),
+                election.ground(),
+                pace,
+                events);
+        this.observer =
+                new Observer(members.nodes, pace, settings.presence().mode() != NodeMode.OBSERVER, this::observed);
+        this.session = election.ground() == Ground.LOCK
+                ? new Session(members.direct, members.schema, elector, new SessionListener())
+                : null;
+        if (settings.presence().isCandidate()) {
+            List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
+                    .forEach(elector::join);
+        }
+        loop("heartbeat", this::heartbeatPause, this::beat, scheduler);
+        loop("observe", () -> pace.stretched(settings.detection().interval()), this::observe, scheduler);
+        loop("watch-leadership", () -> WATCH, elector::expireOverdue, scheduler);
+        if (session == null) {
+            var store = new LeaderStore(members.schema, members.control);
+            loop("elect", () -> pace.stretched(election.checkInterval()), () -> elect(store), scheduler);
+        }
+    }
+
+    private void loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler) {
+        loops.put(name, new Loop(name, pause, () -> named(pass), scheduler));
+    }
+
+    private void named(Runnable pass) {
+        Mdc.put(id, identity);
+        pass.run();
     }
 
     /** Joins the cluster; returns when the others can see this node. */
     public void start() {
-        join();
-        heartbeat.start();
+        try {
+            joinAndRun();
+        } catch (RuntimeException e) {
+            stop();
+            endSession();
+            throw e;
+        }
     }
 
-    /** Leaves the cluster. Others see it at once, unless the database is out of reach: then when our deadline passes. */
+    private void joinAndRun() {
+        try {
+            elector.compete(false);
+            join(joining -> {});
+            state = State.RUNNING;
+            // The first look before anything else: who comes later is seen coming.
+            observe();
+            loops.values().forEach(Loop::start);
+            elector.compete(settings.presence().isCandidate());
+            if (settings.presence().mode() == NodeMode.LEADER) {
+                requireElection();
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while joining the cluster", e);
+        }
+    }
+
+    private void requireElection() throws InterruptedException {
+        Duration patience = settings.election().lease().multipliedBy(3);
+        if (!await(() -> elector.isLeader(Leadership.SCHEDULER), patience)) {
+            throw new ClusterStartupException(
+                    "forge.cluster.node.mode (leader): this node was not elected within %d s"
+                            .formatted(patience.toSeconds()),
+                    "Another node leads. Stop that one, or set forge.cluster.node.mode=auto to stand by.");
+        }
+    }
+
+    /**
+     * Leaves the cluster: says that it drains, lets work finish, gives up what it leads, and goes. Others see it at
+     * once, unless the database is out of reach: then when our deadlines pass.
+     */
     public void stop() {
         UUID leaving = id;
         if (leaving == null) {
             return;
         }
-        try {
-            heartbeat.stop(STOP_PATIENCE);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
+        drain();
+        if (session == null) {
+            try {
+                elector.resign(new LeaderStore(members.schema, members.control), () -> {}, leaving);
+            } catch (DataAccessException e) {
+                log.debug("node {}: could not resign; its leases will expire", leaving, e);
+            }
+        }
+        endSession();
+        elector.sessionLost();
+        for (Loop loop : loops.values()) {
+            try {
+                loop.stop(STOP_PATIENCE);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
         }
         id = null;
+        state = State.STOPPED;
         try {
-            nodes.remove(leaving);
+            members.nodes.remove(leaving);
         } catch (DataAccessException e) {
             log.warn("node {}: left without saying so; the others will find out", leaving, e);
         }
+    }
+
+    private void endSession() {
+        if (session != null) {
+            try {
+                session.stop();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /**
+     * Takes nothing new and lets work finish, up to the drain timeout; what is left then goes back. The node stays a
+     * member, without leading anything.
+     */
+    public void drain() {
+        lock.lock();
+        try {
+            if (state != State.RUNNING) {
+                return;
+            }
+            state = State.DRAINING;
+        } finally {
+            lock.unlock();
+        }
+        elector.compete(false);
+        UUID draining = id;
+        try {
+            if (draining != null) {
+                members.nodes.drain(draining);
+            }
+        } catch (DataAccessException e) {
+            log.debug("node {}: could not say that it drains", draining, e);
+        }
+        works.forEach(Work::quiesce);
+        long deadline = pace.nanos() + settings.drainTimeout().toNanos();
+        for (Work work : works) {
+            try {
+                if (!work.awaitIdle(Duration.ofNanos(Math.max(0, deadline - pace.nanos())))) {
+                    work.release();
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                work.release();
+            }
+        }
+    }
+
+    /** Must drain before the node leaves; in the order of registration. */
+    void register(Work work) {
+        works.add(work);
     }
 
     /** The id of the present membership; null while the node is not a member. */
@@ -74,24 +270,126 @@ public final class Node {
         return identity;
     }
 
-    private void join() {
-        identity = identities.identity();
-        UUID joining = UUID.randomUUID();
-        var introduction = new Introduction(
+    /** What it is doing. */
+    public State state() {
+        return state;
+    }
+
+    /** How long ago the database last answered the node's heartbeat or its look at the others. */
+    public Duration sinceLastContact() {
+        return Duration.ofNanos(pace.nanos() - lastContact);
+    }
+
+    /** Whether any live node could lead. */
+    public boolean hasLiveCandidate() {
+        return candidateLive;
+    }
+
+    /** Loops that should run but have not completed a pass for much longer than their pause, by name. */
+    public List<String> stuckLoops() {
+        return state == State.STOPPED
+                ? List.of()
+                : loops.values().stream()
+                        .filter(Loop::isStuck)
+                        .map(Loop::name)
+                        .sorted()
+                        .toList();
+    }
+
+    /** Which roles this node leads. */
+    public Set<String> rolesLed() {
+        return elector.rolesHeld();
+    }
+
+    /** The settings it was made with. */
+    public NodeSettings settings() {
+        return settings;
+    }
+
+    Elector elector() {
+        return elector;
+    }
+
+    /** The id under which this node may change the cluster. */
+    UUID requireMutable() {
+        if (!settings.presence().mayMutate()) {
+            throw new MutationRefusedException(
+                    "this node may not change the cluster: forge.cluster.node.mode (%s), forge.cluster.node.roles (%s)"
+                            .formatted(
+                                    settings.presence().mode().name().toLowerCase(Locale.ROOT),
+                                    settings.presence().roles()));
+        }
+        UUID current = id;
+        if (current == null) {
+            throw new IllegalStateException("this node is not a member of the cluster now");
+        }
+        return current;
+    }
+
+    private void join(Consumer<UUID> joined) throws InterruptedException {
+        identity = members.identities.identity();
+        @Nullable Long takenUntil = null;
+        while (true) {
+            UUID joining = UUID.randomUUID();
+            Mdc.put(joining, identity);
+            // Its lock before its row: nobody may see a row whose lock is not there yet.
+            if (session != null && !session.begin(joining, CONNECT_PATIENCE)) {
+                throw new IllegalStateException("no session connection within " + CONNECT_PATIENCE);
+            }
+            switch (members.nodes.register(introduction(joining), deadlines())) {
+                case REGISTERED -> {
+                    id = joining;
+                    contact();
+                    joined.accept(joining);
+                    return;
+                }
+                case KEY_TAKEN -> {
+                    // Perhaps our own former self, killed a moment ago: it is dead when its deadline has passed.
+                    if (takenUntil == null) {
+                        log.info("node.id {} belongs to a live node; waiting for its end", identity.id());
+                        takenUntil = pace.nanos()
+                                + settings.heartbeat().dead().plusSeconds(2).toNanos();
+                    } else if (pace.nanos() - takenUntil > 0) {
+                        throw new ClusterStartupException(
+                                "forge.cluster.node.id (%s) belongs to a live node of this cluster"
+                                        .formatted(identity.id()),
+                                "Give each instance an id of its own, or none: it is generated then.");
+                    }
+                    await(() -> false, Duration.ofMillis(500));
+                }
+            }
+        }
+    }
+
+    private Introduction introduction(UUID joining) {
+        NodeSettings.Presence presence = settings.presence();
+        var info = new HashMap<>(presence.info());
+        info.put("mode", presence.mode().name().toLowerCase(Locale.ROOT));
+        return new Introduction(
                 joining,
                 identity,
-                settings.hostname(),
-                settings.roles(),
-                settings.capabilities(),
-                settings.version(),
-                settings.info());
-        switch (nodes.register(introduction, settings.deadlines())) {
-            case REGISTERED -> id = joining;
-            case KEY_TAKEN ->
-                throw new ClusterStartupException(
-                        "forge.cluster.node.id (%s) belongs to a live node of this cluster".formatted(identity.id()),
-                        "Give each instance an id of its own, or none: it is generated then.");
-        }
+                presence.hostname(),
+                presence.roles(),
+                presence.capabilities(),
+                presence.version(),
+                session != null && settings.detection().livenessLock(),
+                info);
+    }
+
+    private Deadlines deadlines() {
+        Duration twice = interval.multipliedBy(2);
+        Duration thrice = interval.multipliedBy(3);
+        NodeSettings.Heartbeat heartbeat = settings.heartbeat();
+        return new Deadlines(
+                heartbeat.stale().compareTo(twice) > 0 ? heartbeat.stale() : twice,
+                heartbeat.dead().compareTo(thrice) > 0 ? heartbeat.dead() : thrice);
+    }
+
+    private Duration heartbeatPause() {
+        boolean withoutSession = session != null && !session.isConnected();
+        return withoutSession && interval.compareTo(HEARTBEAT_WITHOUT_SESSION) > 0
+                ? HEARTBEAT_WITHOUT_SESSION
+                : interval;
     }
 
     // Package-private: a test calls a pass without waiting for the loop.
@@ -100,12 +398,126 @@ public final class Node {
         if (beating == null) {
             return;
         }
-        switch (nodes.beat(beating, settings.deadlines())) {
-            case SEEN -> {}
-            case DECLARED_DEAD -> {
-                log.warn("node {}: the cluster declared this node dead; it joins again with a new id", beating);
-                join();
+        if (settings.heartbeat().adaptive()) {
+            // Declared with this very beat, so that nobody expects the next one sooner.
+            Duration doubled = interval.multipliedBy(2);
+            interval = doubled.compareTo(settings.heartbeat().maxInterval()) < 0
+                    ? doubled
+                    : settings.heartbeat().maxInterval();
+        }
+        switch (members.nodes.beat(beating, settings.presence().load().get(), deadlines())) {
+            case SEEN -> contact();
+            case DRAIN_ORDERED -> {
+                contact();
+                drainAsOrdered();
             }
+            case DECLARED_DEAD -> rejoin(beating);
+        }
+    }
+
+    private void rejoin(UUID former) {
+        if (state == State.STOPPED) {
+            return;
+        }
+        log.warn("node {}: the cluster declared this node dead; it joins again with a new id", former);
+        try {
+            elector.sessionLost();
+            join(joined -> log.info("node {}: joined again as {}", former, joined));
+            state = State.RUNNING;
+            elector.compete(settings.presence().isCandidate());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void observe() {
+        UUID self = id;
+        if (self == null) {
+            return;
+        }
+        Observer.View view = observer.pass(self);
+        contact();
+        pace.liveNodes(view.live());
+        if (view.changed() && settings.heartbeat().adaptive()) {
+            interval = settings.heartbeat().interval();
+            wake("heartbeat");
+        }
+        if (candidateLive && !view.candidateLive()) {
+            log.warn("no live node can lead: none has the role scheduler; crons and recovery stand still");
+        }
+        candidateLive = view.candidateLive();
+        Sighting own = view.own();
+        if (own == null) {
+            wake("heartbeat");
+        } else if (own.status() == NodeStatus.DRAINING) {
+            drainAsOrdered();
+        }
+        if (elector.isLeader(Leadership.LOG_COMPACTOR)) {
+            members.nodes.purgeDead(DEAD_RETENTION);
+        }
+    }
+
+    private void drainAsOrdered() {
+        if (state == State.RUNNING) {
+            log.info("node {}: an operator ordered it to drain", id);
+            drain();
+            elector.rolesHeld().forEach(elector::leave);
+        }
+    }
+
+    private void elect(LeaderStore store) {
+        UUID candidate = id;
+        if (candidate != null) {
+            elector.step(store, () -> {}, candidate);
+        }
+    }
+
+    private void observed(Object event) {
+        if (event instanceof NodeDied died) {
+            elector.died(died.id());
+        }
+        events.accept(event);
+    }
+
+    private void contact() {
+        lastContact = pace.nanos();
+    }
+
+    private void wake(String loop) {
+        Loop woken = loops.get(loop);
+        if (woken != null) {
+            woken.wake();
+        }
+    }
+
+    private boolean await(BooleanSupplier condition, Duration patience) throws InterruptedException {
+        long deadline = pace.nanos() + patience.toNanos();
+        lock.lock();
+        try {
+            while (!condition.getAsBoolean()) {
+                if (pace.nanos() - deadline >= 0) {
+                    return false;
+                }
+                // Nobody signals: what is waited for happens in the database.
+                never.await(POLL.toMillis(), TimeUnit.MILLISECONDS);
+            }
+            return true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private final class SessionListener implements Session.Listener {
+
+        @Override
+        public void begun(UUID node) {
+            Mdc.put(node, identity);
+        }
+
+        @Override
+        public void lost() {
+            observer.sessionLost();
+            wake("heartbeat");
         }
     }
 }

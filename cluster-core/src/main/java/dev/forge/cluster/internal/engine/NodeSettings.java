@@ -1,22 +1,60 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
-import dev.forge.cluster.internal.store.NodeStore.Deadlines;
+import dev.forge.cluster.internal.store.LeaderStore.Ground;
+import dev.forge.cluster.internal.store.NodeStore.Load;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Supplier;
 
 /**
- * How a node presents itself and how often it shows that it lives.
+ * How a node presents itself and how it takes part.
  *
- * @param info free text by key, for operators
+ * @param drainTimeout how long work may take to finish when the node leaves
  */
 public record NodeSettings(
-        String hostname,
-        Set<NodeRole> roles,
-        List<String> capabilities,
-        String version,
-        Map<String, String> info,
-        Duration heartbeat,
-        Deadlines deadlines) {}
+        Presence presence, Heartbeat heartbeat, Detection detection, Election election, Duration drainTimeout) {
+
+    /**
+     * Who it is, beyond its identity.
+     *
+     * @param info free text by key, for operators
+     * @param load how busy it is, asked at each heartbeat
+     */
+    public record Presence(
+            String hostname,
+            NodeMode mode,
+            Set<NodeRole> roles,
+            List<String> capabilities,
+            String version,
+            Map<String, String> info,
+            Supplier<Load> load) {
+
+        /** Whether it may be elected. */
+        public boolean isCandidate() {
+            return roles.contains(NodeRole.SCHEDULER) && (mode == NodeMode.AUTO || mode == NodeMode.LEADER);
+        }
+
+        /** Whether it may change the cluster through the API. */
+        public boolean mayMutate() {
+            return roles.contains(NodeRole.FUNCTION) && mode != NodeMode.OBSERVER;
+        }
+    }
+
+    /** How often it shows that it lives, and how long its silence may last. */
+    public record Heartbeat(Duration interval, boolean adaptive, Duration maxInterval, Duration stale, Duration dead) {}
+
+    /** How it watches the others. */
+    public record Detection(Duration interval, boolean livenessLock) {}
+
+    /**
+     * How it stands for election.
+     *
+     * @param ground LOCK needs a session of its own; LEASE works through a transaction pooler, and has none
+     */
+    public record Election(
+            Ground ground, Duration checkInterval, Duration lease, Duration renewInterval, Duration localDeadline) {}
+}

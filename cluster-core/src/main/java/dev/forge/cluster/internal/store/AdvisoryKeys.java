@@ -1,13 +1,60 @@
 package dev.forge.cluster.internal.store;
 
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.UUID;
+import java.util.zip.CRC32;
+
 /**
- * The advisory lock keys of this library. All but the documented leader keys use the two-integer form with one class id,
- * so that they can never meet an application's own {@code bigint} keys.
+ * The advisory lock keys of one cluster. All but the documented leader keys use the two-integer form with one class id,
+ * so that they can never meet an application's own {@code bigint} keys; the schema's oid keeps clusters of one database
+ * apart.
  */
 final class AdvisoryKeys {
 
     /** "FORG". */
     static final int CLASS_ID = 0x464F5247;
 
-    private AdvisoryKeys() {}
+    private static final String DEFAULT_SCHEMA = "public";
+
+    /** Documented, so that operators find them in pg_locks; valid in the default schema only. */
+    private static final Map<String, Long> LEADERS = Map.of(
+            "scheduler", 0x464F52470001L,
+            "metrics_aggregator", 0x464F52470002L,
+            "log_compactor", 0x464F52470003L);
+
+    private final String schemaName;
+    private final long schemaOid;
+
+    AdvisoryKeys(String schemaName, long schemaOid) {
+        this.schemaName = schemaName;
+        this.schemaOid = schemaOid;
+    }
+
+    long schemaOid() {
+        return schemaOid;
+    }
+
+    /** Held by a node's session while the node lives. */
+    int liveness(UUID node) {
+        return hash("live " + node);
+    }
+
+    /** Held by the leader's session; ready to stand between the parentheses of a lock function. */
+    String leader(String role) {
+        Long documented = schemaName.equals(DEFAULT_SCHEMA) ? LEADERS.get(role) : null;
+        return documented != null ? documented + "::bigint" : CLASS_ID + ", " + hash("leader " + role);
+    }
+
+    /** Shared by fenced transactions of a role, exclusive while its term changes. */
+    int fence(String role) {
+        return hash("fence " + role);
+    }
+
+    // Every node, of every version, must compute the same.
+    private int hash(String purpose) {
+        var crc = new CRC32();
+        crc.update((schemaOid + " " + purpose).getBytes(StandardCharsets.UTF_8));
+        return (int) crc.getValue();
+    }
 }

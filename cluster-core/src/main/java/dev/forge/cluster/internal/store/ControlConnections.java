@@ -25,7 +25,10 @@ import org.springframework.jdbc.datasource.AbstractDataSource;
  */
 public final class ControlConnections extends AbstractDataSource implements AutoCloseable {
 
+    private static final Duration READ_TIMEOUT = Duration.ofSeconds(10);
+
     private final DataSource direct;
+    private final Pooler pooler;
     private final Duration patience;
     private final Semaphore permits;
     private final Deque<Connection> idle = new ArrayDeque<>();
@@ -33,11 +36,13 @@ public final class ControlConnections extends AbstractDataSource implements Auto
 
     /**
      * @param direct opens a new connection each time
+     * @param pooler what is in between
      * @param size how many at most
      * @param patience how long a caller waits for one to come back
      */
-    public ControlConnections(DataSource direct, int size, Duration patience) {
+    public ControlConnections(DataSource direct, Pooler pooler, int size, Duration patience) {
         this.direct = direct;
+        this.pooler = pooler;
         this.patience = patience;
         this.permits = new Semaphore(size, true);
     }
@@ -48,7 +53,7 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         boolean lent = false;
         try {
             Connection connection = idle();
-            Connection physical = connection != null ? connection : direct.getConnection();
+            Connection physical = connection != null ? connection : Dedicated.open(direct, pooler, READ_TIMEOUT);
             lent = true;
             return lend(physical);
         } finally {

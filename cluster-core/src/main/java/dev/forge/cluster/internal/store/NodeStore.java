@@ -2,29 +2,42 @@ package dev.forge.cluster.internal.store;
 
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.NodeStatus;
+import java.sql.Array;
+import java.sql.ResultSet;
+import java.sql.SQLException;
 import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
 
-/** The rows of {@code forge_nodes}. */
+/** The rows of {@code forge_nodes}, and all that hangs on them when a node dies. */
 public final class NodeStore {
 
     private final Schema schema;
     private final JdbcClient jdbc;
+    private final TransactionTemplate transaction;
 
     public NodeStore(Schema schema, DataSource control) {
         this.schema = schema;
         this.jdbc = JdbcClient.create(control);
+        this.transaction = new TransactionTemplate(new JdbcTransactionManager(control));
     }
 
     /**
      * A node as it introduces itself.
      *
+     * @param livenessLock whether its session holds its liveness lock
      * @param info free text by key, for operators
      */
     public record Introduction(
@@ -34,10 +47,18 @@ public final class NodeStore {
             Set<NodeRole> roles,
             List<String> capabilities,
             String version,
+            boolean livenessLock,
             Map<String, String> info) {}
 
-    /** When others may call a node stale and dead, counted from its last heartbeat by the database's clock. */
+    /** When others may call a node stale and dead, counted from its last heartbeat. */
     public record Deadlines(Duration stale, Duration dead) {}
+
+    /** How busy a node is; shares lie between 0 and 1. */
+    public record Load(
+            int connections,
+            int jobs,
+            @Nullable Double cpu,
+            @Nullable Double memory) {}
 
     /** What came of a registration. */
     public enum Registration {
@@ -51,6 +72,8 @@ public final class NodeStore {
     public enum Beat {
         /** The others know that we live. */
         SEEN,
+        /** So they do, and an operator wants this node to drain. */
+        DRAIN_ORDERED,
         /** The row is gone or declared dead: whatever this id held is lost. */
         DECLARED_DEAD
     }
@@ -58,56 +81,247 @@ public final class NodeStore {
     /** Adds the node. A former holder of the same key that is past its own deadline gives way. */
     public Registration register(Introduction node, Deadlines deadlines) {
         jdbc.sql(schema.sql("""
-                UPDATE ~.forge_nodes SET status = 'dead'
+                SELECT id, beats FROM ~.forge_nodes
                 WHERE node_key = :key AND status <> 'dead' AND dead_at <= clock_timestamp()
-                """)).param("key", node.identity().id()).update();
+                """))
+                .param("key", node.identity().id())
+                .query((row, n) -> Map.entry(row.getObject(1, UUID.class), row.getLong(2)))
+                .list()
+                .forEach(former -> declareDead(former.getKey(), former.getValue()));
         int rows = jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_nodes
-                    (id, node_key, name, hostname, roles, worker_capabilities, status, version, stale_at, dead_at, info)
+                    (id, node_key, name, hostname, roles, worker_capabilities, status, version, stale_at, dead_at, info,
+                     liveness_key)
                 VALUES (:id, :key, :name, :hostname, :roles, :capabilities, 'active', :version,
                         clock_timestamp() + :stale * interval '1 millisecond',
-                        clock_timestamp() + :dead * interval '1 millisecond', jsonb_object(:info_keys, :info_values))
+                        clock_timestamp() + :dead * interval '1 millisecond',
+                        jsonb_object(:info_keys, :info_values), :liveness_key)
                 ON CONFLICT DO NOTHING
                 """))
                 .param("id", node.id())
                 .param("key", node.identity().id())
                 .param("name", node.identity().name())
                 .param("hostname", node.hostname())
-                .param("roles", names(node.roles()))
+                .param("roles", words(node.roles()))
                 .param("capabilities", node.capabilities().toArray(String[]::new))
                 .param("version", node.version())
                 .param("stale", deadlines.stale().toMillis())
                 .param("dead", deadlines.dead().toMillis())
                 .param("info_keys", node.info().keySet().toArray(String[]::new))
                 .param("info_values", node.info().values().toArray(String[]::new))
+                .param("liveness_key", node.livenessLock() ? schema.keys().liveness(node.id()) : null)
                 .update();
         return rows == 1 ? Registration.REGISTERED : Registration.KEY_TAKEN;
     }
 
     /** Says that the node lives, and until when to believe so. */
-    public Beat beat(UUID id, Deadlines deadlines) {
-        int rows = jdbc.sql(schema.sql("""
+    public Beat beat(UUID id, Load load, Deadlines deadlines) {
+        return jdbc.sql(schema.sql("""
                 UPDATE ~.forge_nodes
                 SET beats = beats + 1, last_heartbeat = clock_timestamp(),
                     stale_at = clock_timestamp() + :stale * interval '1 millisecond',
-                    dead_at = clock_timestamp() + :dead * interval '1 millisecond'
-                WHERE id = :id AND status <> 'dead'
+                    dead_at = clock_timestamp() + :dead * interval '1 millisecond',
+                    status = CASE status WHEN 'stale' THEN 'active' ELSE status END,
+                    current_connections = :connections, current_jobs = :jobs, cpu_usage = :cpu, memory_usage = :memory
+                WHERE id = :id AND status <> 'dead' RETURNING status
                 """))
                 .param("id", id)
                 .param("stale", deadlines.stale().toMillis())
                 .param("dead", deadlines.dead().toMillis())
-                .update();
-        return rows == 1 ? Beat.SEEN : Beat.DECLARED_DEAD;
+                .param("connections", load.connections())
+                .param("jobs", load.jobs())
+                .param("cpu", load.cpu())
+                .param("memory", load.memory())
+                .query((row, n) -> status(row.getString(1)) == NodeStatus.DRAINING ? Beat.DRAIN_ORDERED : Beat.SEEN)
+                .optional()
+                .orElse(Beat.DECLARED_DEAD);
+    }
+
+    /** Orders a node to drain, or says that it does; false if there is no such live node. */
+    public boolean drain(UUID id) {
+        return jdbc.sql(schema.sql("""
+                        UPDATE ~.forge_nodes SET status = 'draining'
+                        WHERE id = ? AND status IN ('joining', 'active', 'stale', 'draining')
+                        """)).param(id).update() == 1;
     }
 
     /** Takes the node out, at the end of an orderly stop. */
     public void remove(UUID id) {
-        jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = :id"))
-                .param("id", id)
+        jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ?")).param(id).update();
+    }
+
+    /**
+     * A node as an observer sees it.
+     *
+     * @param lockMissing it should hold its liveness lock but does not
+     * @param staleAfter for how long it may be silent before it is stale, as it declared itself
+     */
+    public record Sighting(
+            UUID id,
+            String name,
+            NodeStatus status,
+            long beats,
+            boolean lockMissing,
+            boolean candidate,
+            Duration staleAfter,
+            Duration deadAfter) {}
+
+    /**
+     * Everything an observer needs, from one instant.
+     *
+     * @param serverStart a change means that every session was lost at once
+     */
+    public record Sightings(OffsetDateTime serverStart, List<Sighting> nodes) {}
+
+    /** Looks at all nodes, the dead ones that are still in the table included. */
+    public Sightings observe() {
+        var start = new OffsetDateTime[1];
+        List<Sighting> nodes = jdbc
+                .sql(schema.sql("""
+                WITH held AS MATERIALIZED (
+                    SELECT objid FROM pg_locks
+                    WHERE locktype = 'advisory' AND classid = :class_id AND objsubid = 2 AND granted
+                      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+                SELECT pg_postmaster_start_time(), n.id, n.name, n.status, n.beats,
+                       n.liveness_key IS NOT NULL AND NOT EXISTS (
+                           SELECT FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid),
+                       'scheduler' = ANY (n.roles) AND n.info ->> 'mode' IS DISTINCT FROM 'observer',
+                       (extract(epoch FROM n.stale_at - n.last_heartbeat) * 1000)::bigint,
+                       (extract(epoch FROM n.dead_at - n.last_heartbeat) * 1000)::bigint
+                FROM (VALUES (1)) AS always LEFT JOIN ~.forge_nodes n ON true
+                """))
+                .param("class_id", AdvisoryKeys.CLASS_ID)
+                .query((row, n) -> {
+                    start[0] = row.getObject(1, OffsetDateTime.class);
+                    return row.getObject(2) == null ? null : sighting(row);
+                })
+                .list()
+                .stream()
+                .filter(Objects::nonNull)
+                .toList();
+        return new Sightings(start[0], nodes);
+    }
+
+    private static Sighting sighting(ResultSet row) throws SQLException {
+        return new Sighting(
+                row.getObject(2, UUID.class),
+                row.getString(3),
+                status(row.getString(4)),
+                row.getLong(5),
+                row.getBoolean(6),
+                row.getBoolean(7),
+                Duration.ofMillis(row.getLong(8)),
+                Duration.ofMillis(row.getLong(9)));
+    }
+
+    /** Calls a silent node stale, unless it has beaten since it was seen. */
+    public boolean declareStale(UUID id, long beatsSeen) {
+        return jdbc.sql(schema.sql("""
+                        UPDATE ~.forge_nodes SET status = 'stale' WHERE id = ? AND beats = ? AND status = 'active'
+                        """)).params(id, beatsSeen).update() == 1;
+    }
+
+    /**
+     * Declares a node dead, unless it has beaten since it was seen, and in the same transaction ends all that it held.
+     * Of several observers one succeeds.
+     */
+    public boolean declareDead(UUID id, long beatsSeen) {
+        return Boolean.TRUE.equals(transaction.execute(status -> {
+            jdbc.sql("SET LOCAL lock_timeout = '1s'").update();
+            int declared = jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_nodes
+                    SET status = 'dead', stale_at = least(stale_at, clock_timestamp()),
+                        dead_at = least(dead_at, clock_timestamp())
+                    WHERE id = ? AND beats = ? AND status <> 'dead'
+                    """)).params(id, beatsSeen).update();
+            if (declared == 0) {
+                return false;
+            }
+            // Rows that somebody else is working on are left to the elections and sweeps that would find them anyway.
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_leader_leases SET lease_until = clock_timestamp(), node_id = NULL
+                    WHERE role = ANY (ARRAY(
+                        SELECT role FROM ~.forge_leader_leases WHERE node_id = ? ORDER BY role FOR UPDATE SKIP LOCKED))
+                    """)).param(id).update();
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_leaders SET node_id = NULL
+                    WHERE role = ANY (ARRAY(
+                        SELECT role FROM ~.forge_leaders WHERE node_id = ? ORDER BY role FOR UPDATE SKIP LOCKED))
+                    """)).param(id).update();
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_locks SET expires_at = clock_timestamp()
+                    WHERE lock_name = ANY (ARRAY(
+                        SELECT lock_name FROM ~.forge_locks WHERE owner_node = ? AND expires_at > clock_timestamp()
+                        ORDER BY lock_name FOR UPDATE SKIP LOCKED))
+                    """)).param(id).update();
+            return true;
+        }));
+    }
+
+    /** Forgets nodes that died longer ago than that. */
+    public int purgeDead(Duration retention) {
+        return jdbc.sql(schema.sql("""
+                DELETE FROM ~.forge_nodes
+                WHERE status = 'dead' AND dead_at < clock_timestamp() - :retention * interval '1 millisecond'
+                """))
+                .param("retention", retention.toMillis())
                 .update();
     }
 
-    private static String[] names(Set<NodeRole> roles) {
-        return roles.stream().map(role -> role.name().toLowerCase(Locale.ROOT)).toArray(String[]::new);
+    /** A node with all that operators want to know. */
+    public record Row(
+            UUID id,
+            String key,
+            String name,
+            String hostname,
+            List<String> roles,
+            List<String> capabilities,
+            String status,
+            String version,
+            OffsetDateTime startedAt,
+            OffsetDateTime lastHeartbeat,
+            int connections,
+            int jobs,
+            @Nullable Double cpu,
+            @Nullable Double memory) {}
+
+    /** All nodes in the table. */
+    public List<Row> all() {
+        return jdbc.sql(schema.sql("""
+                SELECT id, node_key, name, hostname, roles, worker_capabilities, status, version, started_at,
+                       last_heartbeat, current_connections, current_jobs, cpu_usage, memory_usage
+                FROM ~.forge_nodes ORDER BY started_at, id
+                """))
+                .query((row, n) -> new Row(
+                        row.getObject(1, UUID.class),
+                        row.getString(2),
+                        row.getString(3),
+                        row.getString(4),
+                        texts(row.getArray(5)),
+                        texts(row.getArray(6)),
+                        row.getString(7),
+                        row.getString(8),
+                        row.getObject(9, OffsetDateTime.class),
+                        row.getObject(10, OffsetDateTime.class),
+                        row.getInt(11),
+                        row.getInt(12),
+                        row.getObject(13, Double.class),
+                        row.getObject(14, Double.class)))
+                .list();
+    }
+
+    private static List<String> texts(Array array) throws SQLException {
+        return Arrays.asList((String[]) array.getArray());
+    }
+
+    private static NodeStatus status(String word) {
+        return NodeStatus.valueOf(word.toUpperCase(Locale.ROOT));
+    }
+
+    private static String[] words(Set<NodeRole> roles) {
+        return roles.stream()
+                .sorted()
+                .map(role -> role.name().toLowerCase(Locale.ROOT))
+                .toArray(String[]::new);
     }
 }

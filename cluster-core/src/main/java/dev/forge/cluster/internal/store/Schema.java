@@ -35,12 +35,14 @@ public final class Schema {
     private final String name;
     private final int version;
     private final String server;
+    private final AdvisoryKeys keys;
     private final ConcurrentHashMap<String, String> completed = new ConcurrentHashMap<>();
 
-    private Schema(String name, int version, String server) {
+    private Schema(String name, int version, String server, AdvisoryKeys keys) {
         this.name = name;
         this.version = version;
         this.server = server;
+        this.keys = keys;
     }
 
     /**
@@ -54,14 +56,14 @@ public final class Schema {
             String server = requirePostgres(connection.getMetaData());
             var jdbc = JdbcClient.create(new SingleConnectionDataSource(connection, true));
             if (mode == SchemaMode.NONE) {
-                return new Schema(name, VERSION, server);
+                return new Schema(name, VERSION, server, keys(jdbc, name));
             }
             if (mode == SchemaMode.MIGRATE && installed(jdbc, name).version() < VERSION) {
                 Migrator.migrate(direct, name);
             }
             Installed installed = installed(jdbc, name);
             requireUsable(name, installed);
-            return new Schema(name, installed.version(), server);
+            return new Schema(name, installed.version(), server, keys(jdbc, name));
         } catch (SQLException e) {
             throw unreachable(e);
         }
@@ -82,6 +84,27 @@ public final class Schema {
         } catch (SQLException e) {
             throw unreachable(e);
         }
+    }
+
+    private static AdvisoryKeys keys(JdbcClient jdbc, String name) {
+        return new AdvisoryKeys(
+                name,
+                jdbc.sql("SELECT oid::bigint FROM pg_namespace WHERE nspname = ?")
+                        .param(name)
+                        .query(Long.class)
+                        .optional()
+                        .orElseThrow(() -> new ClusterStartupException(
+                                "There is no schema '%s'".formatted(name),
+                                "Create it, or set forge.cluster.schema.mode=migrate.")));
+    }
+
+    AdvisoryKeys keys() {
+        return keys;
+    }
+
+    /** Where nodes of this cluster hear of each other; channels belong to the whole database. */
+    String channel() {
+        return "forge_cluster_" + keys.schemaOid();
     }
 
     /** The name of the schema. */
@@ -123,7 +146,7 @@ public final class Schema {
         return product + " " + database.getDatabaseProductVersion();
     }
 
-    private static ClusterStartupException unreachable(SQLException e) {
+    static ClusterStartupException unreachable(SQLException e) {
         return new ClusterStartupException(
                 "Forge Cluster cannot connect to its database: " + e.getMessage(),
                 "Check spring.datasource.url, username and password, and forge.cluster.direct-connection.* if set.",

@@ -6,18 +6,14 @@ import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.NodeIdentity;
-import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.NodeStore;
-import dev.forge.cluster.internal.store.NodeStore.Deadlines;
+import dev.forge.cluster.internal.store.Pooler;
 import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
-import java.util.List;
-import java.util.Map;
-import java.util.Set;
 import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -30,15 +26,19 @@ class NodeTests {
 
     private static final Duration NEVER = Duration.ofHours(1);
 
+    private final TestDatabase database;
+    private final Schema schema;
     private final JdbcClient jdbc;
     private final ControlConnections control;
     private final NodeStore nodes;
     private final ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
 
     NodeTests(TestDatabase database) {
+        this.database = database;
+        this.schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
         this.jdbc = database.jdbc();
-        this.control = new ControlConnections(database.dataSource(), 2, Duration.ofSeconds(5));
-        this.nodes = new NodeStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), control);
+        this.control = new ControlConnections(database.dataSource(), Pooler.NONE, 2, Duration.ofSeconds(5));
+        this.nodes = new NodeStore(schema, control);
     }
 
     @BeforeEach
@@ -54,20 +54,17 @@ class NodeTests {
     }
 
     private Node node(String key, Duration heartbeat) {
-        var settings = new NodeSettings(
-                "host",
-                Set.of(NodeRole.WORKER),
-                List.of("general"),
-                "1.0",
-                Map.of("zone", "a"),
-                heartbeat,
-                new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
-        return new Node(settings, () -> new NodeIdentity(key, "name of " + key), nodes, scheduler);
+        return TestNodes.node(members(key), TestNodes.settings(heartbeat), scheduler);
+    }
+
+    private Node.Members members(String key) {
+        return new Node.Members(
+                schema, database.dataSource(), control, nodes, () -> new NodeIdentity(key, "name of " + key));
     }
 
     @Test
     void a_node_is_in_the_table_from_start_to_stop() {
-        Node node = node("one", NEVER);
+        Node node = node("one", Duration.ofSeconds(5));
         node.start();
         assertThat(jdbc.sql("SELECT * FROM forge_nodes").query().singleRow())
                 .containsEntry("id", node.id())
@@ -131,7 +128,8 @@ class NodeTests {
         Node first = node("same", NEVER);
         first.start();
         assertThatExceptionOfType(ClusterStartupException.class)
-                .isThrownBy(() -> node("same", NEVER).start())
+                .isThrownBy(() -> TestNodes.node(members("same"), TestNodes.impatient(), scheduler)
+                        .start())
                 .withMessageContaining("forge.cluster.node.id (same)");
         first.stop();
     }
@@ -148,6 +146,7 @@ class NodeTests {
                         .list())
                 .containsExactly(successor.id());
         successor.stop();
+        killed.stop();
     }
 
     @Test

@@ -22,7 +22,7 @@ class ControlConnectionsTests {
 
     ControlConnectionsTests(TestDatabase database) {
         this.database = database;
-        this.control = new ControlConnections(database.dataSource(), 2, Duration.ofMillis(50));
+        this.control = new ControlConnections(database.dataSource(), Pooler.NONE, 2, Duration.ofMillis(50));
         this.jdbc = JdbcClient.create(control);
     }
 

@@ -1,0 +1,18 @@
+package dev.forge.cluster;
+
+import java.time.Duration;
+import java.util.Optional;
+
+/**
+ * Named locks across the cluster, kept in {@code forge_locks}. A lock is held for a time, by database time, and free
+ * when that is over or its node is declared dead; what it protects should therefore check the lock's {@linkplain
+ * ClusterLock#token() token}.
+ */
+public interface ClusterLocks {
+
+    /** Takes a lock for {@code forge.cluster.lock.lease-duration} if it is free. Does not wait. */
+    Optional<ClusterLock> tryLock(String name);
+
+    /** Takes a lock for that long if it is free. Does not wait. */
+    Optional<ClusterLock> tryLock(String name, Duration lease);
+}

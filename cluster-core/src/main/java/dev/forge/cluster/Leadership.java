@@ -1,0 +1,56 @@
+package dev.forge.cluster;
+
+import java.util.OptionalLong;
+import java.util.function.Supplier;
+
+/**
+ * Leader roles of the cluster: for each, at most one node leads at a time, in terms that are numbered and never repeat.
+ *
+ * <p>Knowing that one leads is never proof: by the time the knowledge is used, the process may have been frozen and
+ * another node elected. Only {@link #fenced} ties writes to the term under which they were decided.
+ */
+public interface Leadership {
+
+    /** Leads cron and the recovery of what was lost. */
+    String SCHEDULER = "scheduler";
+
+    /** Publishes the metrics that describe the cluster as a whole. */
+    String METRICS_AGGREGATOR = "metrics_aggregator";
+
+    /** Removes what is past its retention. */
+    String LOG_COMPACTOR = "log_compactor";
+
+    /**
+     * Stands for election to a role, for as long as this node lives. Only nodes with the role {@link NodeRole#SCHEDULER}
+     * are ever elected. Doing so twice is the same as once.
+     */
+    void join(String role);
+
+    /** Stands for election to that role no more, and gives it up if it leads. */
+    void leave(String role);
+
+    /**
+     * Whether this node leads, as far as it knows. A hint: use it to avoid needless work, not to protect data. False as
+     * soon as the node has not heard from the database for three seconds.
+     */
+    boolean isLeader(String role);
+
+    /** The term in which this node leads; empty if it does not. */
+    OptionalLong term(String role);
+
+    /**
+     * Runs {@code work} in a transaction that commits only if this node leads in the same term at the moment of the
+     * commit. Joins a transaction that is under way.
+     *
+     * @throws LeadershipLostException if it does not; nothing was written then
+     */
+    <T> T fenced(String role, Supplier<T> work);
+
+    /** See {@link #fenced(String, Supplier)}. */
+    default void fenced(String role, Runnable work) {
+        fenced(role, () -> {
+            work.run();
+            return true;
+        });
+    }
+}

@@ -1,0 +1,336 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.LeadershipAcquired;
+import dev.forge.cluster.LeadershipLost;
+import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.LeaderStore.Ground;
+import dev.forge.cluster.internal.store.LeaderStore.Term;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.PessimisticLockingFailureException;
+
+/**
+ * Which roles this node leads. One thread at a time takes {@link #step steps}; anybody may ask.
+ *
+ * <p><b>Term identity.</b> A leadership is a role and a term; it lasts without a break from {@link LeaderStore#begin} to
+ * its end here. Whatever interrupts it (a lost session, a lease that another took, too long without an answer) ends it,
+ * and leading again needs a new term.
+ *
+ * <p><b>Trust window.</b> The node believes that it leads until {@code localDeadline} after it sent the last renewal
+ * that was answered. That is shorter than the lease, and the lease is shorter than the server takes to free the locks of
+ * a session that was cut off. So it has stopped by itself before anybody can follow.
+ *
+ * <p><b>Followers.</b> They try the lock; it is free the moment a leader's session ends. A leader that is frozen keeps
+ * its session: once its lease is over, a follower ends that session, or leads without the lock where it may not.
+ */
+final class Elector {
+
+    private static final Logger log = LoggerFactory.getLogger(Elector.class);
+
+    /** How often followers look for leases that have expired although their lock is held. */
+    private static final Duration LEASE_CHECK = Duration.ofMillis(500);
+    /** How soon the lock of an evicted leader is tried again. */
+    private static final Duration AFTER_EVICTION = Duration.ofMillis(20);
+
+    /** How election is timed. */
+    record Timing(Duration checkInterval, Duration lease, Duration renewInterval, Duration localDeadline) {}
+
+    private record Held(
+            long term,
+            long confirmedAt,
+            long quietUntil,
+            @Nullable UUID predecessor,
+            boolean locked) {
+        Held confirmed(long at) {
+            return new Held(term, at, quietUntil, predecessor, locked);
+        }
+
+        Held withLock() {
+            return new Held(term, confirmedAt, quietUntil, predecessor, true);
+        }
+    }
+
+    private final Timing timing;
+    private final Ground ground;
+    private final Pace pace;
+    private final Consumer<Object> events;
+    private final Set<String> wanted = ConcurrentHashMap.newKeySet();
+    private final ConcurrentMap<String, Held> held = new ConcurrentHashMap<>();
+    private volatile boolean competing;
+    private volatile boolean wakened;
+    private final Map<String, Long> won = new TreeMap<>();
+    private long nextTry;
+    private long nextRenewal;
+    private long nextLeaseCheck;
+
+    Elector(Timing timing, Ground ground, Pace pace, Consumer<Object> events) {
+        this.timing = timing;
+        this.ground = ground;
+        this.pace = pace;
+        this.events = events;
+        long now = pace.nanos();
+        this.nextTry = now;
+        this.nextRenewal = now;
+        this.nextLeaseCheck = now;
+    }
+
+    void join(String role) {
+        wanted.add(role);
+        wakened = true;
+    }
+
+    void leave(String role) {
+        wanted.remove(role);
+        wakened = true;
+    }
+
+    /** Whether to stand for election at all; a node that drains does not, but leads on until it is told to resign. */
+    void compete(boolean whether) {
+        competing = whether;
+        wakened = whether;
+    }
+
+    /** Somebody has released a role: try at once. */
+    void wake() {
+        wakened = true;
+    }
+
+    boolean isLeader(String role) {
+        Held leadership = held.get(role);
+        return leadership != null && isTrusted(leadership);
+    }
+
+    OptionalLong term(String role) {
+        Held leadership = held.get(role);
+        return leadership != null && isTrusted(leadership) ? OptionalLong.of(leadership.term) : OptionalLong.empty();
+    }
+
+    /** Whether nobody else can still believe that it leads: only then may side effects begin that no fence protects. */
+    boolean isUndisputed(String role) {
+        Held leadership = held.get(role);
+        return leadership != null && isTrusted(leadership) && pace.nanos() - leadership.quietUntil >= 0;
+    }
+
+    Set<String> rolesHeld() {
+        return Set.copyOf(held.keySet());
+    }
+
+    /** That node is dead: it disputes nothing any more. */
+    void died(UUID node) {
+        long now = pace.nanos();
+        held.replaceAll(
+                (role, h) -> node.equals(h.predecessor) ? new Held(h.term, h.confirmedAt, now, null, h.locked) : h);
+    }
+
+    private boolean isTrusted(Held leadership) {
+        return pace.nanos() - leadership.confirmedAt < timing.localDeadline.toNanos();
+    }
+
+    /** Ends leaderships that were not confirmed in time. From a thread of its own: the stepping one may hang in a read. */
+    void expireOverdue() {
+        var overdue = new TreeMap<>(held);
+        overdue.values().removeIf(this::isTrusted);
+        end(overdue, "no answer from the database for " + timing.localDeadline.toMillis() + " ms");
+    }
+
+    /** The session is gone, and every lock with it. */
+    void sessionLost() {
+        end(held, "the session that held the locks has ended");
+        wakened = true;
+    }
+
+    /** One round of whatever is due; answers for how long nothing will be. */
+    Duration step(LeaderStore store, Runnable notifyOthers, UUID node) {
+        expireOverdue();
+        dropForeignLocks(store);
+        resignUnwanted(store, notifyOthers, node);
+        long now = pace.nanos();
+        if (now - nextRenewal >= 0) {
+            nextRenewal = now + timing.renewInterval.toNanos();
+            renew(store, node);
+        }
+        if (competing && (wakened || now - nextTry >= 0)) {
+            wakened = false;
+            nextTry = now + pace.stretched(timing.checkInterval).toNanos();
+            compete(store, node);
+        }
+        long due = Math.min(nextRenewal, nextTry) - pace.nanos();
+        return wakened ? Duration.ZERO : Duration.ofNanos(Math.max(0, due));
+    }
+
+    /** Gives every role up. Unlocks first, then tells: who is told must find the lock free. */
+    void resign(LeaderStore store, Runnable notifyOthers, UUID node) {
+        competing = false;
+        resign(store, notifyOthers, node, List.copyOf(held.keySet()));
+    }
+
+    // Locks outlive leaderships that ended here without the session's end: a lost renewal, an overdue confirmation.
+    private final Set<String> lockedWithoutLeading = ConcurrentHashMap.newKeySet();
+
+    private void dropForeignLocks(LeaderStore store) {
+        if (!lockedWithoutLeading.isEmpty()) {
+            List<String> roles = List.copyOf(lockedWithoutLeading);
+            store.unlock(roles);
+            roles.forEach(lockedWithoutLeading::remove);
+        }
+    }
+
+    /** A new session holds nothing yet. */
+    void sessionBegun() {
+        lockedWithoutLeading.clear();
+        wakened = true;
+    }
+
+    private void resignUnwanted(LeaderStore store, Runnable notifyOthers, UUID node) {
+        List<String> unwanted =
+                held.keySet().stream().filter(role -> !wanted.contains(role)).toList();
+        if (!unwanted.isEmpty()) {
+            resign(store, notifyOthers, node, unwanted);
+        }
+    }
+
+    private void resign(LeaderStore store, Runnable notifyOthers, UUID node, Collection<String> roles) {
+        var resigned = new TreeMap<>(held);
+        resigned.keySet().retainAll(roles);
+        // First here: from now on nobody acts on it.
+        end(resigned, "released");
+        for (String role : resigned.keySet()) {
+            try {
+                store.release(role, node);
+            } catch (PessimisticLockingFailureException e) {
+                log.debug("role {}: a fenced write is under way; its row keeps our name until the next term", role, e);
+            }
+        }
+        dropForeignLocks(store);
+        if (!resigned.isEmpty()) {
+            notifyOthers.run();
+        }
+    }
+
+    private void renew(LeaderStore store, UUID node) {
+        Map<String, Held> leading = Map.copyOf(held);
+        if (leading.isEmpty()) {
+            return;
+        }
+        long sent = pace.nanos();
+        Set<String> renewed = store.renew(leading.keySet(), node, timing.lease);
+        var lost = new TreeMap<>(leading);
+        lost.keySet().removeAll(renewed);
+        // Terms begin on this thread only, so what is held now is what was renewed.
+        renewed.forEach(role -> held.computeIfPresent(role, (r, h) -> h.confirmed(sent)));
+        end(lost, "another node has taken over");
+    }
+
+    private void compete(LeaderStore store, UUID node) {
+        won.clear();
+        try {
+            takeWhatIsFree(store, node);
+        } finally {
+            if (!won.isEmpty()) {
+                log.info("leads {} (role=term)", won);
+            }
+        }
+    }
+
+    private void takeWhatIsFree(LeaderStore store, UUID node) {
+        var open = new TreeSet<>(wanted);
+        open.removeIf(role -> {
+            Held leadership = held.get(role);
+            return leadership != null && (leadership.locked || ground == Ground.LEASE);
+        });
+        if (open.isEmpty()) {
+            return;
+        }
+        switch (ground) {
+            case LOCK -> {
+                Set<String> locked = store.tryLocks(open);
+                locked.forEach(role -> beginLocked(store, role, node));
+                open.removeAll(locked);
+                open.removeAll(held.keySet());
+                long now = pace.nanos();
+                if (!open.isEmpty() && now - nextLeaseCheck >= 0) {
+                    nextLeaseCheck = now + pace.stretched(LEASE_CHECK).toNanos();
+                    store.rolesWithoutLease(open).forEach(role -> takeFromFrozen(store, role, node));
+                }
+            }
+            case LEASE -> store.rolesWithoutLease(open).forEach(role -> begin(store, role, node, Ground.LEASE));
+        }
+    }
+
+    private void beginLocked(LeaderStore store, String role, UUID node) {
+        Held leading = held.get(role);
+        if (leading != null) {
+            // Led without the lock so far; now it has that too.
+            store.adoptLock(role, node);
+            held.computeIfPresent(role, (r, h) -> h.withLock());
+        } else if (!begin(store, role, node, Ground.LOCK)) {
+            store.unlock(List.of(role));
+        }
+    }
+
+    private void takeFromFrozen(LeaderStore store, String role, UUID node) {
+        if (store.evict(role)) {
+            log.warn("role {}: its leader did not renew its lease; ended its session", role);
+            nextTry = pace.nanos() + AFTER_EVICTION.toNanos();
+        } else {
+            begin(store, role, node, Ground.LEASE);
+        }
+    }
+
+    private boolean begin(LeaderStore store, String role, UUID node, Ground on) {
+        long sent = pace.nanos();
+        Term term;
+        try {
+            term = store.begin(role, node, timing.lease, on);
+        } catch (PessimisticLockingFailureException e) {
+            log.debug("role {}: fenced writes are under way; trying again", role, e);
+            return false;
+        }
+        if (term == null) {
+            return false;
+        }
+        held.put(
+                role,
+                new Held(
+                        term.number(),
+                        sent,
+                        pace.nanos() + term.predecessorLease().toNanos(),
+                        term.predecessor(),
+                        on == Ground.LOCK));
+        won.put(role, term.number());
+        events.accept(new LeadershipAcquired(role, term.number()));
+        return true;
+    }
+
+    // Each only once, and only these very leaderships: several threads may notice.
+    private void end(Map<String, Held> leaderships, String reason) {
+        var ended = new TreeMap<String, Long>();
+        leaderships.forEach((role, leadership) -> held.computeIfPresent(role, (r, h) -> {
+            if (h.term != leadership.term) {
+                return h;
+            }
+            ended.put(r, h.term);
+            if (h.locked) {
+                lockedWithoutLeading.add(r);
+            }
+            return null;
+        }));
+        if (!ended.isEmpty()) {
+            log.info("no longer leads {} (role=term): {}", ended, reason);
+            ended.forEach((role, term) -> events.accept(new LeadershipLost(role, term)));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.LeadershipLostException;
+import dev.forge.cluster.internal.store.LeaderStore;
+import java.util.OptionalLong;
+import java.util.UUID;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/**
+ * {@link Leadership} for the application, with fenced writes in the application's own transactions.
+ *
+ * <p>The work comes first; the fence is taken by the last statements before the commit, so that it is held for as short
+ * as possible. Until the commit it keeps the next term from beginning.
+ */
+public final class FencedLeadership implements Leadership {
+
+    private final Node node;
+    private final LeaderStore leaders;
+    private final TransactionTemplate transaction;
+
+    /**
+     * @param leaders on the application's data source: the fence must share the work's transaction
+     * @param transactions the manager of that data source
+     */
+    public FencedLeadership(Node node, LeaderStore leaders, PlatformTransactionManager transactions) {
+        this.node = node;
+        this.leaders = leaders;
+        this.transaction = new TransactionTemplate(transactions);
+    }
+
+    @Override
+    public void join(String role) {
+        if (role.isBlank()) {
+            throw new IllegalArgumentException("a leader role needs a name");
+        }
+        if (node.settings().presence().isCandidate()) {
+            node.elector().join(role);
+        }
+    }
+
+    @Override
+    public void leave(String role) {
+        node.elector().leave(role);
+    }
+
+    @Override
+    public boolean isLeader(String role) {
+        return node.elector().isLeader(role);
+    }
+
+    @Override
+    public OptionalLong term(String role) {
+        return node.elector().term(role);
+    }
+
+    @Override
+    public <T> T fenced(String role, Supplier<T> work) {
+        UUID self = node.id();
+        OptionalLong term = term(role);
+        if (self == null || term.isEmpty()) {
+            throw new LeadershipLostException("role %s: this node does not lead".formatted(role));
+        }
+        Result<T> result = transaction.execute(status -> {
+            T value = work.get();
+            // What an entity manager still holds back must be written before the fence.
+            status.flush();
+            if (!leaders.fence(role, self, term.getAsLong())) {
+                throw new LeadershipLostException("role %s: term %d of this node is over; the work was rolled back"
+                        .formatted(role, term.getAsLong()));
+            }
+            return new Result<>(value);
+        });
+        if (result == null) {
+            throw new IllegalStateException("the transaction manager did not run the work");
+        }
+        return result.value;
+    }
+
+    private record Result<T extends @Nullable Object>(T value) {}
+}

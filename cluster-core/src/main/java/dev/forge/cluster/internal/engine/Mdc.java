@@ -1,0 +1,22 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.NodeIdentity;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.MDC;
+
+/** Who we are, in every line that a thread of ours logs. */
+final class Mdc {
+
+    static final String NODE_ID = "forge.node.id";
+    static final String NODE_NAME = "forge.node.name";
+
+    private Mdc() {}
+
+    static void put(@Nullable UUID id, NodeIdentity identity) {
+        if (id != null) {
+            MDC.put(NODE_ID, id.toString());
+        }
+        MDC.put(NODE_NAME, identity.name());
+    }
+}

@@ -1,0 +1,202 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.NodeDied;
+import dev.forge.cluster.NodeJoined;
+import dev.forge.cluster.NodeLeft;
+import dev.forge.cluster.NodeStatus;
+import dev.forge.cluster.internal.store.NodeStore;
+import dev.forge.cluster.internal.store.NodeStore.Sighting;
+import dev.forge.cluster.internal.store.NodeStore.Sightings;
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Watches the other nodes and says when one is dead.
+ *
+ * <p>What counts is that a node's counter of heartbeats has stood still for as long as the node itself declared, on this
+ * observer's own monotonic clock: clocks of machines never meet, and after an outage, in which everybody was silent,
+ * the time begins anew. A node whose liveness lock is gone is suspect much sooner, but dead only if it does not beat
+ * either; that path is off while locks may be missing for everybody's sake.
+ */
+final class Observer {
+
+    private static final Logger log = LoggerFactory.getLogger(Observer.class);
+
+    /** How long a node may be without its lock and without a beat. */
+    private static final Duration SUSPICION = Duration.ofMillis(600);
+    /** After our own session's loss or a restart of the server other nodes get this long to take their locks again. */
+    private static final Duration LOCKS_UNRELIABLE = Duration.ofSeconds(15);
+    /** Without a look for longer than this, we cannot tell their silence from our own. */
+    private static final Duration GAP = Duration.ofSeconds(2);
+
+    private final NodeStore nodes;
+    private final Pace pace;
+    private final boolean declares;
+    private final Consumer<Object> events;
+    private final Map<UUID, Seen> seen = new HashMap<>();
+    private @Nullable OffsetDateTime serverStart;
+    private long lastLook;
+    private boolean looked;
+    private volatile long locksReliableFrom;
+
+    private static final class Seen {
+        final String name;
+        NodeStatus status;
+        long beats;
+        long since;
+        boolean suspect;
+        long suspectSince;
+
+        Seen(Sighting sighting, long now) {
+            this.name = sighting.name();
+            this.status = sighting.status();
+            this.beats = sighting.beats();
+            this.since = now;
+        }
+    }
+
+    /**
+     * What a look has shown.
+     *
+     * @param changed somebody came, went or died since the last look
+     * @param own this node's row; null if it is gone
+     */
+    record View(
+            boolean changed,
+            int live,
+            boolean candidateLive,
+            @Nullable Sighting own) {}
+
+    /** @param declares whether it says so itself; an observer by mode only looks */
+    Observer(NodeStore nodes, Pace pace, boolean declares, Consumer<Object> events) {
+        this.nodes = nodes;
+        this.pace = pace;
+        this.declares = declares;
+        this.events = events;
+        this.locksReliableFrom = pace.nanos();
+    }
+
+    /** Our own session was lost: so may have been those of others. */
+    void sessionLost() {
+        locksReliableFrom = pace.nanos() + LOCKS_UNRELIABLE.toNanos();
+    }
+
+    /** One look at everybody. */
+    View pass(UUID self) {
+        Sightings sightings = nodes.observe();
+        long now = pace.nanos();
+        boolean restarted = serverStart != null && !serverStart.equals(sightings.serverStart());
+        if (restarted) {
+            sessionLost();
+        }
+        serverStart = sightings.serverStart();
+        if (restarted || now - lastLook > GAP.toNanos()) {
+            seen.values().forEach(node -> {
+                node.since = now;
+                node.suspect = false;
+            });
+        }
+        lastLook = now;
+        boolean changed = compare(sightings.nodes(), self, now);
+        if (declares) {
+            for (Sighting node : sightings.nodes()) {
+                if (!node.id().equals(self) && node.status() != NodeStatus.DEAD) {
+                    judge(node, now);
+                }
+            }
+        }
+        List<Sighting> live = sightings.nodes().stream()
+                .filter(node -> node.status() != NodeStatus.DEAD)
+                .toList();
+        return new View(
+                changed,
+                live.size(),
+                live.stream().anyMatch(node -> node.candidate() && node.status() != NodeStatus.DRAINING),
+                live.stream().filter(node -> node.id().equals(self)).findFirst().orElse(null));
+    }
+
+    private boolean compare(List<Sighting> sightings, UUID self, long now) {
+        boolean changed = false;
+        var gone = new HashMap<>(seen);
+        for (Sighting node : sightings) {
+            gone.remove(node.id());
+            Seen known = seen.get(node.id());
+            if (known == null) {
+                seen.put(node.id(), new Seen(node, now));
+                if (node.status() != NodeStatus.DEAD && !node.id().equals(self)) {
+                    changed = true;
+                    publish(new NodeJoined(node.id(), node.name()));
+                }
+                continue;
+            }
+            if (node.status() == NodeStatus.DEAD && known.status != NodeStatus.DEAD) {
+                changed = true;
+                publish(new NodeDied(node.id(), node.name()));
+            }
+            known.status = node.status();
+            if (known.beats != node.beats()) {
+                known.beats = node.beats();
+                known.since = now;
+                known.suspect = false;
+            }
+        }
+        for (Map.Entry<UUID, Seen> former : gone.entrySet()) {
+            seen.remove(former.getKey());
+            if (former.getValue().status != NodeStatus.DEAD && !former.getKey().equals(self)) {
+                changed = true;
+                publish(new NodeLeft(former.getKey(), former.getValue().name));
+            }
+        }
+        looked = true;
+        return changed;
+    }
+
+    // Those who were there before us did not join just now.
+    private void publish(Object event) {
+        if (looked) {
+            events.accept(event);
+        }
+    }
+
+    private void judge(Sighting node, long now) {
+        Seen known = seen.get(node.id());
+        if (known == null) {
+            return;
+        }
+        Duration silence = Duration.ofNanos(now - known.since);
+        if (silence.compareTo(node.deadAfter()) > 0) {
+            declareDead(node, "silent for " + silence.toMillis() + " ms");
+        } else if (silence.compareTo(node.staleAfter()) > 0 && node.status() == NodeStatus.ACTIVE) {
+            if (nodes.declareStale(node.id(), node.beats())) {
+                log.info("node {} '{}': stale, silent for {} ms", node.id(), node.name(), silence.toMillis());
+            }
+        }
+        if (!node.lockMissing() || now - locksReliableFrom < 0) {
+            known.suspect = false;
+        } else if (!known.suspect) {
+            known.suspect = true;
+            known.suspectSince = now;
+        } else if (now - known.suspectSince >= SUSPICION.toNanos()) {
+            declareDead(node, "its session has ended and it does not beat");
+        }
+    }
+
+    private void declareDead(Sighting node, String reason) {
+        if (nodes.declareDead(node.id(), node.beats())) {
+            log.warn("node {} '{}': declared dead, {}", node.id(), node.name(), reason);
+            Seen known = seen.get(node.id());
+            if (known != null) {
+                known.status = NodeStatus.DEAD;
+            }
+            publish(new NodeDied(node.id(), node.name()));
+        }
+    }
+}

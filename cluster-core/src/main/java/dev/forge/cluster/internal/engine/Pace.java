@@ -1,0 +1,40 @@
+package dev.forge.cluster.internal.engine;
+
+import java.time.Duration;
+import java.util.function.LongSupplier;
+import java.util.random.RandomGenerator;
+
+/**
+ * Time and chance for whatever is done again and again by every node. Past ten live nodes pauses grow with their number,
+ * so that a large cluster asks the database no more often than a small one; chance keeps nodes from asking in step.
+ */
+final class Pace {
+
+    private static final int NODES_WITHOUT_STRETCH = 10;
+    private static final double JITTER = 0.2;
+
+    private final LongSupplier nanos;
+    private final RandomGenerator random;
+    private volatile int liveNodes = 1;
+
+    Pace(LongSupplier nanos, RandomGenerator random) {
+        this.nanos = nanos;
+        this.random = random;
+    }
+
+    /** Monotonic; says nothing about any other machine. */
+    long nanos() {
+        return nanos.getAsLong();
+    }
+
+    void liveNodes(int count) {
+        liveNodes = Math.max(1, count);
+    }
+
+    /** A pause of about that length, longer in a large cluster. */
+    Duration stretched(Duration pause) {
+        double stretch = Math.max(1.0, (double) liveNodes / NODES_WITHOUT_STRETCH);
+        double jitter = 1 + JITTER * (2 * random.nextDouble() - 1);
+        return Duration.ofNanos((long) (pause.toNanos() * stretch * jitter));
+    }
+}

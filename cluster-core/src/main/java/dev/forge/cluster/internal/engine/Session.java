@@ -1,0 +1,178 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.store.SessionConnection;
+import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+
+/**
+ * The thread that owns the session connection. It opens it, lets the elector take its steps on it, hears notifications,
+ * and opens it anew whenever it is lost.
+ */
+final class Session {
+
+    /** What others said that concerns leadership. */
+    static final String LEADERSHIP_CHANGED = "leadership";
+
+    private static final Logger log = LoggerFactory.getLogger(Session.class);
+    private static final Duration READ = Duration.ofMillis(50);
+    private static final Duration FIRST_RETRY = Duration.ofMillis(50);
+    private static final Duration LAST_RETRY = Duration.ofSeconds(1);
+    private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
+
+    private final DataSource direct;
+    private final Schema schema;
+    private final Elector elector;
+    private final Listener listener;
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+    private volatile @Nullable UUID node;
+    private volatile boolean stopping;
+    private volatile boolean connected;
+    private @Nullable Thread thread;
+
+    /** Who wants to know how the session fares. Called on its thread. */
+    interface Listener {
+
+        void begun(UUID node);
+
+        void lost();
+    }
+
+    Session(DataSource direct, Schema schema, Elector elector, Listener listener) {
+        this.direct = direct;
+        this.schema = schema;
+        this.elector = elector;
+        this.listener = listener;
+    }
+
+    /** Begins the session of that node; returns when it holds its liveness lock, or false after that time. */
+    boolean begin(UUID id, Duration patience) throws InterruptedException {
+        lock.lock();
+        try {
+            node = id;
+            connected = false;
+            changed.signalAll();
+            if (thread == null) {
+                stopping = false;
+                thread = new Thread(this::run, "forge-cluster-session");
+                thread.setDaemon(true);
+                thread.start();
+            }
+            long nanos = patience.toNanos();
+            while (!connected && nanos > 0) {
+                nanos = changed.awaitNanos(nanos);
+            }
+            return connected;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Resigns from every role and ends the session. */
+    void stop() throws InterruptedException {
+        Thread ending;
+        lock.lock();
+        try {
+            stopping = true;
+            changed.signalAll();
+            ending = thread;
+            thread = null;
+        } finally {
+            lock.unlock();
+        }
+        if (ending != null) {
+            ending.join(STOP_PATIENCE.toMillis());
+        }
+    }
+
+    boolean isConnected() {
+        return connected;
+    }
+
+    private void run() {
+        Duration retry = FIRST_RETRY;
+        boolean reported = false;
+        while (!stopping) {
+            UUID current = node;
+            if (current == null) {
+                return;
+            }
+            try (SessionConnection connection = SessionConnection.open(direct, schema, current)) {
+                if (reported) {
+                    log.info("session: connected again");
+                }
+                retry = FIRST_RETRY;
+                reported = false;
+                serve(connection, current);
+            } catch (RuntimeException e) {
+                if (!reported) {
+                    log.warn("session: lost; leaderships end, reconnecting", e);
+                    reported = true;
+                }
+            } finally {
+                connected = false;
+                elector.sessionLost();
+            }
+            if (!stopping && current.equals(node)) {
+                listener.lost();
+                pause(retry, current);
+                retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;
+            }
+        }
+    }
+
+    private void serve(SessionConnection connection, UUID current) {
+        var store = new LeaderStore(schema, connection.source());
+        Runnable tell = () -> connection.notifyOthers(LEADERSHIP_CHANGED);
+        elector.sessionBegun();
+        announce(current);
+        listener.begun(current);
+        while (!stopping && current.equals(node)) {
+            Duration due = elector.step(store, tell, current);
+            for (String text : connection.notifications(due.compareTo(READ) < 0 ? due : READ)) {
+                if (text.equals(LEADERSHIP_CHANGED)) {
+                    elector.wake();
+                }
+            }
+        }
+        try {
+            elector.resign(store, tell, current);
+        } catch (DataAccessException e) {
+            log.debug("session: could not resign; its end does it", e);
+        }
+    }
+
+    private void announce(UUID current) {
+        lock.lock();
+        try {
+            connected = current.equals(node);
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void pause(Duration retry, UUID current) {
+        lock.lock();
+        try {
+            long nanos = retry.toNanos();
+            while (!stopping && current.equals(node) && nanos > 0) {
+                nanos = changed.awaitNanos(nanos);
+            }
+        } catch (InterruptedException e) {
+            stopping = true;
+        } finally {
+            lock.unlock();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.ClusterLock;
+import dev.forge.cluster.ClusterLocks;
+import dev.forge.cluster.internal.store.LockStore;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.OptionalLong;
+
+/** {@link ClusterLocks} on {@code forge_locks}. */
+public final class StoredLocks implements ClusterLocks {
+
+    private final Node node;
+    private final LockStore locks;
+    private final Duration defaultLease;
+
+    public StoredLocks(Node node, LockStore locks, Duration defaultLease) {
+        this.node = node;
+        this.locks = locks;
+        this.defaultLease = defaultLease;
+    }
+
+    @Override
+    public Optional<ClusterLock> tryLock(String name) {
+        return tryLock(name, defaultLease);
+    }
+
+    @Override
+    public Optional<ClusterLock> tryLock(String name, Duration lease) {
+        if (name.isBlank()) {
+            throw new IllegalArgumentException("a lock needs a name");
+        }
+        requirePositive(lease);
+        OptionalLong token = locks.take(name, node.requireMutable(), lease);
+        return token.isPresent() ? Optional.of(new Taken(name, token.getAsLong())) : Optional.empty();
+    }
+
+    private static void requirePositive(Duration lease) {
+        if (lease.isZero() || lease.isNegative()) {
+            throw new IllegalArgumentException("a lock cannot be held for " + lease);
+        }
+    }
+
+    private final class Taken implements ClusterLock {
+
+        private final String name;
+        private final long token;
+
+        Taken(String name, long token) {
+            this.name = name;
+            this.token = token;
+        }
+
+        @Override
+        public String name() {
+            return name;
+        }
+
+        @Override
+        public long token() {
+            return token;
+        }
+
+        @Override
+        public boolean extend(Duration lease) {
+            requirePositive(lease);
+            return locks.extend(name, token, lease);
+        }
+
+        @Override
+        public void close() {
+            locks.release(name, token);
+        }
+
+        @Override
+        public String toString() {
+            return "ClusterLock[%s, token %d]".formatted(name, token);
+        }
+    }
+}

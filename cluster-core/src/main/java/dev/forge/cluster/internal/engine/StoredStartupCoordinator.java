@@ -1,0 +1,35 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.ClusterLock;
+import dev.forge.cluster.ClusterLocks;
+import dev.forge.cluster.StartupCoordinator;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+
+/** {@link StartupCoordinator} on the cluster's locks. */
+public final class StoredStartupCoordinator implements StartupCoordinator {
+
+    private final ClusterLocks locks;
+    private final ConcurrentMap<String, ClusterLock> acquired = new ConcurrentHashMap<>();
+
+    public StoredStartupCoordinator(ClusterLocks locks) {
+        this.locks = locks;
+    }
+
+    @Override
+    public boolean tryAcquire(String action, Duration ttl) {
+        Optional<ClusterLock> lock = locks.tryLock("startup:" + action, ttl);
+        lock.ifPresent(taken -> acquired.put(action, taken));
+        return lock.isPresent();
+    }
+
+    @Override
+    public void release(String action) {
+        ClusterLock lock = acquired.remove(action);
+        if (lock != null) {
+            lock.close();
+        }
+    }
+}

@@ -1,0 +1,261 @@
+package dev.forge.cluster.internal.store;
+
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.util.Collection;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.UUID;
+import java.util.stream.Collectors;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.dao.DataAccessException;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/**
+ * The rows of {@code forge_leaders} and {@code forge_leader_leases}, and the locks beside them.
+ *
+ * <p>A term begins in one transaction that holds the role's fence exclusively; a fenced write holds it shared until it
+ * commits. So a term either begins before such a write checks it, and the write fails, or after it has committed.
+ */
+public final class LeaderStore {
+
+    private final Schema schema;
+    private final JdbcClient jdbc;
+    private final TransactionTemplate transaction;
+
+    /** @param source a node's session connection, where locks are used; any connection otherwise */
+    public LeaderStore(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = JdbcClient.create(source);
+        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
+    }
+
+    /** On what ground a candidate asks for a role. */
+    public enum Ground {
+        /** It holds the role's lock: whoever led before has lost its session. */
+        LOCK,
+        /** It holds nothing: the lease must be free or expired. */
+        LEASE
+    }
+
+    /**
+     * A term that has begun.
+     *
+     * @param predecessor who led before without having released; null if nobody did
+     * @param predecessorLease for how long that one may still believe that it leads
+     */
+    public record Term(String role, long number, @Nullable UUID predecessor, Duration predecessorLease) {}
+
+    /** Tries the locks of those roles; answers which it has got. Only on a session connection. */
+    public Set<String> tryLocks(Collection<String> roles) {
+        return lockFunction("pg_try_advisory_lock", roles);
+    }
+
+    /** Gives the locks of those roles back. */
+    public void unlock(Collection<String> roles) {
+        lockFunction("pg_advisory_unlock", roles);
+    }
+
+    private Set<String> lockFunction(String function, Collection<String> roles) {
+        if (roles.isEmpty()) {
+            return Set.of();
+        }
+        List<String> ordered = roles.stream().sorted().toList();
+        // Keys are numbers of ours and stand in the text; the text is the same as long as the roles are.
+        String sql = ordered.stream()
+                .map(role -> "%s(%s)".formatted(function, schema.keys().leader(role)))
+                .collect(Collectors.joining(", ", "SELECT ", ""));
+        return jdbc.sql(sql)
+                .query((row, n) -> {
+                    var got = new TreeSet<String>();
+                    for (int i = 0; i < ordered.size(); i++) {
+                        if (row.getBoolean(i + 1)) {
+                            got.add(ordered.get(i));
+                        }
+                    }
+                    return got;
+                })
+                .single();
+    }
+
+    /** Roles without a lease that is valid now. */
+    public Set<String> rolesWithoutLease(Collection<String> roles) {
+        return Set.copyOf(jdbc.sql(schema.sql("""
+                SELECT r.role FROM unnest(:roles) AS r (role)
+                LEFT JOIN ~.forge_leader_leases l ON l.role = r.role
+                WHERE l.node_id IS NULL OR l.lease_until <= clock_timestamp()
+                """))
+                .param("roles", roles.toArray(String[]::new))
+                .query((row, n) -> row.getString(1))
+                .list());
+    }
+
+    /** Begins the next term of a role with that node as its leader; null if the role is not free on that ground. */
+    public @Nullable Term begin(String role, UUID node, Duration lease, Ground ground) {
+        return transaction.execute(status -> {
+            jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
+            jdbc.sql("SELECT pg_advisory_xact_lock(?, ?)")
+                    .params(AdvisoryKeys.CLASS_ID, schema.keys().fence(role))
+                    .query((row, n) -> true)
+                    .single();
+            Former former = jdbc.sql(schema.sql("""
+                    SELECT node_id, backend_pid IS NULL AS by_lease,
+                           greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint AS millis
+                    FROM ~.forge_leader_leases WHERE role = ? FOR UPDATE
+                    """))
+                    .param(role)
+                    .query((row, n) -> new Former(
+                            row.getObject(1, UUID.class), row.getBoolean(2), Duration.ofMillis(row.getLong(3))))
+                    .optional()
+                    .orElse(Former.NONE);
+            if (!former.yieldsTo(node, ground)) {
+                return null;
+            }
+            // A node that is draining or was declared dead meanwhile must not win.
+            Long number = jdbc.sql(schema.sql("""
+                    INSERT INTO ~.forge_leaders AS l (role, node_id, current_term, acquired_at)
+                    SELECT :role, n.id, 1, clock_timestamp() FROM ~.forge_nodes n
+                    WHERE n.id = :node AND n.status IN ('joining', 'active', 'stale')
+                    ON CONFLICT (role) DO UPDATE
+                    SET node_id = excluded.node_id, current_term = l.current_term + 1, acquired_at = excluded.acquired_at
+                    RETURNING current_term
+                    """))
+                    .param("role", role)
+                    .param("node", node)
+                    .query(Long.class)
+                    .optional()
+                    .orElse(null);
+            if (number == null) {
+                return null;
+            }
+            jdbc.sql(schema.sql("""
+                    INSERT INTO ~.forge_leader_leases (role, node_id, lease_until, backend_pid, backend_start)
+                    SELECT :role, :node, clock_timestamp() + :lease * interval '1 millisecond', pid, backend_start
+                    FROM (VALUES (1)) AS always LEFT JOIN pg_stat_activity ON :locked AND pid = pg_backend_pid()
+                    ON CONFLICT (role) DO UPDATE
+                    SET node_id = excluded.node_id, lease_until = excluded.lease_until,
+                        backend_pid = excluded.backend_pid, backend_start = excluded.backend_start
+                    """))
+                    .param("role", role)
+                    .param("node", node)
+                    .param("lease", lease.toMillis())
+                    .param("locked", ground == Ground.LOCK)
+                    .update();
+            UUID predecessor = node.equals(former.node) ? null : former.node;
+            return new Term(role, number, predecessor, predecessor == null ? Duration.ZERO : former.remaining);
+        });
+    }
+
+    private record Former(@Nullable UUID node, boolean byLease, Duration remaining) {
+
+        static final Former NONE = new Former(null, false, Duration.ZERO);
+
+        boolean yieldsTo(UUID candidate, Ground ground) {
+            boolean over = node == null || node.equals(candidate) || remaining.isZero();
+            return switch (ground) {
+                // The lock is free: a former holder of the lock is gone, whatever its lease says.
+                case LOCK -> over || !byLease;
+                case LEASE -> over;
+            };
+        }
+    }
+
+    /** Renews the leases of those roles; answers for which that node still has one. */
+    public Set<String> renew(Collection<String> roles, UUID node, Duration lease) {
+        return Set.copyOf(jdbc.sql(schema.sql("""
+                UPDATE ~.forge_leader_leases SET lease_until = clock_timestamp() + :lease * interval '1 millisecond'
+                WHERE role = ANY (:roles) AND node_id = :node RETURNING role
+                """))
+                .param("roles", roles.toArray(String[]::new))
+                .param("node", node)
+                .param("lease", lease.toMillis())
+                .query((row, n) -> row.getString(1))
+                .list());
+    }
+
+    /** Notes that the leader, who had only its lease so far, holds the lock too with this session. */
+    public void adoptLock(String role, UUID node) {
+        jdbc.sql(schema.sql("""
+                UPDATE ~.forge_leader_leases l SET backend_pid = a.pid, backend_start = a.backend_start
+                FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() AND l.role = ? AND l.node_id = ?
+                """)).params(role, node).update();
+    }
+
+    /**
+     * Ends the session of a leader whose lease has expired: frozen, it would keep its lock for as long as it likes.
+     * Answers false where there is no such session or we may not end it.
+     */
+    public boolean evict(String role) {
+        try {
+            return jdbc.sql(schema.sql("""
+                    SELECT pg_terminate_backend(a.pid) FROM ~.forge_leader_leases l
+                    JOIN pg_stat_activity a ON a.pid = l.backend_pid AND a.backend_start = l.backend_start
+                    WHERE l.role = ? AND l.lease_until <= clock_timestamp() AND a.datname = current_database()
+                    """))
+                    .param(role)
+                    .query(Boolean.class)
+                    .optional()
+                    .orElse(false);
+        } catch (DataAccessException e) {
+            // Of another database role: its expired lease is reason enough to take over without its lock.
+            return false;
+        }
+    }
+
+    /** Ends that node's leadership in the tables. The term stays: it only ever grows. */
+    public void release(String role, UUID node) {
+        transaction.executeWithoutResult(status -> {
+            jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_leader_leases SET node_id = NULL, lease_until = clock_timestamp()
+                    WHERE role = ? AND node_id = ?
+                    """)).params(role, node).update();
+            jdbc.sql(schema.sql("UPDATE ~.forge_leaders SET node_id = NULL WHERE role = ? AND node_id = ?"))
+                    .params(role, node)
+                    .update();
+        });
+    }
+
+    /**
+     * The last statements of a fenced transaction, on its own connection. Answers whether that term is still the
+     * current one; if so it stays so until the transaction ends.
+     */
+    public boolean fence(String role, UUID node, long term) {
+        // A frozen client must not hold the fence, and with it the next election, for longer than this.
+        jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
+        jdbc.sql("SELECT pg_advisory_xact_lock_shared(?, ?)")
+                .params(AdvisoryKeys.CLASS_ID, schema.keys().fence(role))
+                .query((row, n) -> true)
+                .single();
+        return jdbc.sql(schema.sql("""
+                SELECT 1 FROM ~.forge_leaders WHERE role = ? AND node_id = ? AND current_term = ? FOR SHARE
+                """))
+                .params(role, node, term)
+                .query(Integer.class)
+                .optional()
+                .isPresent();
+    }
+
+    /** A leadership as everybody sees it. */
+    public record Leader(
+            String role,
+            @Nullable UUID node,
+            long term,
+            @Nullable OffsetDateTime acquiredAt) {}
+
+    /** All roles that ever had a leader. */
+    public List<Leader> leaders() {
+        return jdbc.sql(schema.sql(
+                        "SELECT role, node_id, current_term, acquired_at FROM ~.forge_leaders ORDER BY role"))
+                .query((row, n) -> new Leader(
+                        row.getString(1),
+                        row.getObject(2, UUID.class),
+                        row.getLong(3),
+                        row.getObject(4, OffsetDateTime.class)))
+                .list();
+    }
+}

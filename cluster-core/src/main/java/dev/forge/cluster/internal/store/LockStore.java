@@ -1,0 +1,79 @@
+package dev.forge.cluster.internal.store;
+
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** The rows of {@code forge_locks}. A lock is held by whoever knows its token, until it expires. */
+public final class LockStore {
+
+    private final Schema schema;
+    private final JdbcClient jdbc;
+
+    public LockStore(Schema schema, DataSource control) {
+        this.schema = schema;
+        this.jdbc = JdbcClient.create(control);
+    }
+
+    /** Takes a free or expired lock; answers the token, larger than any before. */
+    public OptionalLong take(String name, UUID owner, Duration lease) {
+        return jdbc.sql(schema.sql("""
+                INSERT INTO ~.forge_locks AS l (lock_name, owner_node, expires_at)
+                VALUES (:name, :owner, clock_timestamp() + :lease * interval '1 millisecond')
+                ON CONFLICT (lock_name) DO UPDATE
+                SET owner_node = excluded.owner_node, token = DEFAULT, locked_at = clock_timestamp(),
+                    expires_at = excluded.expires_at
+                WHERE l.expires_at <= clock_timestamp()
+                RETURNING token
+                """))
+                .param("name", name)
+                .param("owner", owner)
+                .param("lease", lease.toMillis())
+                .query((row, n) -> OptionalLong.of(row.getLong(1)))
+                .optional()
+                .orElseGet(OptionalLong::empty);
+    }
+
+    /** Whether the lock with that token is held until then, counted from now. An expired one cannot be extended. */
+    public boolean extend(String name, long token, Duration lease) {
+        return jdbc.sql(schema.sql("""
+                        UPDATE ~.forge_locks SET expires_at = clock_timestamp() + :lease * interval '1 millisecond'
+                        WHERE lock_name = :name AND token = :token AND expires_at > clock_timestamp()
+                        """))
+                        .param("name", name)
+                        .param("token", token)
+                        .param("lease", lease.toMillis())
+                        .update()
+                == 1;
+    }
+
+    /** Whether it was still the holder's. The row stays, so that the next token is drawn under its lock. */
+    public boolean release(String name, long token) {
+        return jdbc.sql(schema.sql("""
+                        UPDATE ~.forge_locks SET expires_at = clock_timestamp()
+                        WHERE lock_name = ? AND token = ? AND expires_at > clock_timestamp()
+                        """)).params(name, token).update() == 1;
+    }
+
+    /** A lock as everybody sees it. */
+    public record Held(String name, UUID owner, long token, OffsetDateTime lockedAt, OffsetDateTime expiresAt) {}
+
+    /** Every lock that has not expired. */
+    public List<Held> held() {
+        return jdbc.sql(schema.sql("""
+                SELECT lock_name, owner_node, token, locked_at, expires_at FROM ~.forge_locks
+                WHERE expires_at > clock_timestamp() ORDER BY lock_name
+                """))
+                .query((row, n) -> new Held(
+                        row.getString(1),
+                        row.getObject(2, UUID.class),
+                        row.getLong(3),
+                        row.getObject(4, OffsetDateTime.class),
+                        row.getObject(5, OffsetDateTime.class)))
+                .list();
+    }
+}

@@ -1,0 +1,87 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.internal.engine.Node;
+import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.LockStore;
+import dev.forge.cluster.internal.store.NodeStore;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.actuate.endpoint.Access;
+import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
+import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
+import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
+import org.springframework.boot.actuate.endpoint.annotation.Selector;
+import org.springframework.boot.actuate.endpoint.annotation.Selector.Match;
+import org.springframework.boot.actuate.endpoint.annotation.WriteOperation;
+
+/** {@code /actuator/forgecluster}: what the cluster knows of itself, and orders to it. */
+@Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
+final class ClusterEndpoint {
+
+    private final String clusterName;
+    private final Node node;
+    private final Stores stores;
+
+    /** Where it reads. */
+    record Stores(NodeStore nodes, LeaderStore leaders, LockStore locks) {}
+
+    ClusterEndpoint(String clusterName, Node node, Stores stores) {
+        this.clusterName = clusterName;
+        this.node = node;
+        this.stores = stores;
+    }
+
+    @ReadOperation
+    Map<String, Object> cluster() {
+        var self = new LinkedHashMap<String, Object>();
+        self.put("id", String.valueOf(node.id()));
+        self.put("name", node.identity().name());
+        self.put("state", ClusterLifecycle.word(node.state()));
+        self.put("leads", node.rolesLed());
+        var overview = new LinkedHashMap<String, Object>();
+        overview.put("cluster", clusterName);
+        overview.put("node", self);
+        overview.put("leaders", stores.leaders.leaders());
+        overview.put(
+                "nodes",
+                stores.nodes.all().stream()
+                        .collect(Collectors.groupingBy(NodeStore.Row::status, TreeMap::new, Collectors.counting())));
+        return overview;
+    }
+
+    @ReadOperation
+    @Nullable
+    Object resource(@Selector(match = Match.ALL_REMAINING) String... path) {
+        return switch (String.join("/", path)) {
+            case "nodes" -> Map.of("nodes", stores.nodes.all());
+            case "locks" -> Map.of("locks", stores.locks.held());
+            default -> null;
+        };
+    }
+
+    @WriteOperation
+    @Nullable
+    Object order(@Selector(match = Match.ALL_REMAINING) String[] path, String state) {
+        if (path.length != 2 || !path[0].equals("nodes")) {
+            return null;
+        }
+        if (!state.equals("draining")) {
+            throw new InvalidEndpointRequestException(
+                    "state '%s' of a node cannot be ordered; 'draining' can".formatted(state),
+                    "A node takes the state draining only");
+        }
+        return stores.nodes.drain(id(path[1])) ? Map.of("id", path[1], "state", state) : null;
+    }
+
+    private static UUID id(String text) {
+        try {
+            return UUID.fromString(text);
+        } catch (IllegalArgumentException e) {
+            throw new InvalidEndpointRequestException("'%s' is not the id of a node".formatted(text), "Not an id");
+        }
+    }
+}

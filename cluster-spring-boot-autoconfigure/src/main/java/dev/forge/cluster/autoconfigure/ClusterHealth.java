@@ -1,0 +1,74 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.internal.engine.Node;
+import dev.forge.cluster.internal.store.Schema;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.springframework.boot.health.contributor.CompositeHealthContributor;
+import org.springframework.boot.health.contributor.Health;
+import org.springframework.boot.health.contributor.HealthContributor;
+import org.springframework.boot.health.contributor.HealthIndicator;
+
+/** How the node fares. From memory, never from the database: a health check must not hang where the node does. */
+final class ClusterHealth {
+
+    /** The node looks at the others several times a second, in a cluster of a hundred every three seconds. */
+    private static final Duration OUT_OF_REACH = Duration.ofSeconds(4);
+
+    private final Node node;
+    private final Schema schema;
+    private final boolean includesDatabase;
+
+    ClusterHealth(Node node, Schema schema, boolean includesDatabase) {
+        this.node = node;
+        this.schema = schema;
+        this.includesDatabase = includesDatabase;
+    }
+
+    CompositeHealthContributor contributor() {
+        Map<String, HealthContributor> parts = new TreeMap<>();
+        parts.put("node", (HealthIndicator) this::node);
+        parts.put("leadership", (HealthIndicator) this::leadership);
+        parts.put("schema", (HealthIndicator) this::schema);
+        return CompositeHealthContributor.fromMap(parts);
+    }
+
+    Health node() {
+        Health.Builder health = switch (node.state()) {
+            case STOPPED, DRAINING -> Health.outOfService();
+            case RUNNING -> Health.up();
+        };
+        health.withDetail("state", ClusterLifecycle.word(node.state()))
+                .withDetail("name", node.identity().name());
+        if (node.state() != Node.State.STOPPED) {
+            Duration silence = node.sinceLastContact();
+            health.withDetail("millisSinceLastContact", silence.toMillis());
+            if (includesDatabase && silence.compareTo(OUT_OF_REACH) > 0) {
+                health.down().withDetail("reason", "the database does not answer");
+            }
+            List<String> stuck = node.stuckLoops();
+            if (!stuck.isEmpty()) {
+                health.down().withDetail("stuckLoops", stuck);
+            }
+        }
+        return health.build();
+    }
+
+    Health leadership() {
+        // A follower is as healthy as a leader, and a cluster without one still serves requests.
+        Health.Builder health = Health.up().withDetail("leads", node.rolesLed());
+        if (!node.hasLiveCandidate()) {
+            health.withDetail("warning", "no live scheduler candidate");
+        }
+        return health.build();
+    }
+
+    Health schema() {
+        return Health.up()
+                .withDetail("name", schema.name())
+                .withDetail("version", schema.version())
+                .build();
+    }
+}

@@ -1,0 +1,49 @@
+package dev.forge.cluster.autoconfigure;
+
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.context.ApplicationEventPublisher;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
+
+/**
+ * Hands the cluster's events to the application, in order and on a thread of their own: a listener that takes its time
+ * must not keep a leader from renewing its lease.
+ */
+final class EventThread implements Consumer<Object> {
+
+    private static final Logger log = LoggerFactory.getLogger(EventThread.class);
+
+    private final ApplicationEventPublisher publisher;
+    private final ThreadPoolTaskExecutor executor = new ThreadPoolTaskExecutor();
+
+    EventThread(ApplicationEventPublisher publisher) {
+        this.publisher = publisher;
+        executor.setThreadNamePrefix("forge-cluster-events-");
+        executor.setCorePoolSize(1);
+        executor.setMaxPoolSize(1);
+        executor.setDaemon(true);
+        executor.setWaitForTasksToCompleteOnShutdown(true);
+        executor.setAwaitTerminationSeconds(5);
+    }
+
+    void start() {
+        executor.initialize();
+    }
+
+    /** Waits a little for events that are under way: the last ones say what was lost. */
+    void stop() {
+        executor.shutdown();
+    }
+
+    @Override
+    public void accept(Object event) {
+        executor.execute(() -> {
+            try {
+                publisher.publishEvent(event);
+            } catch (RuntimeException e) {
+                log.warn("a listener failed on {}", event, e);
+            }
+        });
+    }
+}

@@ -1,0 +1,29 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.LeaderRole;
+import dev.forge.cluster.Leadership;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+
+/** Stands for election to the roles that beans are annotated with. */
+final class LeaderRoleRegistrar implements SmartInitializingSingleton {
+
+    private final ConfigurableListableBeanFactory beans;
+    private final ObjectProvider<Leadership> leadership;
+
+    LeaderRoleRegistrar(ConfigurableListableBeanFactory beans, ObjectProvider<Leadership> leadership) {
+        this.beans = beans;
+        this.leadership = leadership;
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        for (String name : beans.getBeanNamesForAnnotation(LeaderRole.class)) {
+            LeaderRole role = beans.findAnnotationOnBean(name, LeaderRole.class);
+            if (role != null) {
+                leadership.getObject().join(role.value());
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+package dev.forge.cluster.autoconfigure;
+
+import com.sun.management.OperatingSystemMXBean;
+import com.zaxxer.hikari.HikariDataSource;
+import dev.forge.cluster.internal.store.NodeStore.Load;
+import java.lang.management.ManagementFactory;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/** How busy this process is, for its heartbeat. */
+final class NodeLoad implements Supplier<Load> {
+
+    private final ClusterDatabase database;
+
+    NodeLoad(ClusterDatabase database) {
+        this.database = database;
+    }
+
+    @Override
+    public Load get() {
+        return new Load(connections(), 0, cpu(), memory());
+    }
+
+    /** Open connections of the application's pool; zero where that cannot be asked. */
+    private int connections() {
+        return ClusterDatabase.HIKARI ? HikariConnections.open(database) : 0;
+    }
+
+    private static @Nullable Double cpu() {
+        return ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean system
+                        && system.getProcessCpuLoad() >= 0
+                ? (Double) system.getProcessCpuLoad()
+                : null;
+    }
+
+    private static double memory() {
+        Runtime runtime = Runtime.getRuntime();
+        return (double) (runtime.totalMemory() - runtime.freeMemory()) / runtime.maxMemory();
+    }
+
+    /** Apart, so that HikariCP may be absent. */
+    private static final class HikariConnections {
+        static int open(ClusterDatabase database) {
+            HikariDataSource hikari = ClusterDatabase.hikari(database.application());
+            return hikari == null || hikari.getHikariPoolMXBean() == null
+                    ? 0
+                    : hikari.getHikariPoolMXBean().getTotalConnections();
+        }
+    }
+}

@@ -1,0 +1,298 @@
+package dev.forge.cluster.internal.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.LeadershipAcquired;
+import dev.forge.cluster.LeadershipLost;
+import dev.forge.cluster.LeadershipLostException;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.internal.engine.TestCluster.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TcpProxy;
+import dev.forge.cluster.test.TestDatabase;
+import java.net.URI;
+import java.time.Duration;
+import java.util.Set;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import org.awaitility.Awaitility;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+
+@ClusterPostgres
+class ElectionTests {
+
+    private static final String SCHEDULER = Leadership.SCHEDULER;
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private TestCluster cluster;
+
+    ElectionTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+    }
+
+    @BeforeAll
+    static void quick() {
+        Awaitility.setDefaultPollInterval(Duration.ofMillis(10));
+    }
+
+    @BeforeEach
+    void create() {
+        cluster = new TestCluster(database);
+    }
+
+    @AfterEach
+    void stop() {
+        cluster.close();
+    }
+
+    static Stream<UnaryOperator<NodeSettings>> strategies() {
+        return Stream.of(settings -> settings, TestNodes::byLease);
+    }
+
+    private static Member leaderOf(Member a, Member b) {
+        await().until(() -> a.leadership().isLeader(SCHEDULER) || b.leadership().isLeader(SCHEDULER));
+        return a.leadership().isLeader(SCHEDULER) ? a : b;
+    }
+
+    @ParameterizedTest
+    @MethodSource("strategies")
+    void of_two_nodes_one_leads_and_after_its_release_the_other_in_the_next_term(UnaryOperator<NodeSettings> strategy) {
+        Member one = cluster.start("one", strategy);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        Member two = cluster.start("two", strategy);
+        assertThat(one.leadership().isLeader(SCHEDULER)).isTrue();
+        assertThat(two.leadership().isLeader(SCHEDULER)).isFalse();
+        long term = one.leadership().term(SCHEDULER).orElseThrow();
+        one.leadership().leave(SCHEDULER);
+        await().until(() -> two.leadership().isLeader(SCHEDULER));
+        assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
+        assertThat(two.leadership().term(SCHEDULER)).hasValue(term + 1);
+        assertThat(one.events()).contains(new LeadershipAcquired(SCHEDULER, term), new LeadershipLost(SCHEDULER, term));
+        await().until(() -> two.events().contains(new LeadershipAcquired(SCHEDULER, term + 1)));
+    }
+
+    @Test
+    void roles_are_independent_and_user_defined_ones_work_alike() {
+        Member one = cluster.start("one", s -> s);
+        Member two = cluster.start("two", s -> s);
+        two.leadership().join("reports");
+        await().until(() -> two.leadership().isLeader("reports"));
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        assertThat(two.leadership().isLeader(SCHEDULER)).isFalse();
+        assertThat(one.leadership().isLeader("reports")).isFalse();
+        one.leadership().join("reports");
+        two.stop();
+        await().until(() -> one.leadership().isLeader("reports"));
+    }
+
+    @Test
+    void the_documented_lock_is_held_while_somebody_leads() {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        String held = """
+                SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+                AND (classid::bigint << 32) | objid::bigint = ?
+                """;
+        assertThat(jdbc.sql(held).param(0x464F52470001L).query(Long.class).single())
+                .isOne();
+        one.stop();
+        assertThat(jdbc.sql(held).param(0x464F52470001L).query(Long.class).single())
+                .isZero();
+    }
+
+    @Test
+    void a_leader_whose_session_is_terminated_steps_down_at_once_and_a_follower_takes_over() {
+        Member one = cluster.start("one", s -> s);
+        Member two = cluster.start("two", s -> s);
+        Member leader = leaderOf(one, two);
+        long term = cluster.term(SCHEDULER);
+        terminateSessionOf(leader);
+        await().atMost(Duration.ofMillis(500)).until(() -> !leader.leadership().isLeader(SCHEDULER));
+        await().until(() -> cluster.term(SCHEDULER) > term);
+        // It lost a session, not its life.
+        assertThat(cluster.status(leader.node().identity().name())).isEqualTo("active");
+    }
+
+    private void terminateSessionOf(Member member) {
+        jdbc.sql("""
+                SELECT pg_terminate_backend(backend_pid) FROM forge_leader_leases WHERE node_id = ? AND role = 'scheduler'
+                """).param(member.node().id()).query().listOfRows();
+    }
+
+    @Test
+    void a_fenced_write_of_the_current_term_commits_and_one_of_an_older_term_does_not() {
+        jdbc.sql("CREATE TABLE IF NOT EXISTS fenced (term bigint)").update();
+        jdbc.sql("TRUNCATE fenced").update();
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        one.leadership()
+                .fenced(
+                        SCHEDULER,
+                        () -> jdbc.sql("INSERT INTO fenced VALUES (1)").update());
+        assertThatExceptionOfType(LeadershipLostException.class)
+                .isThrownBy(() -> one.leadership().fenced(SCHEDULER, () -> {
+                    int rows = jdbc.sql("INSERT INTO fenced VALUES (2)").update();
+                    // Another term has begun meanwhile, as if this node had been frozen here.
+                    database.jdbc().sql("SELECT 1").query().listOfRows();
+                    bumpTermElsewhere();
+                    return rows;
+                }));
+        assertThat(jdbc.sql("SELECT term FROM fenced").query(Long.class).list()).containsExactly(1L);
+    }
+
+    private void bumpTermElsewhere() {
+        var thread = new Thread(() -> new JdbcTemplateOf(database)
+                .update("UPDATE forge_leaders SET current_term = current_term + 1 WHERE role = 'scheduler'"));
+        thread.start();
+        try {
+            thread.join();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** Outside of the transaction that is bound to the calling thread. */
+    private record JdbcTemplateOf(TestDatabase database) {
+        void update(String sql) {
+            database.jdbc().sql(sql).update();
+        }
+    }
+
+    @Test
+    void a_fenced_write_of_a_node_that_does_not_lead_is_not_even_begun() {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        Member two = cluster.start("two", s -> s);
+        assertThatExceptionOfType(LeadershipLostException.class)
+                .isThrownBy(() -> two.leadership().fenced(SCHEDULER, () -> {
+                    throw new AssertionError("begun");
+                }));
+    }
+
+    @Test
+    void a_leader_that_is_cut_off_stops_believing_before_anybody_can_follow() throws Exception {
+        URI server = URI.create(database.url().substring("jdbc:".length()));
+        try (TcpProxy network = TcpProxy.to(server.getHost(), server.getPort())) {
+            var through = new DriverManagerDataSource(
+                    database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/"),
+                    database.username(),
+                    database.password());
+            Member one = cluster.start("one", through, s -> s);
+            await().until(() -> one.leadership().isLeader(SCHEDULER));
+            Member two = cluster.start("two", s -> s);
+            long term = one.leadership().term(SCHEDULER).orElseThrow();
+            network.cut();
+            while (!two.leadership().isLeader(SCHEDULER)) {
+                // Both at once would be one too many.
+                boolean before = two.leadership().isLeader(SCHEDULER);
+                assertThat(before && one.leadership().isLeader(SCHEDULER)).isFalse();
+                Thread.onSpinWait();
+            }
+            assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
+            assertThat(two.leadership().term(SCHEDULER).orElseThrow()).isGreaterThan(term);
+            network.heal();
+            await().atMost(Duration.ofSeconds(20))
+                    .until(() -> cluster.status("one").equals("active"));
+            assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
+            one.stop();
+        }
+    }
+
+    @Test
+    void a_successor_acts_without_a_fence_only_when_its_predecessor_cannot_any_more() {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        Member two = cluster.start("two", s -> s);
+        // Its session is gone but its lease is not, and it lives: it might not know yet.
+        terminateSessionOf(one);
+        Member leader = leaderOf(one, two);
+        if (leader.equals(two)) {
+            assertThat(two.node().elector().isUndisputed(SCHEDULER)).isFalse();
+        }
+        await().atMost(Duration.ofSeconds(8))
+                .until(() -> leader.node().elector().isUndisputed(SCHEDULER));
+        // Released in good order there is nothing to wait for.
+        Member other = leader.equals(one) ? two : one;
+        leader.stop();
+        await().until(() -> other.leadership().isLeader(SCHEDULER));
+        assertThat(other.node().elector().isUndisputed(SCHEDULER)).isTrue();
+    }
+
+    @Test
+    void a_node_that_must_lead_but_does_not_fails_to_start() {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        Member boss = cluster.create(
+                "boss",
+                database.dataSource(),
+                s -> new NodeSettings(
+                        TestNodes.settings(Duration.ofSeconds(5), NodeMode.LEADER, Set.of(NodeRole.values()))
+                                .presence(),
+                        s.heartbeat(),
+                        s.detection(),
+                        new NodeSettings.Election(
+                                s.election().ground(),
+                                s.election().checkInterval(),
+                                Duration.ofMillis(700),
+                                s.election().renewInterval(),
+                                s.election().localDeadline()),
+                        s.drainTimeout()));
+        assertThatExceptionOfType(ClusterStartupException.class)
+                .isThrownBy(() -> boss.node().start())
+                .withMessageContaining("forge.cluster.node.mode (leader)");
+        assertThat(cluster.status("boss")).isEqualTo("absent");
+        boss.stop();
+    }
+
+    @Test
+    void workers_and_observers_never_lead() {
+        Member worker = cluster.start("worker", s -> mode(s, NodeMode.WORKER, Set.of(NodeRole.values())));
+        Member observer = cluster.start("observer", s -> mode(s, NodeMode.OBSERVER, Set.of(NodeRole.values())));
+        Member gateway = cluster.start("gateway", s -> mode(s, NodeMode.AUTO, Set.of(NodeRole.GATEWAY)));
+        Stream.of(worker, observer, gateway)
+                .forEach(member -> member.leadership().join("own"));
+        Member candidate = cluster.start("candidate", s -> s);
+        candidate.leadership().join("own");
+        await().until(() ->
+                candidate.leadership().isLeader("own") && candidate.leadership().isLeader(SCHEDULER));
+        assertThat(Stream.of(worker, observer, gateway).flatMap(m -> m.node().rolesLed().stream()))
+                .isEmpty();
+    }
+
+    private static NodeSettings mode(NodeSettings settings, NodeMode mode, Set<NodeRole> roles) {
+        return new NodeSettings(
+                TestNodes.settings(Duration.ofSeconds(5), mode, roles).presence(),
+                settings.heartbeat(),
+                settings.detection(),
+                settings.election(),
+                settings.drainTimeout());
+    }
+
+    @Test
+    void clusters_in_two_schemas_do_not_see_each_other() {
+        try (var other = new TestCluster(database, "other")) {
+            Member here = cluster.start("here", s -> s);
+            Member there = other.start("there", s -> s);
+            await().until(() ->
+                    here.leadership().isLeader(SCHEDULER) && there.leadership().isLeader(SCHEDULER));
+            assertThat(cluster.status("there")).isEqualTo("absent");
+            assertThat(other.status("here")).isEqualTo("absent");
+            assertThat(here.locks().tryLock("same")).isPresent();
+            assertThat(there.locks().tryLock("same")).isPresent();
+        }
+    }
+}

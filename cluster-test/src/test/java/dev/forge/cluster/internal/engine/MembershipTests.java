@@ -1,0 +1,285 @@
+package dev.forge.cluster.internal.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterLock;
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.NodeDied;
+import dev.forge.cluster.NodeJoined;
+import dev.forge.cluster.NodeLeft;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.internal.engine.TestCluster.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+@ClusterPostgres
+class MembershipTests {
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private TestCluster cluster;
+
+    MembershipTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+    }
+
+    @BeforeEach
+    void create() {
+        cluster = new TestCluster(database);
+    }
+
+    @AfterEach
+    void stop() {
+        cluster.close();
+    }
+
+    /** A row as a killed node leaves it, with deadlines as that node would have declared them. */
+    private UUID corpse(String name, Integer livenessKey, String stale, String dead) {
+        UUID id = UUID.randomUUID();
+        jdbc.sql("""
+                INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at, liveness_key)
+                VALUES (:id, :name, :name, 'host', '{worker}', 'active', '1', clock_timestamp() + :stale::interval,
+                        clock_timestamp() + :dead::interval, :key)
+                """)
+                .param("id", id)
+                .param("name", name)
+                .param("stale", stale)
+                .param("dead", dead)
+                .param("key", livenessKey)
+                .update();
+        return id;
+    }
+
+    @Test
+    void nodes_learn_who_comes_and_goes() {
+        Member one = cluster.start("one", s -> s);
+        Member two = cluster.start("two", s -> s);
+        UUID id = two.node().id();
+        await().until(() -> one.events().contains(new NodeJoined(id, "two")));
+        two.stop();
+        await().until(() -> one.events().contains(new NodeLeft(id, "two")));
+        assertThat(one.events()).noneMatch(NodeDied.class::isInstance);
+    }
+
+    @Test
+    void a_silent_node_becomes_stale_and_then_dead_by_its_own_deadlines() {
+        Member one = cluster.start("one", s -> s);
+        UUID silent = corpse("silent", null, "700 milliseconds", "2 seconds");
+        UUID patient = corpse("patient", null, "1 minute", "2 minutes");
+        await().until(() -> cluster.status("silent").equals("stale"));
+        await().until(() -> cluster.status("silent").equals("dead"));
+        await().until(() -> one.events().contains(new NodeDied(silent, "silent")));
+        assertThat(cluster.status("patient")).isEqualTo("active");
+        assertThat(one.events()).doesNotContain(new NodeDied(patient, "patient"));
+    }
+
+    @Test
+    void a_node_without_its_lock_is_dead_within_a_second_unless_it_beats() {
+        cluster.start("one", s -> s);
+        corpse("crashed", 123, "10 seconds", "15 seconds");
+        UUID alive = corpse("alive", 456, "10 seconds", "15 seconds");
+        await().pollInterval(Duration.ofMillis(50))
+                .atMost(Duration.ofSeconds(3))
+                .until(() -> {
+                    jdbc.sql("UPDATE forge_nodes SET beats = beats + 1 WHERE id = ?")
+                            .param(alive)
+                            .update();
+                    return cluster.status("crashed").equals("dead");
+                });
+        assertThat(cluster.status("alive")).isEqualTo("active");
+    }
+
+    @Test
+    void a_dead_nodes_locks_and_leases_are_free_in_the_same_moment() {
+        Member one = cluster.start("one", s -> s);
+        UUID crashed = corpse("crashed", 123, "10 seconds", "15 seconds");
+        jdbc.sql(
+                        "INSERT INTO forge_locks (lock_name, owner_node, expires_at) VALUES ('import', ?, now() + interval '1 hour')")
+                .param(crashed)
+                .update();
+        jdbc.sql(
+                        "INSERT INTO forge_leader_leases (role, node_id, lease_until) VALUES ('own', ?, now() + interval '1 hour')")
+                .param(crashed)
+                .update();
+        assertThat(one.locks().tryLock("import")).isEmpty();
+        await().until(() -> cluster.status("crashed").equals("dead"));
+        assertThat(one.locks().tryLock("import")).isPresent();
+        assertThat(jdbc.sql("SELECT node_id IS NULL FROM forge_leader_leases WHERE role = 'own'")
+                        .query(Boolean.class)
+                        .single())
+                .isTrue();
+    }
+
+    @Test
+    void terminated_sessions_kill_nobody() {
+        Member one = cluster.start("one", s -> s);
+        Member two = cluster.start("two", s -> s);
+        UUID first = one.node().id();
+        UUID second = two.node().id();
+        for (int round = 0; round < 5; round++) {
+            List<Integer> sessions = sessions();
+            assertThat(sessions).hasSize(2);
+            sessions.forEach(pid -> jdbc.sql("SELECT pg_terminate_backend(?)")
+                    .param(pid)
+                    .query()
+                    .listOfRows());
+            await().until(() -> sessions().size() == 2 && Collections.disjoint(sessions(), sessions));
+        }
+        assertThat(one.node().id()).isEqualTo(first);
+        assertThat(two.node().id()).isEqualTo(second);
+        assertThat(one.events()).noneMatch(NodeDied.class::isInstance);
+        assertThat(two.events()).noneMatch(NodeDied.class::isInstance);
+    }
+
+    /** The backends that hold liveness locks. */
+    private List<Integer> sessions() {
+        return jdbc.sql("""
+                SELECT l.pid FROM pg_locks l
+                JOIN forge_nodes n ON l.objid = (n.liveness_key::bigint & 4294967295)::oid
+                WHERE l.locktype = 'advisory' AND l.objsubid = 2
+                """).query((row, n) -> row.getInt(1)).list();
+    }
+
+    private long beats() {
+        return jdbc.sql("SELECT sum(beats)::bigint FROM forge_nodes")
+                .query(Long.class)
+                .single();
+    }
+
+    @Test
+    void an_operators_word_drains_a_node_even_at_a_slow_heartbeat() {
+        Member one = cluster.start(
+                "one",
+                s -> TestNodes.with(
+                        s,
+                        new NodeSettings.Heartbeat(
+                                Duration.ofMinutes(1),
+                                false,
+                                Duration.ofMinutes(1),
+                                Duration.ofMinutes(2),
+                                Duration.ofMinutes(3))));
+        await().until(() -> one.leadership().isLeader("scheduler"));
+        jdbc.sql("UPDATE forge_nodes SET status = 'draining' WHERE name = 'one'")
+                .update();
+        await().atMost(Duration.ofSeconds(5)).until(() -> one.node().state() == Node.State.DRAINING);
+        await().until(() -> one.node().rolesLed().isEmpty());
+        assertThat(cluster.status("one")).isEqualTo("draining");
+        Member two = cluster.start("two", s -> s);
+        await().until(() -> two.leadership().isLeader("scheduler"));
+    }
+
+    @Test
+    void an_adaptive_interval_grows_while_nothing_changes_and_falls_back_when_something_does() {
+        Member one = cluster.start(
+                "one",
+                s -> TestNodes.with(
+                        s,
+                        new NodeSettings.Heartbeat(
+                                Duration.ofMillis(50),
+                                true,
+                                Duration.ofSeconds(30),
+                                Duration.ofSeconds(1),
+                                Duration.ofSeconds(2))));
+        String declared = "SELECT extract(epoch FROM dead_at - last_heartbeat) FROM forge_nodes WHERE name = 'one'";
+        await().atMost(Duration.ofSeconds(15))
+                .until(() -> jdbc.sql(declared).query(Double.class).single() > 8);
+        cluster.start("two", s -> s);
+        await().until(() -> jdbc.sql(declared).query(Double.class).single() < 3);
+        assertThat(one.events()).noneMatch(NodeDied.class::isInstance);
+    }
+
+    @Test
+    void a_lock_is_one_holders_until_it_closes_or_expires() {
+        Member one = cluster.start("one", s -> s);
+        Member two = cluster.start("two", s -> s);
+        ClusterLock first = one.locks().tryLock("import").orElseThrow();
+        assertThat(two.locks().tryLock("import")).isEmpty();
+        assertThat(one.locks().tryLock("import")).isEmpty();
+        first.close();
+        ClusterLock second = two.locks().tryLock("import").orElseThrow();
+        assertThat(second.token()).isGreaterThan(first.token());
+        // Late, the former holder changes nothing.
+        first.close();
+        assertThat(first.extend(Duration.ofMinutes(1))).isFalse();
+        assertThat(one.locks().tryLock("import")).isEmpty();
+        assertThat(second.extend(Duration.ofMinutes(1))).isTrue();
+        jdbc.sql("UPDATE forge_locks SET expires_at = now() - interval '1 second'")
+                .update();
+        assertThat(second.extend(Duration.ofMinutes(1))).isFalse();
+        ClusterLock third = one.locks().tryLock("import", Duration.ofSeconds(1)).orElseThrow();
+        assertThat(third.token()).isGreaterThan(second.token());
+    }
+
+    @Test
+    void of_many_who_try_a_lock_one_gets_it() throws Exception {
+        Member one = cluster.start("one", s -> s);
+        var threads = Executors.newFixedThreadPool(8);
+        try {
+            for (int round = 0; round < 20; round++) {
+                String name = "round-" + round;
+                Callable<Boolean> attempt = () -> one.locks().tryLock(name).isPresent();
+                int won = 0;
+                for (var result : threads.invokeAll(Collections.nCopies(8, attempt))) {
+                    won += result.get() ? 1 : 0;
+                }
+                assertThat(won).isOne();
+            }
+        } finally {
+            threads.shutdown();
+        }
+    }
+
+    @Test
+    void a_startup_action_is_one_nodes_until_it_is_released() {
+        var first = new StoredStartupCoordinator(cluster.start("one", s -> s).locks());
+        var second = new StoredStartupCoordinator(cluster.start("two", s -> s).locks());
+        assertThat(first.tryAcquire("seed", Duration.ofMinutes(5))).isTrue();
+        assertThat(second.tryAcquire("seed", Duration.ofMinutes(5))).isFalse();
+        second.release("seed");
+        assertThat(second.tryAcquire("seed", Duration.ofMinutes(5))).isFalse();
+        first.release("seed");
+        assertThat(second.tryAcquire("seed", Duration.ofMinutes(5))).isTrue();
+    }
+
+    @Test
+    void an_observer_and_a_node_without_the_function_role_change_nothing() {
+        Member observer = cluster.start("observer", s -> presence(s, NodeMode.OBSERVER, Set.of(NodeRole.values())));
+        Member worker = cluster.start("worker", s -> presence(s, NodeMode.AUTO, Set.of(NodeRole.WORKER)));
+        assertThatExceptionOfType(MutationRefusedException.class)
+                .isThrownBy(() -> observer.locks().tryLock("import"))
+                .withMessageContaining("forge.cluster.node.mode (observer)");
+        assertThatExceptionOfType(MutationRefusedException.class)
+                .isThrownBy(() -> worker.locks().tryLock("import"))
+                .withMessageContaining("forge.cluster.node.roles ([WORKER])");
+        // It looks on, and leaves judging to others.
+        worker.stop();
+        corpse("crashed", 123, "100 milliseconds", "200 milliseconds");
+        await().during(Duration.ofMillis(1_500))
+                .until(() -> cluster.status("crashed").equals("active"));
+        assertThat(observer.node().sinceLastContact()).isLessThan(Duration.ofSeconds(1));
+    }
+
+    private static NodeSettings presence(NodeSettings settings, NodeMode mode, Set<NodeRole> roles) {
+        return new NodeSettings(
+                TestNodes.settings(Duration.ofSeconds(5), mode, roles).presence(),
+                settings.heartbeat(),
+                settings.detection(),
+                settings.election(),
+                settings.drainTimeout());
+    }
+}
