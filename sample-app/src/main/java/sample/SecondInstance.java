@@ -27,18 +27,26 @@ class SecondInstance {
         System.out.printf(
                 """
 
-                  Orders:         http://localhost:%d/orders
-                  Health:         http://localhost:%d/actuator/health
-                  Second node:    %s
+                  Orders:  http://localhost:%d/orders
+                  Health:  http://localhost:%d/actuator/health
 
-                """, event.getWebServer().getPort(), event.getWebServer().getPort(), command());
+                  %s
+                %s
+
+                """, event.getWebServer().getPort(), event.getWebServer().getPort(), hint(), command());
+    }
+
+    private String hint() {
+        return embedded.getIfAvailable() == null
+                ? "A second node, with the same SPRING_DATASOURCE_* variables:"
+                : "A second node (stop this one last, the database ends with it):";
     }
 
     private String command() {
         String run = System.getenv().getOrDefault("SAMPLE_RUN_COMMAND", thisJar());
         return embedded.getIfAvailable() == null
-                ? run + "    (with the same SPRING_DATASOURCE_* variables)"
-                : "SPRING_DATASOURCE_URL='%s' %s    (stop this node last: the database ends with it)"
+                ? run
+                : "SPRING_DATASOURCE_URL='%s' %s"
                         .formatted(connection.getObject().getJdbcUrl(), run);
     }
 

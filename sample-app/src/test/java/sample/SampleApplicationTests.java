@@ -17,7 +17,7 @@ import sample.OrderController.Order;
 
 @SpringBootTest(webEnvironment = WebEnvironment.RANDOM_PORT)
 @AutoConfigureRestTestClient
-@ClusterPostgres(migrated = false, checkLeftovers = false)
+@ClusterPostgres(migrated = false)
 @DirtiesContext // a cached context would go on starting threads while other classes look for leftovers
 class SampleApplicationTests {
 

@@ -243,7 +243,7 @@ CREATE INDEX forge_workflow_signals_waiting ON forge_workflow_signals (run_id, n
 -- A node declares its own deadline, so that one query fits nodes that beat every second or every minute.
 CREATE VIEW scheduler_node AS
 SELECT id::text AS node_id,
-       CASE WHEN stale_at > now() THEN now() ELSE last_heartbeat END AS heartbeat_ts,
+       CASE WHEN status <> 'dead' AND stale_at > now() THEN now() ELSE last_heartbeat END AS heartbeat_ts,
        started_at,
        info || jsonb_build_object('name', name, 'key', node_key, 'hostname', hostname, 'status', status,
                                   'roles', roles, 'version', version) AS node_info
@@ -272,7 +272,7 @@ BEGIN
         CREATE FUNCTION forge_enqueue(
             name text, payload jsonb DEFAULT '{}', priority int DEFAULT 50, capability text DEFAULT NULL,
             scheduled_at timestamptz DEFAULT now(), unique_key text DEFAULT NULL, max_attempts int DEFAULT NULL)
-        RETURNS uuid LANGUAGE plpgsql AS $body$
+        RETURNS uuid LANGUAGE plpgsql AS $forge_enqueue$
         DECLARE
             -- Version 7: the time in front keeps the index compact.
             new_id uuid := encode(set_bit(set_bit(
@@ -299,7 +299,7 @@ BEGIN
             END LOOP;
             RETURN job_id;
         END
-        $body$
+        $forge_enqueue$
     $function$, current_schema());
 END
 $create$;

@@ -24,13 +24,13 @@ import org.slf4j.LoggerFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
-import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.sql.init.dependency.DatabaseInitializationDependencyConfigurer;
 import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Import;
 import org.springframework.core.env.Environment;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
@@ -45,7 +45,7 @@ import org.springframework.transaction.PlatformTransactionManager;
             "org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration",
             "org.springframework.boot.hibernate.autoconfigure.HibernateJpaAutoConfiguration"
         })
-@ConditionalOnBooleanProperty(name = "forge.cluster.enabled", matchIfMissing = true)
+@Conditional(OnClusterEnabled.class)
 @EnableConfigurationProperties(ClusterProperties.class)
 @Import(DatabaseInitializationDependencyConfigurer.class)
 public final class ClusterAutoConfiguration {
@@ -65,10 +65,14 @@ public final class ClusterAutoConfiguration {
     @Bean
     Schema clusterSchema(ClusterDatabase database, ClusterProperties properties) {
         String name = properties.schema().name();
-        return Schema.open(
+        Schema schema = Schema.open(
                 database.direct(),
                 properties.schema().mode(),
                 name != null ? name : Schema.currentSchemaOf(database.application()));
+        if (properties.directConnection().url() != null) {
+            schema.requireSeenBy(database.application());
+        }
+        return schema;
     }
 
     @Bean

@@ -103,14 +103,19 @@ record ClusterDatabase(DataSource application, DataSource direct) {
         @Override
         public Connection getConnection() throws SQLException {
             // Asked anew each time: passwords may rotate while the application runs.
-            if (settings.url() != null && settings.username() != null) {
+            HikariDataSource hikari = HIKARI ? Hikari.behind(application) : null;
+            if (hikari != null) {
+                return Hikari.open(hikari, settings);
+            }
+            if (settings.url() != null && settings.username() != null && settings.password() != null) {
                 return open(settings.url(), settings.username(), settings.password(), new Properties());
             }
-            HikariDataSource hikari = HIKARI ? Hikari.behind(application) : null;
-            if (hikari != null && (settings.url() != null || hikari.getJdbcUrl() != null)) {
-                return Hikari.open(hikari, settings.url());
-            }
-            return openDerived();
+            SimpleDriverDataSource derived = derived();
+            return open(
+                    orElse(settings.url(), derived.getUrl()),
+                    orElse(settings.username(), derived.getUsername()),
+                    orElse(settings.password(), derived.getPassword()),
+                    new Properties());
         }
 
         @Override
@@ -118,8 +123,12 @@ record ClusterDatabase(DataSource application, DataSource direct) {
             throw new UnsupportedOperationException("direct connections have one user");
         }
 
-        static Connection open(String url, @Nullable String username, @Nullable String password, Properties properties)
+        static Connection open(
+                @Nullable String url, @Nullable String username, @Nullable String password, Properties properties)
                 throws SQLException {
+            if (url == null) {
+                throw unreadable(null);
+            }
             var source = new DriverManagerDataSource(url);
             source.setUsername(username);
             source.setPassword(password);
@@ -127,29 +136,33 @@ record ClusterDatabase(DataSource application, DataSource direct) {
                 properties.putIfAbsent("ApplicationName", "forge-cluster");
                 properties.putIfAbsent("tcpKeepAlive", "true");
                 properties.putIfAbsent("connectTimeout", "5");
+                properties.putIfAbsent("loginTimeout", "5");
                 properties.putIfAbsent("cancelSignalTimeout", "5");
             }
             source.setConnectionProperties(properties);
             return source.getConnection();
         }
 
-        private Connection openDerived() throws SQLException {
-            SimpleDriverDataSource derived;
+        private SimpleDriverDataSource derived() {
             try {
-                derived = DataSourceBuilder.derivedFrom(application)
+                return DataSourceBuilder.derivedFrom(application)
                         .type(SimpleDriverDataSource.class)
                         .build();
             } catch (RuntimeException e) {
-                throw new ClusterStartupException(
-                        "Forge Cluster needs connections of its own but cannot read URL and user from DataSource %s"
-                                .formatted(application.getClass().getName()),
-                        "Set forge.cluster.direct-connection.url, username and password.",
-                        e);
+                throw unreadable(e);
             }
-            if (settings.url() != null) {
-                derived.setUrl(settings.url());
-            }
-            return derived.getConnection();
+        }
+
+        private static ClusterStartupException unreadable(@Nullable RuntimeException cause) {
+            String message = "Forge Cluster needs connections of its own but cannot read the URL from the DataSource";
+            String action = "Set forge.cluster.direct-connection.url, username and password.";
+            return cause == null
+                    ? new ClusterStartupException(message, action)
+                    : new ClusterStartupException(message, action, cause);
+        }
+
+        static @Nullable String orElse(@Nullable String configured, @Nullable String own) {
+            return configured != null ? configured : own;
         }
     }
 
@@ -160,11 +173,15 @@ record ClusterDatabase(DataSource application, DataSource direct) {
             return DataSourceUnwrapper.unwrap(application, HikariConfigMXBean.class, HikariDataSource.class);
         }
 
-        static Connection open(HikariDataSource hikari, @Nullable String url) throws SQLException {
+        static Connection open(HikariDataSource hikari, ClusterProperties.DirectConnection settings)
+                throws SQLException {
             var properties = new Properties();
             properties.putAll(hikari.getDataSourceProperties());
             Connection connection = Direct.open(
-                    url != null ? url : hikari.getJdbcUrl(), hikari.getUsername(), hikari.getPassword(), properties);
+                    Direct.orElse(settings.url(), hikari.getJdbcUrl()),
+                    Direct.orElse(settings.username(), hikari.getUsername()),
+                    Direct.orElse(settings.password(), hikari.getPassword()),
+                    properties);
             if (hikari.getConnectionInitSql() != null) {
                 try (Statement statement = connection.createStatement()) {
                     statement.execute(hikari.getConnectionInitSql());

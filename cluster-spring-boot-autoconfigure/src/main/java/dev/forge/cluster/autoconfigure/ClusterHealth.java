@@ -2,7 +2,6 @@ package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.store.Schema;
-import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -13,9 +12,6 @@ import org.springframework.boot.health.contributor.HealthIndicator;
 
 /** How the node fares. From memory, never from the database: a health check must not hang where the node does. */
 final class ClusterHealth {
-
-    /** The node looks at the others several times a second, in a cluster of a hundred every three seconds. */
-    private static final Duration OUT_OF_REACH = Duration.ofSeconds(4);
 
     private final Node node;
     private final Schema schema;
@@ -43,9 +39,8 @@ final class ClusterHealth {
         health.withDetail("state", ClusterLifecycle.word(node.state()))
                 .withDetail("name", node.identity().name());
         if (node.state() != Node.State.STOPPED) {
-            Duration silence = node.sinceLastContact();
-            health.withDetail("millisSinceLastContact", silence.toMillis());
-            if (includesDatabase && silence.compareTo(OUT_OF_REACH) > 0) {
+            health.withDetail("millisSinceLastContact", node.sinceLastContact().toMillis());
+            if (includesDatabase && !node.isInContact()) {
                 health.down().withDetail("reason", "the database does not answer");
             }
             List<String> stuck = node.stuckLoops();

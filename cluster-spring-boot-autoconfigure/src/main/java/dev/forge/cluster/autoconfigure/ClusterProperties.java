@@ -13,13 +13,16 @@ import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.SchemaMode;
+import java.nio.charset.StandardCharsets;
 import java.time.DateTimeException;
 import java.time.Duration;
 import java.time.ZoneId;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.boot.context.properties.NestedConfigurationProperty;
@@ -101,6 +104,11 @@ public record ClusterProperties(
             @Nullable String name) {
         public Schema {
             notBlank("schema.name", name);
+            require(
+                    name == null || name.getBytes(StandardCharsets.UTF_8).length <= 63,
+                    "schema.name",
+                    name,
+                    "is longer than the 63 bytes of a PostgreSQL name");
         }
     }
 
@@ -118,15 +126,22 @@ public record ClusterProperties(
         public DirectConnection {
             notBlank("direct-connection.url", url);
             require(
-                    url != null || (username == null && password == null),
+                    url != null || username == null,
                     "direct-connection.username",
                     username,
+                    "needs forge.cluster.direct-connection.url");
+            require(
+                    url != null || password == null,
+                    "direct-connection.password",
+                    "***",
                     "needs forge.cluster.direct-connection.url");
         }
 
         @Override
         public String toString() {
-            return "DirectConnection[url=%s, username=%s]".formatted(url, username);
+            // Neither the password nor a URL's parameters, among which it may be.
+            return "DirectConnection[url=%s, username=%s]"
+                    .formatted(url == null ? null : url.replaceAll("\\?.*", ""), username);
         }
     }
 
@@ -154,7 +169,7 @@ public record ClusterProperties(
             notBlank("node.id", id);
             notBlank("node.name", name);
             info = Map.copyOf(info);
-            roles = Set.copyOf(roles);
+            roles = Collections.unmodifiableSet(new TreeSet<>(roles));
             capabilities = List.copyOf(capabilities);
             require(
                     !roles.isEmpty(),
@@ -190,7 +205,9 @@ public record ClusterProperties(
             positive("heartbeat.max-interval", maxInterval);
             positive("heartbeat.stale-threshold", staleThreshold);
             positive("heartbeat.dead-threshold", deadThreshold);
-            notShorter("heartbeat.max-interval", maxInterval, "heartbeat.interval", interval);
+            if (adaptive) {
+                notShorter("heartbeat.max-interval", maxInterval, "heartbeat.interval", interval);
+            }
             shorter("heartbeat.interval", interval, "heartbeat.stale-threshold", staleThreshold);
             shorter("heartbeat.stale-threshold", staleThreshold, "heartbeat.dead-threshold", deadThreshold);
             require(
@@ -437,6 +454,7 @@ public record ClusterProperties(
         public Web {
             require(path.startsWith("/"), "web.path", path, "must begin with a slash");
             jobs = List.copyOf(jobs);
+            require(jobs.stream().noneMatch(String::isBlank), "web.jobs", jobs, "must not have a blank entry");
         }
     }
 

@@ -75,7 +75,11 @@ public record JobProperties(
             positive("job.backoff.delay", delay);
             positive("job.backoff.max-delay", maxDelay);
             notShorter("job.backoff.max-delay", maxDelay, "job.backoff.delay", delay);
-            require(multiplier >= 1, "job.backoff.multiplier", multiplier, "must be at least 1");
+            require(
+                    multiplier >= 1 && Double.isFinite(multiplier),
+                    "job.backoff.multiplier",
+                    multiplier,
+                    "must be at least 1");
             between(0, 1, "job.backoff.jitter", jitter);
         }
 

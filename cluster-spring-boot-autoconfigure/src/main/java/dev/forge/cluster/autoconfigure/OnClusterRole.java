@@ -29,8 +29,7 @@ final class OnClusterRole extends SpringBootCondition {
     }
 
     static Set<NodeRole> roles(Environment environment) {
-        boolean enabled = environment.getProperty("forge.cluster.enabled", Boolean.class, true);
-        return enabled
+        return OnClusterEnabled.isEnabled(environment)
                 ? Binder.get(environment)
                         .bind("forge.cluster.node.roles", Bindable.setOf(NodeRole.class))
                         .orElseGet(() -> EnumSet.copyOf(Arrays.asList(NodeRole.values())))

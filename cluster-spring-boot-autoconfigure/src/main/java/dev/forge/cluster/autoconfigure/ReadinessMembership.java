@@ -50,7 +50,7 @@ final class ReadinessMembership implements HealthEndpointGroupsPostProcessor {
 
         @Override
         public boolean isMember(String name) {
-            return member.equals(name) || delegate.isMember(name);
+            return name.equals(member) || name.startsWith(member + "/") || delegate.isMember(name);
         }
 
         @Override

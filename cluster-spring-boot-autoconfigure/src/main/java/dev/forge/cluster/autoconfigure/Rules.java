@@ -9,14 +9,22 @@ final class Rules {
 
     private static final String PREFIX = "forge.cluster.";
 
+    /** Deadlines are kept in milliseconds. */
+    private static final Duration SHORTEST = Duration.ofMillis(1);
+
+    private static final Duration LONGEST = Duration.ofDays(36_525);
+
     private Rules() {}
 
     static void positive(String key, @Nullable Duration value) {
         require(value == null || (!value.isZero() && !value.isNegative()), key, value, "must be longer than zero");
+        require(value == null || value.compareTo(SHORTEST) >= 0, key, value, "must not be shorter than 1ms");
+        require(value == null || value.compareTo(LONGEST) <= 0, key, value, "must not be longer than a hundred years");
     }
 
     static void notNegative(String key, @Nullable Duration value) {
         require(value == null || !value.isNegative(), key, value, "must not be negative");
+        require(value == null || value.compareTo(LONGEST) <= 0, key, value, "must not be longer than a hundred years");
     }
 
     static void atLeast(int least, String key, @Nullable Integer value) {
@@ -53,18 +61,14 @@ final class Rules {
 
     /** As a person would write it in application.yml. */
     static String text(Duration duration) {
-        if (duration.isZero()) {
-            return "0s";
-        }
-        if (duration.toNanos() % 1_000_000 != 0) {
+        if (duration.getNano() % 1_000_000 != 0) {
             return duration.toNanos() + "ns";
         }
-        long millis = duration.toMillis();
-        if (millis % 1_000 != 0) {
-            return millis + "ms";
+        if (duration.getNano() != 0) {
+            return duration.toMillis() + "ms";
         }
-        long seconds = millis / 1_000;
-        if (seconds % 60 != 0) {
+        long seconds = duration.getSeconds();
+        if (seconds == 0 || seconds % 60 != 0) {
             return seconds + "s";
         }
         long minutes = seconds / 60;

@@ -38,6 +38,11 @@ public record WorkerProperties(
         atLeast(0, "worker.prefetch", prefetch);
         positive("worker.poll-interval", pollInterval);
         Map<String, Executor> known = Map.copyOf(executors);
+        require(
+                !known.containsKey(DEFAULT_EXECUTOR),
+                "worker.executors." + DEFAULT_EXECUTOR,
+                known.keySet(),
+                "is there already; its size is forge.cluster.worker.max-concurrent-jobs");
         known.forEach((name, executor) ->
                 atLeast(1, "worker.executors." + name + ".max-concurrent-jobs", executor.maxConcurrentJobs));
         requireExecutor(known, "worker.default-executor", defaultExecutor);

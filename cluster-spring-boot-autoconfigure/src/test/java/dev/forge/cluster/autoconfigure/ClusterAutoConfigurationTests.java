@@ -15,9 +15,12 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
+import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
+import java.net.URI;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
@@ -306,6 +309,63 @@ class ClusterAutoConfigurationTests {
                         "forge.cluster.direct-connection.username=" + database.username(),
                         "forge.cluster.direct-connection.password=" + database.password())
                 .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Test
+    void a_direct_connection_to_another_database_is_refused() {
+        try (TestDatabase other = PostgresServer.shared().createEmptyDatabase("other")) {
+            runner().withPropertyValues("forge.cluster.direct-connection.url=" + other.url())
+                    .run(context -> assertThat(refusal(context.getStartupFailure()))
+                            .hasMessageContaining("leads to another database"));
+        }
+        runner().withPropertyValues("forge.cluster.direct-connection.url=" + database.url())
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Test
+    void a_direct_connection_has_its_own_user_and_password_as_far_as_they_are_given() {
+        database.jdbc()
+                .sql("CREATE ROLE direct_user LOGIN SUPERUSER PASSWORD 'direct'")
+                .update();
+        runner().withPropertyValues(
+                        "forge.cluster.direct-connection.url=" + database.url(),
+                        "forge.cluster.direct-connection.username=direct_user",
+                        "forge.cluster.direct-connection.password=direct")
+                .run(context -> assertThat(database.jdbc()
+                                .sql(
+                                        "SELECT DISTINCT usename::text FROM pg_stat_activity WHERE application_name = 'forge-cluster'"
+                                                + " AND datname = current_database()")
+                                .query(String.class)
+                                .list())
+                        .containsExactly("direct_user"));
+        database.jdbc().sql("DROP OWNED BY direct_user CASCADE").update();
+        database.jdbc().sql("DROP ROLE direct_user").update();
+    }
+
+    @Test
+    void stopping_behind_a_network_that_was_cut_does_not_hang() {
+        URI server = URI.create(database.url().substring("jdbc:".length()));
+        try (TcpProxy network = TcpProxy.to(server.getHost(), server.getPort())) {
+            runner().withPropertyValues("spring.datasource.url="
+                            + database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/"))
+                    .run(context -> {
+                        assertThat(context).hasNotFailed();
+                        network.cut();
+                        await().atMost(Duration.ofSeconds(20)).until(() -> {
+                            context.getBean(ClusterLifecycle.class).stop();
+                            return true;
+                        });
+                        network.heal();
+                    });
+        }
+        await().until(() -> database.sessions().isEmpty());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"yes", "1", "TRUE"})
+    void enabled_in_any_word_for_true_is_enabled(String word) {
+        runner().withPropertyValues("forge.cluster.enabled=" + word)
+                .run(context -> assertThat(context).hasSingleBean(ClusterLifecycle.class));
     }
 
     @Test

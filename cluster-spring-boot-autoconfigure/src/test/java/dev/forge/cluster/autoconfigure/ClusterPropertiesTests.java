@@ -35,6 +35,13 @@ class ClusterPropertiesTests {
     @ParameterizedTest(name = "{0}")
     @CsvSource(delimiter = '|', textBlock = """
             name=                                     | forge.cluster.name () must not be blank
+            heartbeat.interval=10us                   | forge.cluster.heartbeat.interval (10000ns) must not be shorter than 1ms
+            job.claim-start-timeout=300000d           | forge.cluster.job.claim-start-timeout (300000d) must not be longer than a hundred years
+            direct-connection.password=secret         | forge.cluster.direct-connection.password (***) needs forge.cluster.direct-connection.url
+            schema.name=a123456789b123456789c123456789d123456789e123456789f123456789g123 | forge.cluster.schema.name (a123456789b123456789c123456789d123456789e123456789f123456789g123) is longer than the 63 bytes
+            web.jobs=a,,b                             | forge.cluster.web.jobs ([a, , b]) must not have a blank entry
+            worker.executors.default.max-concurrent-jobs=3 | forge.cluster.worker.executors.default ([default]) is there already
+            job.backoff.multiplier=Infinity           | forge.cluster.job.backoff.multiplier (Infinity) must be at least 1
             control-connections=0                     | forge.cluster.control-connections (0) must be at least 1
             schema.name=                              | forge.cluster.schema.name () must not be blank
             direct-connection.username=app            | forge.cluster.direct-connection.username (app) needs forge.cluster.direct-connection.url
@@ -45,7 +52,7 @@ class ClusterPropertiesTests {
             node.mode=leader;node.roles=worker        | forge.cluster.node.mode (leader) needs the role scheduler, which forge.cluster.node.roles ([WORKER]) lacks
             heartbeat.interval=0s                     | forge.cluster.heartbeat.interval (0s) must be longer than zero
             heartbeat.max-interval=-1s                | forge.cluster.heartbeat.max-interval (-1s) must be longer than zero
-            heartbeat.max-interval=4s                 | forge.cluster.heartbeat.max-interval (4s) must not be shorter than forge.cluster.heartbeat.interval (5s)
+            heartbeat.adaptive=true;heartbeat.max-interval=4s | forge.cluster.heartbeat.max-interval (4s) must not be shorter than forge.cluster.heartbeat.interval (5s)
             heartbeat.stale-threshold=0s              | forge.cluster.heartbeat.stale-threshold (0s) must be longer than zero
             heartbeat.dead-threshold=0s               | forge.cluster.heartbeat.dead-threshold (0s) must be longer than zero
             heartbeat.interval=10s                    | forge.cluster.heartbeat.interval (10s) must be shorter than forge.cluster.heartbeat.stale-threshold (10s)
@@ -122,6 +129,7 @@ class ClusterPropertiesTests {
     @ParameterizedTest
     @ValueSource(
             strings = {
+                "enabled=ture",
                 "discovery=zookeeper",
                 "schema.mode=create",
                 "node.mode=boss",
@@ -232,6 +240,9 @@ class ClusterPropertiesTests {
         }
         var found = new TreeMap<String, String>();
         for (Map<String, Object> property : (List<Map<String, Object>>) metadata.get("properties")) {
+            if (!property.get("name").toString().startsWith("forge.cluster.")) {
+                continue; // the endpoint's own
+            }
             assertThat((String) property.get("description"))
                     .as("description of %s", property.get("name"))
                     .isNotBlank()

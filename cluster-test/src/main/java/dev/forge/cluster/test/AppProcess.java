@@ -105,6 +105,8 @@ public final class AppProcess implements AutoCloseable {
                 log.deleteOnExit();
                 var builder =
                         new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log);
+                // What the developer's shell configures for other runs is not meant for this one.
+                builder.environment().keySet().removeIf(name -> name.matches("(SPRING|SERVER|MANAGEMENT|FORGE)_.*"));
                 builder.environment().putAll(environment);
                 return new AppProcess(builder.start(), log.toPath());
             } catch (IOException e) {
@@ -126,7 +128,8 @@ public final class AppProcess implements AutoCloseable {
     /** All that the process has printed so far. */
     public String log() {
         try {
-            return Files.readString(log, StandardCharsets.UTF_8);
+            // Not readString: a character may be half written.
+            return new String(Files.readAllBytes(log), StandardCharsets.UTF_8);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

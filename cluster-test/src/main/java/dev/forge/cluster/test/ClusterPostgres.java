@@ -31,8 +31,8 @@ public @interface ClusterPostgres {
     boolean migrated() default true;
 
     /**
-     * Whether leftovers fail the test. Say false where something outlives the test on purpose, such as a cached Spring
-     * context.
+     * Whether leftovers fail the test. Say false where something outlives the test on purpose; Spring tests, whose cached
+     * contexts do, are not checked anyway.
      */
     boolean checkLeftovers() default true;
 }

@@ -17,8 +17,9 @@ final class ClusterPostgresContextCustomizerFactory implements ContextCustomizer
     @Override
     public @Nullable ContextCustomizer createContextCustomizer(
             Class<?> testClass, List<ContextConfigurationAttributes> attributes) {
-        return AnnotatedElementUtils.hasAnnotation(testClass, ClusterPostgres.class)
-                ? new DatabaseProperties(testClass)
+        Class<?> annotated = ClusterPostgresExtension.annotatedClass(testClass);
+        return AnnotatedElementUtils.hasAnnotation(annotated, ClusterPostgres.class)
+                ? new DatabaseProperties(annotated)
                 : null;
     }
 

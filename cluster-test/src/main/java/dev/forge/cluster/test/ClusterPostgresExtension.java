@@ -9,8 +9,9 @@ import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.ExtensionContext.Namespace;
 import org.junit.jupiter.api.extension.ParameterContext;
 import org.junit.jupiter.api.extension.ParameterResolver;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.core.annotation.MergedAnnotations;
+import org.springframework.core.annotation.MergedAnnotations.SearchStrategy;
 
 /** Behind {@link ClusterPostgres}. */
 final class ClusterPostgresExtension
@@ -37,9 +38,22 @@ final class ClusterPostgresExtension
         return settings;
     }
 
+    /** A Spring test's context outlives its tests, and with it sessions and threads. */
+    private static boolean checksLeftovers(Class<?> testClass) {
+        return settings(testClass).checkLeftovers()
+                && !MergedAnnotations.from(testClass, SearchStrategy.TYPE_HIERARCHY)
+                        .isPresent("org.springframework.test.context.BootstrapWith")
+                && !MergedAnnotations.from(testClass, SearchStrategy.TYPE_HIERARCHY)
+                        .isPresent("org.springframework.test.context.ContextConfiguration");
+    }
+
     private static Class<?> annotatedClass(ExtensionContext context) {
-        // A nested test class shares the database of the class around it.
-        Class<?> type = context.getRequiredTestClass();
+        return annotatedClass(context.getRequiredTestClass());
+    }
+
+    /** A nested test class shares the database of the class around it. */
+    static Class<?> annotatedClass(Class<?> testClass) {
+        Class<?> type = testClass;
         while (!AnnotatedElementUtils.hasAnnotation(type, ClusterPostgres.class) && type.getEnclosingClass() != null) {
             type = type.getEnclosingClass();
         }
@@ -68,7 +82,7 @@ final class ClusterPostgresExtension
             check(context);
         } finally {
             // With unchecked leftovers something may still use it: then it goes with the JVM.
-            if (type == annotatedClass(context) && settings(type).checkLeftovers()) {
+            if (type == annotatedClass(context) && checksLeftovers(type)) {
                 TestDatabase database = DATABASES.remove(type);
                 if (database != null) {
                     database.close();
@@ -80,8 +94,10 @@ final class ClusterPostgresExtension
     private static void remember(ExtensionContext context) {
         Class<?> type = annotatedClass(context);
         TestDatabase database = databaseOf(type);
-        if (settings(type).checkLeftovers()) {
-            boolean alone = context.getExecutionMode() == ExecutionMode.SAME_THREAD;
+        if (checksLeftovers(type)) {
+            boolean alone = !context.getConfigurationParameter("junit.jupiter.execution.parallel.enabled")
+                    .map(Boolean::parseBoolean)
+                    .orElse(false);
             context.getStore(NAMESPACE).put(context.getUniqueId(), Leftovers.since(database, alone));
         }
     }

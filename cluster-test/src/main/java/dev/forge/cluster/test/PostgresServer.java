@@ -14,6 +14,8 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.postgresql.Driver;
@@ -33,6 +35,7 @@ public final class PostgresServer {
 
     private static final String IMAGE = "postgres:17-alpine";
     private static final String MAX_CONNECTIONS = "500";
+    private static final Pattern URL = Pattern.compile("(jdbc:postgresql://[^/?]+/)[^/?]+((?:\\?.*)?)");
     private static final Logger log = LoggerFactory.getLogger(PostgresServer.class);
 
     private final String origin;
@@ -153,7 +156,16 @@ public final class PostgresServer {
         String name = prefix + created.incrementAndGet() + "_" + readable.substring(0, Math.min(30, readable.length()));
         admin.sql("CREATE DATABASE %s TEMPLATE %s".formatted(name, from)).update();
         databases.add(name);
-        return new TestDatabase(this, name, adminUrl.replaceFirst("(?<=\\w/)[^/?]*(?=\\?|$)", name));
+        return new TestDatabase(this, name, urlOf(name));
+    }
+
+    private String urlOf(String database) {
+        Matcher url = URL.matcher(adminUrl);
+        if (!url.matches()) {
+            throw new IllegalStateException(
+                    "%s (%s) must look like jdbc:postgresql://host:port/database".formatted(origin, adminUrl));
+        }
+        return url.group(1) + database + url.group(2);
     }
 
     void drop(String name) {

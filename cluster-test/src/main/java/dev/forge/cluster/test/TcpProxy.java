@@ -158,8 +158,9 @@ public final class TcpProxy implements AutoCloseable {
 
         void pump(Socket from, Socket to) {
             var buffer = new byte[16 * 1024];
-            try (InputStream in = from.getInputStream();
-                    OutputStream out = to.getOutputStream()) {
+            try {
+                InputStream in = from.getInputStream();
+                OutputStream out = to.getOutputStream();
                 from.setTcpNoDelay(true);
                 for (int read = in.read(buffer); read >= 0; read = in.read(buffer)) {
                     Duration held = delay;
@@ -171,7 +172,12 @@ public final class TcpProxy implements AutoCloseable {
                     out.flush();
                 }
             } catch (IOException | InterruptedException e) {
-                // One end went away; the other one goes with it.
+                // One end went away; the other one goes with it, as soon as it can learn of it.
+            }
+            try {
+                awaitHealed();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
             } finally {
                 close();
             }

@@ -89,6 +89,16 @@ class TcpProxyTests {
     }
 
     @Test
+    void an_end_that_leaves_during_a_cut_is_not_missed_before_it_heals() throws Exception {
+        Socket socket = connect();
+        proxy.cut();
+        socket.close();
+        await().during(Duration.ofMillis(300)).until(() -> proxy.connections() == 1);
+        proxy.heal();
+        await().until(() -> proxy.connections() == 0);
+    }
+
+    @Test
     void a_reset_reaches_the_client_and_new_connections_work() throws Exception {
         try (Socket socket = connect()) {
             proxy.reset();

@@ -54,6 +54,9 @@ public final class Node {
     /** Without its session a node is suspect; beating this often it stays alive in the eyes of the others. */
     private static final Duration HEARTBEAT_WITHOUT_SESSION = Duration.ofMillis(200);
 
+    /** Looks at the others come several times a second, in a cluster of a hundred every three seconds. */
+    private static final Duration OUT_OF_REACH = Duration.ofSeconds(4);
+
     private static final Duration DEAD_RETENTION = Duration.ofHours(1);
 
     private final NodeSettings settings;
@@ -74,6 +77,7 @@ public final class Node {
     private volatile Duration interval;
     private volatile long lastContact;
     private volatile boolean candidateLive = true;
+    private volatile boolean leaving;
 
     /** What a node is doing. */
     public enum State {
@@ -178,33 +182,52 @@ public final class Node {
      * once, unless the database is out of reach: then when our deadlines pass.
      */
     public void stop() {
-        UUID leaving = id;
-        if (leaving == null) {
+        if (id == null) {
             return;
         }
         drain();
-        if (session == null) {
+        // From here on nobody joins again: whatever the id is when the loops have ended, is the one that leaves.
+        leaving = true;
+        UUID resigning = id;
+        if (session == null && resigning != null) {
             try {
-                elector.resign(new LeaderStore(members.schema, members.control), () -> {}, leaving);
+                elector.resign(new LeaderStore(members.schema, members.control), () -> {}, resigning);
             } catch (DataAccessException e) {
-                log.debug("node {}: could not resign; its leases will expire", leaving, e);
+                log.debug("node {}: could not resign; its leases will expire", resigning, e);
             }
         }
         endSession();
         elector.sessionLost();
+        stopLoops();
+        UUID left = id;
+        id = null;
+        state = State.STOPPED;
+        leaving = false;
+        if (left != null) {
+            signOff(left);
+        }
+    }
+
+    private void stopLoops() {
+        long deadline = pace.nanos() + STOP_PATIENCE.toNanos();
         for (Loop loop : loops.values()) {
             try {
-                loop.stop(STOP_PATIENCE);
+                loop.stop(Duration.ofNanos(Math.max(0, deadline - pace.nanos())));
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             }
         }
-        id = null;
-        state = State.STOPPED;
+    }
+
+    private void signOff(UUID left) {
+        if (!isInContact()) {
+            log.warn("node {}: left without saying so, the database is out of reach; the others will find out", left);
+            return;
+        }
         try {
-            members.nodes.remove(leaving);
+            members.nodes.remove(left);
         } catch (DataAccessException e) {
-            log.warn("node {}: left without saying so; the others will find out", leaving, e);
+            log.warn("node {}: left without saying so; the others will find out", left, e);
         }
     }
 
@@ -273,6 +296,11 @@ public final class Node {
     /** What it is doing. */
     public State state() {
         return state;
+    }
+
+    /** Whether the database has answered lately. */
+    public boolean isInContact() {
+        return sinceLastContact().compareTo(OUT_OF_REACH) <= 0;
     }
 
     /** How long ago the database last answered the node's heartbeat or its look at the others. */
@@ -416,7 +444,7 @@ public final class Node {
     }
 
     private void rejoin(UUID former) {
-        if (state == State.STOPPED) {
+        if (leaving || state == State.STOPPED) {
             return;
         }
         log.warn("node {}: the cluster declared this node dead; it joins again with a new id", former);

@@ -25,7 +25,7 @@ import org.springframework.jdbc.datasource.AbstractDataSource;
  */
 public final class ControlConnections extends AbstractDataSource implements AutoCloseable {
 
-    private static final Duration READ_TIMEOUT = Duration.ofSeconds(10);
+    private static final Duration READ_TIMEOUT = Duration.ofSeconds(5);
 
     private final DataSource direct;
     private final Pooler pooler;
@@ -68,7 +68,7 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         throw new UnsupportedOperationException("control connections have one user");
     }
 
-    /** Closes what is idle now and the rest as it comes back; a later use opens connections again. */
+    /** Closes what is idle now and the rest as it comes back; nobody gets one before {@link #reopen()}. */
     @Override
     public void close() {
         synchronized (idle) {

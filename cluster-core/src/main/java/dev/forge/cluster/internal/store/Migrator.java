@@ -32,16 +32,18 @@ final class Migrator {
             var jdbc = JdbcClient.create(new SingleConnectionDataSource(locking, true));
             jdbc.sql("SET LOCAL lock_timeout = '5min'").update();
             jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = 0").update();
+            jdbc.sql("SET LOCAL statement_timeout = 0").update();
             jdbc.sql("SELECT pg_advisory_xact_lock(?, hashtext(?))")
                     .params(AdvisoryKeys.CLASS_ID, "migrate " + schema)
                     .query((row, n) -> true)
                     .single();
-            if (!exists(jdbc, schema)) {
-                JdbcClient.create(direct)
-                        .sql("CREATE SCHEMA " + Schema.quoted(schema))
-                        .update();
+            // Not in the locking transaction, whose own locks a migration might then wait for.
+            JdbcClient apart = JdbcClient.create(direct);
+            if (!exists(apart, schema)) {
+                apart.sql("CREATE SCHEMA " + Schema.quoted(schema)).update();
             }
-            int version = Schema.installed(jdbc, schema).version();
+            int version = Schema.installed(apart, schema).version();
+            forgetHistoryThatDisagrees(apart, schema, version);
             if (version < Schema.VERSION) {
                 flyway(direct, schema, version).migrate();
                 log.info("Schema '{}': Forge Cluster migrated from version {} to {}", schema, version, Schema.VERSION);
@@ -59,12 +61,31 @@ final class Migrator {
                 .single();
     }
 
+    /** Somebody ran a script with psql, or a first migration failed: what the scripts recorded is the truth. */
+    private static void forgetHistoryThatDisagrees(JdbcClient jdbc, String schema, int version) {
+        String table = Schema.quoted(schema) + "." + HISTORY_TABLE;
+        boolean kept = jdbc.sql("SELECT to_regclass(?) IS NOT NULL")
+                .param(table)
+                .query(Boolean.class)
+                .single();
+        if (kept
+                && jdbc.sql("SELECT coalesce(max(version::int), 0) FROM %s WHERE success".formatted(table))
+                                .query(Integer.class)
+                                .single()
+                        != version) {
+            log.info(
+                    "Schema '{}': its migration history does not say version {}; beginning a new one", schema, version);
+            jdbc.sql("DROP TABLE " + table).update();
+        }
+    }
+
     private static Flyway flyway(DataSource direct, String schema, int installed) {
         return Flyway.configure(Migrator.class.getClassLoader())
                 .dataSource(direct)
                 .locations("classpath:" + Schema.SCRIPTS)
                 .table(HISTORY_TABLE)
                 .schemas(schema)
+                .initSql("SET statement_timeout = 0")
                 .createSchemas(false)
                 // The schema may hold the application's tables already, or ours, installed with psql.
                 .baselineOnMigrate(true)

@@ -9,6 +9,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.core.NestedExceptionUtils;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
@@ -32,13 +34,15 @@ public final class Schema {
     private static final int OLDEST_SERVER = 13;
     private static final Logger log = LoggerFactory.getLogger(Schema.class);
 
+    private final DataSource direct;
     private final String name;
     private final int version;
     private final String server;
     private final AdvisoryKeys keys;
     private final ConcurrentHashMap<String, String> completed = new ConcurrentHashMap<>();
 
-    private Schema(String name, int version, String server, AdvisoryKeys keys) {
+    private Schema(DataSource direct, String name, int version, String server, AdvisoryKeys keys) {
+        this.direct = direct;
         this.name = name;
         this.version = version;
         this.server = server;
@@ -56,16 +60,18 @@ public final class Schema {
             String server = requirePostgres(connection.getMetaData());
             var jdbc = JdbcClient.create(new SingleConnectionDataSource(connection, true));
             if (mode == SchemaMode.NONE) {
-                return new Schema(name, VERSION, server, keys(jdbc, name));
+                return new Schema(direct, name, VERSION, server, keys(jdbc, name));
             }
             if (mode == SchemaMode.MIGRATE && installed(jdbc, name).version() < VERSION) {
                 Migrator.migrate(direct, name);
             }
             Installed installed = installed(jdbc, name);
             requireUsable(name, installed);
-            return new Schema(name, installed.version(), server, keys(jdbc, name));
+            return new Schema(direct, name, installed.version(), server, keys(jdbc, name));
         } catch (SQLException e) {
             throw unreachable(e);
+        } catch (DataAccessException e) {
+            throw unreadable(name, e);
         }
     }
 
@@ -84,6 +90,41 @@ public final class Schema {
         } catch (SQLException e) {
             throw unreachable(e);
         }
+    }
+
+    /** Refuses if that data source finds another installation under the same name, or none: another database. */
+    public void requireSeenBy(DataSource application) {
+        String stamp = "SELECT min(installed_at)::text FROM ~.forge_schema_versions";
+        String own =
+                JdbcClient.create(direct).sql(sql(stamp)).query(String.class).single();
+        try {
+            if (own.equals(JdbcClient.create(application)
+                    .sql(sql(stamp))
+                    .query(String.class)
+                    .single())) {
+                return;
+            }
+        } catch (DataAccessException e) {
+            log.debug("schema {} through the application's data source", name, e);
+        }
+        throw new ClusterStartupException(
+                "forge.cluster.direct-connection.url leads to another database than the application's DataSource:"
+                        + " that one does not see the cluster's schema '%s'".formatted(name),
+                "Point forge.cluster.direct-connection.url at the same database, only past the pooler.");
+    }
+
+    private static ClusterStartupException unreadable(String name, DataAccessException e) {
+        String quoted = quoted(name);
+        return new ClusterStartupException(
+                "The database role cannot read Forge Cluster's schema '%s': %s"
+                        .formatted(
+                                name,
+                                NestedExceptionUtils.getMostSpecificCause(e).getMessage()),
+                "As its owner: GRANT USAGE ON SCHEMA %1$s TO <role>; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN"
+                                .formatted(quoted)
+                        + " SCHEMA %1$s TO <role>; GRANT USAGE ON ALL SEQUENCES IN SCHEMA %1$s TO <role>;"
+                                .formatted(quoted),
+                e);
     }
 
     private static AdvisoryKeys keys(JdbcClient jdbc, String name) {

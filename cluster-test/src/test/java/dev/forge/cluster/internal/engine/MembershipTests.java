@@ -155,12 +155,6 @@ class MembershipTests {
                 """).query((row, n) -> row.getInt(1)).list();
     }
 
-    private long beats() {
-        return jdbc.sql("SELECT sum(beats)::bigint FROM forge_nodes")
-                .query(Long.class)
-                .single();
-    }
-
     @Test
     void an_operators_word_drains_a_node_even_at_a_slow_heartbeat() {
         Member one = cluster.start(

@@ -2,12 +2,14 @@ package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
@@ -163,6 +165,65 @@ class SchemaTests {
                     .isEqualTo(1);
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand");
             assertThat(tables(database, "by_hand")).contains("forge_jobs");
+        });
+    }
+
+    @Test
+    void a_migration_history_that_disagrees_with_what_is_installed_begins_anew() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+            database.jdbc().sql("DROP SCHEMA public CASCADE").update();
+            database.jdbc().sql("CREATE SCHEMA public").update();
+            database.jdbc()
+                    .sql("CREATE TABLE forge_schema_history (version text, success boolean)")
+                    .update();
+            database.jdbc()
+                    .sql("INSERT INTO forge_schema_history VALUES ('1', true)")
+                    .update();
+            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public")
+                            .version())
+                    .isEqualTo(Schema.VERSION);
+            assertThat(tables(database, "public")).contains("forge_jobs");
+        });
+    }
+
+    @Test
+    void a_statement_timeout_of_the_role_does_not_end_the_wait_for_another_nodes_migration() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc()
+                    .sql("ALTER DATABASE %s SET statement_timeout = '200ms'".formatted(database.name()))
+                    .update();
+            try (var locking = database.dataSource().getConnection()) {
+                locking.setAutoCommit(false);
+                locking.createStatement()
+                        .execute("SELECT pg_advisory_xact_lock(%d, hashtext('migrate public'))"
+                                .formatted(AdvisoryKeys.CLASS_ID));
+                var threads = Executors.newSingleThreadExecutor();
+                try {
+                    Future<Schema> waiting =
+                            threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public"));
+                    await().during(Duration.ofMillis(600)).until(() -> !waiting.isDone());
+                    locking.rollback();
+                    assertThat(waiting.get().version()).isEqualTo(Schema.VERSION);
+                } finally {
+                    threads.shutdown();
+                }
+            }
+        });
+    }
+
+    @Test
+    void a_role_that_may_not_read_the_schema_is_told_what_to_grant() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "closed");
+            DataSource limited = role(database, "GRANT USAGE ON SCHEMA public TO %s");
+            for (SchemaMode mode : List.of(SchemaMode.MIGRATE, SchemaMode.VALIDATE)) {
+                assertThatExceptionOfType(ClusterStartupException.class)
+                        .isThrownBy(() -> Schema.open(limited, mode, "closed"))
+                        .withMessageContaining("permission denied for schema closed")
+                        .satisfies(e -> assertThat(e.action()).contains("GRANT USAGE ON SCHEMA \"closed\""));
+            }
+            dropRole(database);
         });
     }
 

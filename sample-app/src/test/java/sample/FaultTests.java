@@ -1,0 +1,260 @@
+package sample;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.test.AppProcess;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.PostgresServer;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.function.BooleanSupplier;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** What the cluster does when its nodes are killed, frozen and asked to stop, in figures. */
+@ClusterPostgres(migrated = false)
+class FaultTests {
+
+    private static final Duration START = Duration.ofSeconds(90);
+
+    private TestDatabase database;
+    private final List<AppProcess> processes = new ArrayList<>();
+
+    @BeforeEach
+    void create() {
+        database = PostgresServer.shared().createEmptyDatabase("faults");
+    }
+
+    @AfterEach
+    void drop() {
+        processes.forEach(AppProcess::close);
+        database.close();
+    }
+
+    private AppProcess start(String name, String... properties) {
+        AppProcess.Builder builder = AppProcess.of(SampleApplication.class)
+                .database(database)
+                .property("forge.cluster.node.name", name)
+                .property("spring.datasource.hikari.maximum-pool-size", 2)
+                .property("server.tomcat.threads.max", 4);
+        for (String property : properties) {
+            String[] pair = property.split("=", 2);
+            builder.property(pair[0], pair[1]);
+        }
+        AppProcess process = builder.start();
+        processes.add(process);
+        return process;
+    }
+
+    private void restart(AppProcess dead, String name) {
+        processes.remove(dead);
+        dead.close();
+        start(name).awaitReady(START);
+    }
+
+    private String leader() {
+        return database.jdbc()
+                .sql(
+                        "SELECT n.name FROM forge_leaders l JOIN forge_nodes n ON n.id = l.node_id WHERE l.role = 'scheduler'")
+                .query((row, n) -> row.getString(1))
+                .optional()
+                .orElse("");
+    }
+
+    private AppProcess process(String name) {
+        return processes.stream()
+                .filter(process -> process.log().contains("node '" + name + "'"))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    private long term() {
+        return database.jdbc()
+                .sql("SELECT coalesce(max(current_term), 0) FROM forge_leaders WHERE role = 'scheduler'")
+                .query(Long.class)
+                .single();
+    }
+
+    private String status(String name) {
+        return database.jdbc()
+                .sql("SELECT status FROM forge_nodes WHERE name = ? ORDER BY started_at DESC LIMIT 1")
+                .param(name)
+                .query((row, n) -> row.getString(1))
+                .optional()
+                .orElse("absent");
+    }
+
+    /** Milliseconds until the condition holds, looked at every few milliseconds. */
+    private static long millisUntil(BooleanSupplier condition, Duration patience) {
+        long start = System.nanoTime();
+        await().pollDelay(Duration.ZERO)
+                .pollInterval(Duration.ofMillis(5))
+                .atMost(patience)
+                .until(condition::getAsBoolean);
+        return (System.nanoTime() - start) / 1_000_000;
+    }
+
+    private static long median(List<Long> figures) {
+        Collections.sort(figures);
+        return figures.get(figures.size() / 2);
+    }
+
+    private void killLeaders(int rounds) {
+        start("a");
+        start("b");
+        start("c");
+        processes.forEach(process -> process.awaitReady(START));
+        var elected = new ArrayList<Long>();
+        var declared = new ArrayList<Long>();
+        for (int round = 0; round < rounds; round++) {
+            await().until(() -> !leader().isEmpty());
+            String name = leader();
+            long term = term();
+            AppProcess victim = process(name);
+            new Thread(victim::kill).start();
+            await().pollInterval(Duration.ofMillis(1)).until(() -> !victim.isAlive());
+            long start = System.nanoTime();
+            elected.add(millisUntil(() -> term() > term, Duration.ofSeconds(10)));
+            await().pollInterval(Duration.ofMillis(5)).until(() -> status(name).equals("dead"));
+            declared.add((System.nanoTime() - start) / 1_000_000);
+            restart(victim, name);
+        }
+        System.out.printf(
+                "kill -9 of the leader, %d times: new term after p50 %d ms, max %d ms; declared dead after p50 %d ms, max %d ms%n",
+                rounds, median(elected), Collections.max(elected), median(declared), Collections.max(declared));
+        assertThat(median(elected)).isLessThanOrEqualTo(500);
+        assertThat(Collections.max(elected)).isLessThanOrEqualTo(1_500);
+        assertThat(median(declared)).isLessThanOrEqualTo(1_500);
+    }
+
+    @Test
+    void a_killed_leader_is_followed_and_declared_dead_within_a_second_or_so() {
+        killLeaders(2);
+    }
+
+    @Test
+    @Tag("soak")
+    void ten_killed_leaders() {
+        killLeaders(10);
+    }
+
+    private void freezeAndThaw(int rounds) {
+        start("a");
+        start("b");
+        processes.forEach(process -> process.awaitReady(START));
+        var followed = new ArrayList<Long>();
+        var stepped = new ArrayList<Long>();
+        for (int round = 0; round < rounds; round++) {
+            await().until(() -> !leader().isEmpty());
+            String name = leader();
+            AppProcess victim = process(name);
+            long term = term();
+            victim.freeze();
+            followed.add(millisUntil(() -> term() > term, Duration.ofSeconds(15)));
+            victim.thaw();
+            stepped.add(millisUntil(
+                    () -> victim.get("/actuator/forgecluster").body().contains("\"leads\":[]"),
+                    Duration.ofSeconds(10)));
+            await().until(() -> status(name).equals("active"));
+        }
+        System.out.printf(
+                "SIGSTOP of the leader, %d times: successor after p50 %d ms, max %d ms; follower after SIGCONT p50 %d ms, max %d ms%n",
+                rounds, median(followed), Collections.max(followed), median(stepped), Collections.max(stepped));
+        assertThat(Collections.max(followed)).isLessThanOrEqualTo(6_000);
+        assertThat(Collections.max(stepped)).isLessThanOrEqualTo(1_000);
+    }
+
+    @Test
+    void a_frozen_leader_is_followed_after_its_lease_and_knows_it_when_it_wakes() {
+        freezeAndThaw(1);
+    }
+
+    @Test
+    @Tag("soak")
+    void ten_frozen_leaders() {
+        freezeAndThaw(10);
+    }
+
+    @Test
+    void a_leader_that_is_asked_to_stop_hands_over_at_once() {
+        start("a");
+        start("b");
+        processes.forEach(process -> process.awaitReady(START));
+        await().until(() -> !leader().isEmpty());
+        AppProcess leaving = process(leader());
+        String name = leader();
+        long term = term();
+        leaving.terminate();
+        // It clears its name, unlocks, then tells: the next term follows the moment it has done so.
+        await().pollInterval(Duration.ofMillis(2)).until(() -> !leader().equals(name) || term() > term);
+        long handover = millisUntil(() -> term() > term, Duration.ofSeconds(5));
+        System.out.printf("SIGTERM of the leader: new term %d ms after its release%n", handover);
+        assertThat(handover).isLessThanOrEqualTo(500);
+        leaving.awaitExit(Duration.ofSeconds(20));
+        assertThat(status(name)).isEqualTo("absent");
+    }
+
+    @Test
+    void a_node_without_liveness_locks_is_declared_dead_by_its_silence() {
+        String[] slow = {
+            "forge.cluster.detection.liveness-lock=false",
+            "forge.cluster.heartbeat.interval=1s",
+            "forge.cluster.heartbeat.stale-threshold=2s",
+            "forge.cluster.heartbeat.dead-threshold=3s"
+        };
+        AppProcess a = start("a", slow);
+        start("b", slow);
+        processes.forEach(process -> process.awaitReady(START));
+        a.kill();
+        long declared = millisUntil(() -> status("a").equals("dead"), Duration.ofSeconds(10));
+        System.out.printf("kill -9 without liveness locks, dead-threshold 3 s: declared dead after %d ms%n", declared);
+        assertThat(declared).isBetween(1_500L, 5_000L);
+    }
+
+    @Test
+    void a_node_comes_up_again_under_the_id_of_its_killed_self() {
+        AppProcess first = start("a", "forge.cluster.node.id=same");
+        first.awaitReady(START);
+        start("b").awaitReady(START);
+        first.kill();
+        start("a", "forge.cluster.node.id=same").awaitReady(START);
+        assertThat(status("a")).isEqualTo("active");
+    }
+
+    @Test
+    void an_unelected_leader_node_exits_with_an_error() {
+        start("a").awaitReady(START);
+        await().until(() -> leader().equals("a"));
+        AppProcess boss = start("boss", "forge.cluster.node.mode=leader");
+        assertThat(boss.awaitExit(START)).isNotZero();
+        assertThat(boss.log()).contains("forge.cluster.node.mode (leader)");
+    }
+
+    @Test
+    void readiness_falls_without_the_database_and_liveness_does_not() {
+        java.net.URI server = java.net.URI.create(database.url().substring("jdbc:".length()));
+        try (var network = dev.forge.cluster.test.TcpProxy.to(server.getHost(), server.getPort())) {
+            AppProcess node = start(
+                    "a",
+                    "spring.datasource.url="
+                            + database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/"));
+            node.awaitReady(START);
+            network.cut();
+            long fell = millisUntil(
+                    () -> node.get("/actuator/health/readiness").statusCode() == 503, Duration.ofSeconds(10));
+            assertThat(node.get("/actuator/health/liveness").statusCode()).isEqualTo(200);
+            network.heal();
+            long rose = millisUntil(
+                    () -> node.get("/actuator/health/readiness").statusCode() == 200, Duration.ofSeconds(30));
+            System.out.printf(
+                    "database cut off: readiness 503 after %d ms, 200 again %d ms after its return%n", fell, rose);
+            assertThat(fell).isLessThanOrEqualTo(5_000);
+        }
+    }
+}
