@@ -1,7 +1,11 @@
 package dev.forge.cluster.architecture;
 
+import static com.tngtech.archunit.core.domain.JavaCall.Predicates.target;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.simpleName;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.type;
+import static com.tngtech.archunit.core.domain.properties.HasName.Predicates.nameMatching;
+import static com.tngtech.archunit.core.domain.properties.HasOwner.Predicates.With.owner;
 import static com.tngtech.archunit.lang.conditions.ArchPredicates.are;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
@@ -15,9 +19,12 @@ import com.tngtech.archunit.core.domain.JavaModifier;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.core.importer.ImportOption;
 import com.tngtech.archunit.lang.ArchRule;
-import java.time.Clock;
-import java.time.Instant;
+import java.util.Date;
+import java.util.Timer;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
@@ -86,25 +93,27 @@ class ArchitectureTests {
                         .or(resideInAPackage("org.postgresql..")))),
         TIME_IS_GIVEN(noClasses()
                 .should()
-                .callMethod(Instant.class, "now")
+                .callMethodWhere(
+                        target(owner(resideInAPackage("java.time.."))).and(target(nameMatching("now|system.*"))))
                 .orShould()
                 .callMethod(System.class, "currentTimeMillis")
                 .orShould()
-                .callMethod(Clock.class, "systemUTC")
-                .orShould()
-                .callMethod(Clock.class, "systemDefaultZone")),
+                .callConstructor(Date.class)),
         NOBODY_SLEEPS(noClasses()
                 .should()
-                .callMethod(Thread.class, "sleep", long.class)
+                .callMethodWhere(target(nameMatching("sleep"))
+                        .and(target(owner(type(Thread.class).or(type(TimeUnit.class))))))
                 .orShould()
-                .callMethod(TimeUnit.class, "sleep", long.class)),
+                .accessClassesThat(type(LockSupport.class))),
         THREADS_COME_FROM_THE_SCHEDULER(noClasses()
                 .that()
                 .doNotHaveSimpleName("Session")
                 .should()
-                .callConstructor(Thread.class, Runnable.class)
+                .callConstructorWhere(target(owner(type(Thread.class).or(type(Timer.class)))))
                 .orShould()
-                .callConstructor(Thread.class, Runnable.class, String.class)),
+                .callMethodWhere(target(owner(type(Executors.class))))
+                .orShould()
+                .callMethodWhere(target(owner(type(CompletableFuture.class))).and(target(nameMatching(".*Async"))))),
         CONFIGURATION_IS_SEALED(classes()
                 .that()
                 .areAnnotatedWith("org.springframework.boot.autoconfigure.AutoConfiguration")
