@@ -1,0 +1,70 @@
+package faults;
+
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.LeadershipLostException;
+import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import org.springframework.beans.factory.annotation.Value;
+import org.springframework.boot.CommandLineRunner;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.SpringBootApplication;
+import org.springframework.context.annotation.Bean;
+import org.springframework.dao.DataAccessException;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.TransactionException;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/** A node that writes as fast as it can whenever it leads: the term under which it does, in the order of commits. */
+@SpringBootApplication
+public class FencedWriterApplication {
+
+    private static final int WRITERS = 4;
+    /** Between the decision to write and the write: where a freeze does the most harm. */
+    private static final Duration THOUGHT = Duration.ofMillis(10);
+
+    public static void main(String[] args) {
+        SpringApplication.run(FencedWriterApplication.class, args);
+    }
+
+    @Bean
+    CommandLineRunner writers(
+            Leadership leadership,
+            JdbcClient jdbc,
+            TransactionTemplate transaction,
+            @Value("${fence:true}") boolean fence,
+            @Value("${forge.cluster.node.name}") String node) {
+        return args -> {
+            for (int i = 0; i < WRITERS; i++) {
+                var thread = new Thread(() -> {
+                    while (true) {
+                        try {
+                            if (!leadership.isLeader(Leadership.SCHEDULER)) {
+                                LockSupport.parkNanos(Duration.ofMillis(2).toNanos());
+                            } else if (fence) {
+                                leadership.fenced(Leadership.SCHEDULER, () -> write(leadership, jdbc, node));
+                            } else {
+                                transaction.executeWithoutResult(status -> write(leadership, jdbc, node));
+                            }
+                        } catch (LeadershipLostException | DataAccessException | TransactionException e) {
+                            // Refused or cut off: exactly what is being tested.
+                        }
+                    }
+                });
+                thread.setDaemon(true);
+                thread.start();
+            }
+        };
+    }
+
+    private static void write(Leadership leadership, JdbcClient jdbc, String node) {
+        long term = leadership
+                .term(Leadership.SCHEDULER)
+                .orElseThrow(() -> new LeadershipLostException("lost while thinking"));
+        LockSupport.parkNanos(THOUGHT.toNanos());
+        // The counter's row is locked until the commit: its order is the order of commits.
+        jdbc.sql("""
+                WITH next AS (UPDATE counter SET n = n + 1 RETURNING n)
+                INSERT INTO history (n, term, node) SELECT n, :term, :node FROM next
+                """).param("term", term).param("node", node).update();
+    }
+}

@@ -1,0 +1,205 @@
+package faults;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.test.AppProcess;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.PostgresServer;
+import dev.forge.cluster.test.TcpProxy;
+import dev.forge.cluster.test.TestDatabase;
+import java.net.URI;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** A checker over the history of fenced writes while leaders are killed, frozen, cut off and lose their sessions. */
+@ClusterPostgres(migrated = false)
+class FencingTests {
+
+    private static final Duration START = Duration.ofSeconds(90);
+
+    private TestDatabase database;
+    private final Map<String, Writer> writers = new LinkedHashMap<>();
+
+    private record Writer(AppProcess process, TcpProxy network) implements AutoCloseable {
+        @Override
+        public void close() {
+            process.close();
+            network.close();
+        }
+    }
+
+    private enum Fault {
+        KILL,
+        FREEZE,
+        TERMINATE_SESSION,
+        CUT
+    }
+
+    @BeforeEach
+    void create() {
+        database = PostgresServer.shared().createEmptyDatabase("fencing");
+        database.jdbc().sql("CREATE TABLE counter AS SELECT 0::bigint AS n").update();
+        database.jdbc()
+                .sql("CREATE TABLE history (n bigint, term bigint, node text)")
+                .update();
+    }
+
+    @AfterEach
+    void drop() {
+        writers.values().forEach(Writer::close);
+        database.close();
+    }
+
+    private void start(String name, boolean fence) {
+        URI server = URI.create(database.url().substring("jdbc:".length()));
+        TcpProxy network = TcpProxy.to(server.getHost(), server.getPort());
+        AppProcess process = AppProcess.of(FencedWriterApplication.class)
+                .database(database)
+                .property(
+                        "spring.datasource.url",
+                        database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/")
+                                + (database.url().contains("?") ? "&" : "?") + "socketTimeout=10")
+                .property("spring.flyway.enabled", false)
+                .property("forge.cluster.node.name", name)
+                .property("fence", fence)
+                .start();
+        writers.put(name, new Writer(process, network));
+    }
+
+    private void startAll(boolean fence) {
+        List.of("a", "b", "c").forEach(name -> start(name, fence));
+        writers.values().forEach(writer -> writer.process.awaitReady(START));
+    }
+
+    private String leader() {
+        return database.jdbc()
+                .sql(
+                        "SELECT n.name FROM forge_leaders l JOIN forge_nodes n ON n.id = l.node_id WHERE l.role = 'scheduler'")
+                .query((row, n) -> row.getString(1))
+                .optional()
+                .orElse("");
+    }
+
+    private long term() {
+        return database.jdbc()
+                .sql("SELECT coalesce(max(current_term), 0) FROM forge_leaders WHERE role = 'scheduler'")
+                .query(Long.class)
+                .single();
+    }
+
+    private long writes() {
+        return database.jdbc()
+                .sql("SELECT count(*) FROM history")
+                .query(Long.class)
+                .single();
+    }
+
+    /** Does it to whoever leads, waits for the next leader's writes, and lets the victim have its say again. */
+    private void strike(Fault fault, boolean fence) {
+        await().atMost(Duration.ofSeconds(30)).until(() -> writers.containsKey(leader()));
+        String name = leader();
+        Writer victim = writers.get(name);
+        long term = term();
+        switch (fault) {
+            case KILL -> victim.process.kill();
+            case FREEZE -> victim.process.freeze();
+            case CUT -> victim.network.cut();
+            case TERMINATE_SESSION ->
+                database.jdbc()
+                        .sql(
+                                "SELECT pg_terminate_backend(backend_pid) FROM forge_leader_leases WHERE role = 'scheduler'")
+                        .query()
+                        .listOfRows();
+        }
+        await().atMost(Duration.ofSeconds(30))
+                .until(() -> database.jdbc()
+                                .sql("SELECT count(*) FROM history WHERE term > ?")
+                                .param(term)
+                                .query(Long.class)
+                                .single()
+                        > 20);
+        switch (fault) {
+            case KILL -> {
+                victim.close();
+                start(name, fence);
+                writers.get(name).process.awaitReady(START);
+            }
+            case FREEZE -> victim.process.thaw();
+            case CUT -> victim.network.heal();
+            case TERMINATE_SESSION -> {}
+        }
+        // Whatever the victim had in mind it has tried by now.
+        long before = writes();
+        await().atMost(Duration.ofSeconds(30)).until(() -> writes() > before + 30);
+    }
+
+    private record Write(long n, long term, String node) {}
+
+    /** Each write that follows one of a newer term, or shares its term with another node. */
+    private List<String> violations() {
+        List<Write> history = database.jdbc()
+                .sql("SELECT n, term, node FROM history ORDER BY n")
+                .query((row, i) -> new Write(row.getLong(1), row.getLong(2), row.getString(3)))
+                .list();
+        var violations = new ArrayList<String>();
+        var owners = new LinkedHashMap<Long, String>();
+        long newest = 0;
+        for (Write write : history) {
+            if (write.term < newest) {
+                violations.add("%s follows term %d".formatted(write, newest));
+            }
+            newest = Math.max(newest, write.term);
+            String owner = owners.putIfAbsent(write.term, write.node);
+            if (owner != null && !owner.equals(write.node)) {
+                violations.add("%s in the term of %s".formatted(write, owner));
+            }
+        }
+        return violations;
+    }
+
+    private void report(String run) {
+        System.out.printf(
+                "%s: %d terms, %d writes, %d by an old term%n",
+                run, term(), writes(), violations().size());
+    }
+
+    @Test
+    void no_write_of_an_older_term_follows_one_of_a_newer() {
+        startAll(true);
+        for (Fault fault : Fault.values()) {
+            strike(fault, true);
+        }
+        report("fenced, one fault of each kind");
+        assertThat(violations()).isEmpty();
+        assertThat(term()).isGreaterThanOrEqualTo(Fault.values().length);
+    }
+
+    @Test
+    void without_the_fence_the_checker_finds_such_writes() {
+        startAll(false);
+        strike(Fault.FREEZE, false);
+        report("not fenced, one frozen leader");
+        assertThat(violations()).isNotEmpty();
+    }
+
+    @Test
+    @Tag("soak")
+    void many_terms_many_writes() {
+        startAll(true);
+        var random = new Random(42);
+        while (term() < 25 || writes() < 4_000) {
+            strike(Fault.values()[random.nextInt(Fault.values().length)], true);
+        }
+        report("fenced, random faults");
+        assertThat(violations()).isEmpty();
+    }
+}
