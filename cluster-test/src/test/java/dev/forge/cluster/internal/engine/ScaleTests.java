@@ -1,0 +1,141 @@
+package dev.forge.cluster.internal.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.internal.engine.TestCluster.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** What many nodes and many writers cost. */
+@ClusterPostgres
+class ScaleTests {
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+
+    ScaleTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+    }
+
+    private void idleNodes(int count) throws InterruptedException {
+        try (var cluster = new TestCluster(database)) {
+            for (int i = 0; i < count; i++) {
+                cluster.start("node-" + i, s -> s);
+            }
+            int sessions = database.sessions().size();
+            // Let everybody learn how many they are.
+            long settled = transactions();
+            await().pollDelay(Duration.ofSeconds(5))
+                    .atMost(Duration.ofSeconds(20))
+                    .until(() -> transactions() > settled);
+            long before = transactions();
+            long start = System.nanoTime();
+            await().pollDelay(Duration.ofSeconds(10))
+                    .atMost(Duration.ofSeconds(30))
+                    .until(() -> transactions() > before);
+            double perNode = (transactions() - before) / ((System.nanoTime() - start) / 1e9) / count;
+            System.out.printf(
+                    "%d idle nodes: %.1f connections and %.1f statements per second each%n",
+                    count, (double) sessions / count, perNode);
+            assertThat(perNode).isLessThanOrEqualTo(15);
+            assertThat((double) sessions / count).isLessThanOrEqualTo(3);
+        }
+    }
+
+    /** Every statement of an idle node is a transaction of its own. */
+    private long transactions() {
+        jdbc.sql("SELECT pg_stat_clear_snapshot()").query().listOfRows();
+        return jdbc.sql("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()")
+                .query(Long.class)
+                .single();
+    }
+
+    @Test
+    void five_idle_nodes_ask_the_database_a_few_times_a_second() throws InterruptedException {
+        idleNodes(5);
+    }
+
+    @Test
+    @Tag("soak")
+    void a_hundred_idle_nodes() throws InterruptedException {
+        idleNodes(100);
+    }
+
+    @Test
+    void sixteen_fenced_writers_delay_neither_renewals_nor_elections() throws Exception {
+        jdbc.sql("CREATE TABLE fenced_writes (term bigint)").update();
+        try (var cluster = new TestCluster(database)) {
+            Member one = cluster.start("one", s -> s);
+            await().until(() -> one.leadership().isLeader(Leadership.SCHEDULER));
+            Member two = cluster.start("two", s -> s);
+            var stop = new AtomicBoolean();
+            var threads = Executors.newFixedThreadPool(16);
+            try {
+                for (int i = 0; i < 16; i++) {
+                    threads.execute(() -> {
+                        while (!stop.get()) {
+                            write(one);
+                            write(two);
+                        }
+                    });
+                }
+                await().until(() -> jdbc.sql("SELECT count(*) FROM fenced_writes")
+                                .query(Long.class)
+                                .single()
+                        > 500);
+                var handovers = new ArrayList<Long>();
+                for (int round = 0; round < 5; round++) {
+                    Member leader = one.leadership().isLeader(Leadership.SCHEDULER) ? one : two;
+                    Member other = leader.equals(one) ? two : one;
+                    long start = System.nanoTime();
+                    leader.leadership().leave(Leadership.SCHEDULER);
+                    await().pollInterval(Duration.ofMillis(2))
+                            .until(() -> other.leadership().isLeader(Leadership.SCHEDULER));
+                    handovers.add((System.nanoTime() - start) / 1_000_000);
+                    leader.leadership().join(Leadership.SCHEDULER);
+                    // A renewal that waited would show as a lease that is not five seconds long.
+                    assertThat(leaseAges()).allMatch(age -> age < 1_500);
+                }
+                System.out.printf("16 fenced writers: hand-over after %s ms%n", handovers);
+                assertThat(Collections.max(handovers)).isLessThanOrEqualTo(500);
+            } finally {
+                stop.set(true);
+                threads.shutdown();
+            }
+        }
+    }
+
+    /** Milliseconds since the last renewal of each held role. */
+    private List<Long> leaseAges() {
+        return jdbc.sql("""
+                SELECT (5000 - extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint
+                FROM forge_leader_leases WHERE node_id IS NOT NULL
+                """).query((row, n) -> row.getLong(1)).list();
+    }
+
+    private void write(Member member) {
+        if (member.leadership().isLeader(Leadership.SCHEDULER)) {
+            try {
+                member.leadership()
+                        .fenced(
+                                Leadership.SCHEDULER,
+                                () -> jdbc.sql("INSERT INTO fenced_writes VALUES (1)")
+                                        .update());
+            } catch (RuntimeException e) {
+                // The hand-over came in between.
+            }
+        }
+    }
+}
