@@ -42,6 +42,10 @@ public interface Leadership {
      * Runs {@code work} in a transaction that commits only if this node leads in the same term at the moment of the
      * commit. Joins a transaction that is under way.
      *
+     * <p>The transaction must not rest: the server ends one that has sent no statement for {@code
+     * forge.cluster.leader.lease-duration}, so that a process which is frozen in the middle of it does not keep its
+     * rows locked against the next leader. Talk to other systems before or after, not within.
+     *
      * @throws LeadershipLostException if it does not; nothing was written then
      */
     <T> T fenced(String role, Supplier<T> work);

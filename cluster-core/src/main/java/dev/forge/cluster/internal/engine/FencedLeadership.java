@@ -65,6 +65,9 @@ public final class FencedLeadership implements Leadership {
             throw new LeadershipLostException("role %s: this node does not lead".formatted(role));
         }
         Result<T> result = transaction.execute(status -> {
+            if (status.isNewTransaction()) {
+                leaders.boundIdleness(node.settings().election().lease());
+            }
             T value = work.get();
             // What an entity manager still holds back must be written before the fence.
             status.flush();

@@ -221,6 +221,17 @@ public final class LeaderStore {
     }
 
     /**
+     * The first statement of a fenced transaction. A client that is frozen or cut off in the middle of it would hold
+     * whatever rows it has locked against its successor.
+     */
+    public void boundIdleness(Duration longest) {
+        jdbc.sql("SELECT set_config('idle_in_transaction_session_timeout', ?, true)")
+                .param(longest.toMillis() + "ms")
+                .query((row, n) -> true)
+                .single();
+    }
+
+    /**
      * The last statements of a fenced transaction, on its own connection. Answers whether that term is still the
      * current one; if so it stays so until the transaction ends.
      */
