@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -25,6 +26,7 @@ final class Loop {
     private final Supplier<Duration> pause;
     private final Runnable pass;
     private final TaskScheduler scheduler;
+    private final LongSupplier nanos;
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition idle = lock.newCondition();
@@ -36,11 +38,12 @@ final class Loop {
     private Duration lastPause = Duration.ZERO;
     private @Nullable ScheduledFuture<?> next;
 
-    Loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler) {
+    Loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler, LongSupplier nanos) {
         this.name = name;
         this.pause = pause;
         this.pass = pass;
         this.scheduler = scheduler;
+        this.nanos = nanos;
     }
 
     /** The first pass follows one pause from now. */
@@ -48,7 +51,7 @@ final class Loop {
         lock.lock();
         try {
             started = true;
-            lastEnd = System.nanoTime();
+            lastEnd = nanos.getAsLong();
             schedule(pause.get());
         } finally {
             lock.unlock();
@@ -110,7 +113,7 @@ final class Loop {
         lock.lock();
         try {
             passing = false;
-            lastEnd = System.nanoTime();
+            lastEnd = nanos.getAsLong();
             idle.signalAll();
             report(failure);
             if (started) {
@@ -144,7 +147,7 @@ final class Loop {
         lock.lock();
         try {
             return started
-                    && System.nanoTime() - lastEnd
+                    && nanos.getAsLong() - lastEnd
                             > lastPause.plus(PASS_PATIENCE).toNanos();
         } finally {
             lock.unlock();

@@ -57,6 +57,7 @@ public final class Node {
     /** Looks at the others come several times a second, in a cluster of a hundred every three seconds. */
     private static final Duration OUT_OF_REACH = Duration.ofSeconds(4);
 
+    private static final Duration COMPACT = Duration.ofMinutes(1);
     private static final Duration DEAD_RETENTION = Duration.ofHours(1);
 
     private final NodeSettings settings;
@@ -122,6 +123,7 @@ public final class Node {
         }
         loop("heartbeat", this::heartbeatPause, this::beat, scheduler);
         loop("observe", () -> pace.stretched(settings.detection().interval()), this::observe, scheduler);
+        loop("compact", () -> pace.stretched(COMPACT), this::compact, scheduler);
         loop("watch-leadership", () -> WATCH, elector::expireOverdue, scheduler);
         if (session == null) {
             var store = new LeaderStore(members.schema, members.control);
@@ -130,7 +132,7 @@ public final class Node {
     }
 
     private void loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler) {
-        loops.put(name, new Loop(name, pause, () -> named(pass), scheduler));
+        loops.put(name, new Loop(name, pause, () -> named(pass), scheduler, pace::nanos));
     }
 
     private void named(Runnable pass) {
@@ -156,6 +158,7 @@ public final class Node {
             state = State.RUNNING;
             // The first look before anything else: who comes later is seen coming.
             observe();
+            activate();
             loops.values().forEach(Loop::start);
             elector.compete(settings.presence().isCandidate());
             if (settings.presence().mode() == NodeMode.LEADER) {
@@ -164,6 +167,13 @@ public final class Node {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted while joining the cluster", e);
+        }
+    }
+
+    private void activate() {
+        UUID joined = id;
+        if (joined != null) {
+            members.nodes.activate(joined);
         }
     }
 
@@ -451,6 +461,7 @@ public final class Node {
         try {
             elector.sessionLost();
             join(joined -> log.info("node {}: joined again as {}", former, joined));
+            activate();
             state = State.RUNNING;
             elector.compete(settings.presence().isCandidate());
         } catch (InterruptedException e) {
@@ -480,6 +491,9 @@ public final class Node {
         } else if (own.status() == NodeStatus.DRAINING) {
             drainAsOrdered();
         }
+    }
+
+    private void compact() {
         if (elector.isLeader(Leadership.LOG_COMPACTOR)) {
             members.nodes.purgeDead(DEAD_RETENTION);
         }

@@ -92,7 +92,7 @@ public final class NodeStore {
                 INSERT INTO ~.forge_nodes
                     (id, node_key, name, hostname, roles, worker_capabilities, status, version, stale_at, dead_at, info,
                      liveness_key)
-                VALUES (:id, :key, :name, :hostname, :roles, :capabilities, 'active', :version,
+                VALUES (:id, :key, :name, :hostname, :roles, :capabilities, 'joining', :version,
                         clock_timestamp() + :stale * interval '1 millisecond',
                         clock_timestamp() + :dead * interval '1 millisecond',
                         jsonb_object(:info_keys, :info_values), :liveness_key)
@@ -112,6 +112,13 @@ public final class NodeStore {
                 .param("liveness_key", node.livenessLock() ? schema.keys().liveness(node.id()) : null)
                 .update();
         return rows == 1 ? Registration.REGISTERED : Registration.KEY_TAKEN;
+    }
+
+    /** Says that a node that has joined is at work. */
+    public void activate(UUID id) {
+        jdbc.sql(schema.sql("UPDATE ~.forge_nodes SET status = 'active' WHERE id = ? AND status = 'joining'"))
+                .param(id)
+                .update();
     }
 
     /** Says that the node lives, and until when to believe so. */
@@ -253,6 +260,20 @@ public final class NodeStore {
                     WHERE lock_name = ANY (ARRAY(
                         SELECT lock_name FROM ~.forge_locks WHERE owner_node = ? AND expires_at > clock_timestamp()
                         ORDER BY lock_name FOR UPDATE SKIP LOCKED))
+                    """)).param(id).update();
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_jobs
+                    SET status = 'pending', worker_id = NULL, lease_expires_at = NULL,
+                        recoveries = recoveries + CASE status WHEN 'running' THEN 1 ELSE 0 END
+                    WHERE id = ANY (ARRAY(
+                        SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
+                        ORDER BY id FOR UPDATE SKIP LOCKED))
+                    """)).param(id).update();
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_daemons SET status = 'pending', node_id = NULL
+                    WHERE (name, instance) IN (
+                        SELECT name, instance FROM ~.forge_daemons WHERE node_id = ?
+                        ORDER BY name, instance FOR UPDATE SKIP LOCKED)
                     """)).param(id).update();
             return true;
         }));

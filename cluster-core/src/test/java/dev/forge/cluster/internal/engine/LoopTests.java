@@ -8,6 +8,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -20,6 +21,7 @@ class LoopTests {
 
     private final ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
     private final AtomicInteger passes = new AtomicInteger();
+    private final AtomicLong nanos = new AtomicLong();
 
     @BeforeEach
     void start() {
@@ -34,7 +36,7 @@ class LoopTests {
     }
 
     private Loop loop(Duration pause, Runnable pass) {
-        return new Loop("test", () -> pause, pass, scheduler);
+        return new Loop("test", () -> pause, pass, scheduler, nanos::get);
     }
 
     @Test
@@ -90,6 +92,27 @@ class LoopTests {
         loop.wake();
         assertThat(scheduler.getScheduledThreadPoolExecutor().getQueue()).isEmpty();
         assertThat(passes).hasValue(1);
+    }
+
+    @Test
+    void a_loop_whose_pass_hangs_is_stuck_until_it_ends() throws Exception {
+        var entered = new CountDownLatch(1);
+        var proceed = new Semaphore(0);
+        Loop loop = loop(Duration.ofSeconds(1), () -> {
+            entered.countDown();
+            proceed.acquireUninterruptibly();
+        });
+        loop.start();
+        loop.wake();
+        assertThat(entered.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(loop.isStuck()).isFalse();
+        nanos.addAndGet(Duration.ofSeconds(17).toNanos());
+        assertThat(loop.isStuck()).isTrue();
+        proceed.release(100);
+        await().until(() -> !loop.isStuck());
+        assertThat(loop.stop(PATIENCE)).isTrue();
+        nanos.addAndGet(Duration.ofDays(1).toNanos());
+        assertThat(loop.isStuck()).isFalse();
     }
 
     @Test

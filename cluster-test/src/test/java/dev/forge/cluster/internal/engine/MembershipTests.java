@@ -12,11 +12,15 @@ import dev.forge.cluster.NodeLeft;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
+import dev.forge.cluster.internal.store.NodeStore.Load;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
@@ -24,6 +28,7 @@ import java.util.concurrent.Executors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.slf4j.MDC;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 @ClusterPostgres
@@ -105,7 +110,7 @@ class MembershipTests {
     }
 
     @Test
-    void a_dead_nodes_locks_and_leases_are_free_in_the_same_moment() {
+    void what_a_dead_node_held_is_free_in_the_same_moment() {
         Member one = cluster.start("one", s -> s);
         UUID crashed = corpse("crashed", 123, "10 seconds", "15 seconds");
         jdbc.sql(
@@ -116,8 +121,17 @@ class MembershipTests {
                         "INSERT INTO forge_leader_leases (role, node_id, lease_until) VALUES ('own', ?, now() + interval '1 hour')")
                 .param(crashed)
                 .update();
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, worker_id)
+                VALUES (gen_random_uuid(), 'begun', 'running', :node), (gen_random_uuid(), 'waiting', 'claimed', :node),
+                       (gen_random_uuid(), 'done', 'completed', :node)
+                """).param("node", crashed).update();
         assertThat(one.locks().tryLock("import")).isEmpty();
         await().until(() -> cluster.status("crashed").equals("dead"));
+        assertThat(jdbc.sql("SELECT name || ' ' || status || ' ' || recoveries FROM forge_jobs ORDER BY name")
+                        .query((row, n) -> row.getString(1))
+                        .list())
+                .containsExactly("begun pending 1", "done completed 0", "waiting pending 0");
         assertThat(one.locks().tryLock("import")).isPresent();
         assertThat(jdbc.sql("SELECT node_id IS NULL FROM forge_leader_leases WHERE role = 'own'")
                         .query(Boolean.class)
@@ -175,6 +189,81 @@ class MembershipTests {
         assertThat(cluster.status("one")).isEqualTo("draining");
         Member two = cluster.start("two", s -> s);
         await().until(() -> two.leadership().isLeader("scheduler"));
+    }
+
+    @Test
+    void work_may_finish_before_a_node_leaves_and_what_does_not_is_given_back() {
+        Member one = cluster.start(
+                "one",
+                s -> new NodeSettings(
+                        s.presence(), s.heartbeat(), s.detection(), s.election(), Duration.ofMillis(300)));
+        var quick = new Recorded("quick", true);
+        var endless = new Recorded("endless", false);
+        List<String> steps = Collections.synchronizedList(new ArrayList<>());
+        quick.steps = steps;
+        endless.steps = steps;
+        one.node().register(quick);
+        one.node().register(endless);
+        one.stop();
+        assertThat(steps)
+                .containsExactly(
+                        "quick takes nothing new",
+                        "endless takes nothing new",
+                        "quick is idle",
+                        "endless is given back");
+        assertThat(cluster.status("one")).isEqualTo("absent");
+    }
+
+    private static final class Recorded implements Work {
+        private final String name;
+        private final boolean finishes;
+        private List<String> steps = List.of();
+
+        Recorded(String name, boolean finishes) {
+            this.name = name;
+            this.finishes = finishes;
+        }
+
+        @Override
+        public void quiesce() {
+            steps.add(name + " takes nothing new");
+        }
+
+        @Override
+        public boolean awaitIdle(Duration patience) {
+            if (finishes) {
+                steps.add(name + " is idle");
+            }
+            return finishes;
+        }
+
+        @Override
+        public void release() {
+            steps.add(name + " is given back");
+        }
+    }
+
+    @Test
+    void every_thread_of_a_node_says_which_one_in_the_log() {
+        var seen = Collections.synchronizedSet(new HashSet<String>());
+        Member one = cluster.start(
+                "one",
+                s -> new NodeSettings(
+                        new NodeSettings.Presence(
+                                "host", NodeMode.AUTO, Set.of(NodeRole.WORKER), List.of(), "1.0", Map.of(), () -> {
+                                    seen.add(MDC.get("forge.node.id") + " " + MDC.get("forge.node.name"));
+                                    return new Load(0, 0, null, null);
+                                }),
+                        new NodeSettings.Heartbeat(
+                                Duration.ofMillis(20),
+                                false,
+                                Duration.ofSeconds(1),
+                                Duration.ofSeconds(1),
+                                Duration.ofSeconds(2)),
+                        s.detection(),
+                        s.election(),
+                        s.drainTimeout()));
+        await().until(() -> seen.contains(one.node().id() + " one"));
     }
 
     @Test

@@ -33,8 +33,9 @@ final class TestCluster implements AutoCloseable {
         this.database = database;
         this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, schemaName);
         database.jdbc()
-                .sql("TRUNCATE %1$s.forge_nodes, %1$s.forge_leaders, %1$s.forge_leader_leases, %1$s.forge_locks"
-                        .formatted(schemaName))
+                .sql(
+                        "TRUNCATE %1$s.forge_nodes, %1$s.forge_leaders, %1$s.forge_leader_leases, %1$s.forge_locks, %1$s.forge_jobs"
+                                .formatted(schemaName))
                 .update();
     }
 
