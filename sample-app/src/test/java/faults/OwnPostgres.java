@@ -5,6 +5,7 @@ import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -46,9 +47,11 @@ final class OwnPostgres implements AutoCloseable {
         server.run("initdb", "-D", server.data(), "-A", "trust", "-U", "postgres", "--no-sync");
         Files.writeString(
                 Path.of(server.data(), "postgresql.conf"),
-                "listen_addresses = '127.0.0.1'\nport = %d\nunix_socket_directories = '%s'\nmax_connections = 200\n"
+                "listen_addresses = '*'\nport = %d\nunix_socket_directories = '%s'\nmax_connections = 200\n"
                         .formatted(server.port, server.directory),
-                java.nio.file.StandardOpenOption.APPEND);
+                StandardOpenOption.APPEND);
+        Files.writeString(
+                Path.of(server.data(), "pg_hba.conf"), "host all all samenet trust\n", StandardOpenOption.APPEND);
         server.up();
         return server;
     }
@@ -72,7 +75,7 @@ final class OwnPostgres implements AutoCloseable {
         Files.writeString(
                 Path.of(standby.data(), "postgresql.conf"),
                 "port = %d\nunix_socket_directories = '%s'\n".formatted(standby.port, standby.directory),
-                java.nio.file.StandardOpenOption.APPEND);
+                StandardOpenOption.APPEND);
         standby.up();
         jdbc().sql("ALTER SYSTEM SET synchronous_standby_names = '*'").update();
         jdbc().sql("SELECT pg_reload_conf()").query().listOfRows();
@@ -125,7 +128,7 @@ final class OwnPostgres implements AutoCloseable {
         command(command);
     }
 
-    private static void command(List<String> command) {
+    static void command(List<String> command) {
         try {
             Path output = Files.createTempFile("forge-command", ".log");
             Process process = new ProcessBuilder(command)
@@ -143,7 +146,7 @@ final class OwnPostgres implements AutoCloseable {
         }
     }
 
-    private static boolean isRoot() {
+    static boolean isRoot() {
         return "root".equals(System.getProperty("user.name"));
     }
 

@@ -58,6 +58,7 @@ public final class AppProcess implements AutoCloseable {
         private final Class<?> mainClass;
         private final Map<String, String> properties = new LinkedHashMap<>();
         private final Map<String, String> environment = new LinkedHashMap<>();
+        private final List<String> prefix = new ArrayList<>();
         private final List<String> jvmOptions = new ArrayList<>(
                 List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Dspring.main.banner-mode=off"));
 
@@ -91,9 +92,15 @@ public final class AppProcess implements AutoCloseable {
             return this;
         }
 
+        /** Another program that runs it, such as {@code ip netns exec}; it must replace itself with the process. */
+        public Builder under(String... program) {
+            prefix.addAll(List.of(program));
+            return this;
+        }
+
         /** Starts it, and does not wait for anything. */
         public AppProcess start() {
-            var command = new ArrayList<String>();
+            var command = new ArrayList<>(prefix);
             command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
             command.addAll(jvmOptions);
             command.add("-cp");

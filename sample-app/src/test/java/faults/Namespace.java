@@ -1,0 +1,82 @@
+package faults;
+
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * A host of its own: a network namespace with one cable to this one. Cutting it is silent: each end sends its packets to
+ * a hardware address that nobody has.
+ */
+final class Namespace implements AutoCloseable {
+
+    private static final String NAME = "forge-" + ProcessHandle.current().pid();
+    private static final String HERE = "fg" + ProcessHandle.current().pid();
+    private static final String NOBODY = "02:00:00:00:00:99";
+    private static final String HERE_ADDRESS = "10.77.91.1";
+    private static final String THERE_ADDRESS = "10.77.91.2";
+
+    private Namespace() {}
+
+    /** Empty where this user or system has no such thing. */
+    static Optional<Namespace> create() {
+        if (!OwnPostgres.isRoot()) {
+            return Optional.empty();
+        }
+        var namespace = new Namespace();
+        try {
+            ip("netns", "add", NAME);
+            ip("link", "add", HERE, "type", "veth", "peer", "name", "there", "netns", NAME);
+            ip("addr", "add", HERE_ADDRESS + "/24", "dev", HERE);
+            ip("link", "set", HERE, "up");
+            inside("addr", "add", THERE_ADDRESS + "/24", "dev", "there");
+            inside("link", "set", "there", "up");
+            inside("link", "set", "lo", "up");
+            return Optional.of(namespace);
+        } catch (IllegalStateException | UncheckedIOException e) {
+            namespace.close();
+            return Optional.empty();
+        }
+    }
+
+    /** How the inside reaches this host. */
+    String address() {
+        return HERE_ADDRESS;
+    }
+
+    String[] prefix() {
+        return new String[] {"ip", "netns", "exec", NAME};
+    }
+
+    void cut() {
+        inside("neigh", "replace", HERE_ADDRESS, "lladdr", NOBODY, "dev", "there", "nud", "permanent");
+        ip("neigh", "replace", THERE_ADDRESS, "lladdr", NOBODY, "dev", HERE, "nud", "permanent");
+    }
+
+    void heal() {
+        inside("neigh", "del", HERE_ADDRESS, "dev", "there");
+        ip("neigh", "del", THERE_ADDRESS, "dev", HERE);
+    }
+
+    private static void inside(String... arguments) {
+        var command = new ArrayList<>(List.of("-n", NAME));
+        command.addAll(List.of(arguments));
+        ip(command.toArray(String[]::new));
+    }
+
+    private static void ip(String... arguments) {
+        var command = new ArrayList<>(List.of("ip"));
+        command.addAll(List.of(arguments));
+        OwnPostgres.command(command);
+    }
+
+    @Override
+    public void close() {
+        try {
+            ip("netns", "del", NAME);
+        } catch (IllegalStateException | UncheckedIOException e) {
+            // There was none.
+        }
+    }
+}

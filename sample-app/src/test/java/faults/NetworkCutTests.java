@@ -1,0 +1,144 @@
+package faults;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.forge.cluster.test.AppProcess;
+import java.io.IOException;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import sample.SampleApplication;
+
+/** A leader on a host whose network is cut without a word to either end. */
+class NetworkCutTests {
+
+    private static final Duration START = Duration.ofSeconds(90);
+
+    private OwnPostgres server;
+    private Namespace host;
+    private AppProcess cutOff;
+    private AppProcess safe;
+
+    @BeforeEach
+    void create() throws IOException {
+        assumeTrue(
+                OwnPostgres.binaries().isPresent(),
+                "no PostgreSQL server under /usr/lib/postgresql: no network is cut");
+        host = Namespace.create().orElse(null);
+        assumeTrue(host != null, "no network namespaces here (they need root and iproute2): no network is cut");
+        server = OwnPostgres.start();
+    }
+
+    @AfterEach
+    void drop() {
+        for (AutoCloseable resource : new AutoCloseable[] {cutOff, safe, server, host}) {
+            if (resource != null) {
+                try {
+                    resource.close();
+                } catch (Exception e) {
+                    throw new IllegalStateException(e);
+                }
+            }
+        }
+    }
+
+    private AppProcess.Builder node(String name, String address) {
+        return AppProcess.of(SampleApplication.class)
+                .property("spring.datasource.url", "jdbc:postgresql://%s:%d/postgres".formatted(address, server.port()))
+                .property("spring.datasource.username", "postgres")
+                .property("spring.datasource.hikari.maximum-pool-size", 2)
+                .property("forge.cluster.node.name", name);
+    }
+
+    /** The backend that holds the scheduler's documented lock; 0 if none does. */
+    private int holder() {
+        return server.jdbc().sql("""
+                        SELECT coalesce(max(pid), 0) FROM pg_locks
+                        WHERE locktype = 'advisory' AND objsubid = 1 AND classid = 17999 AND objid = 1380384769 AND granted
+                        """).query(Integer.class).single();
+    }
+
+    private String leader() {
+        return server.jdbc()
+                .sql(
+                        "SELECT n.name FROM forge_leaders l JOIN forge_nodes n ON n.id = l.node_id WHERE l.role = 'scheduler'")
+                .query((row, n) -> row.getString(1))
+                .optional()
+                .orElse("");
+    }
+
+    private void cuts(int rounds) {
+        cutOff = node("cut-off", host.address()).under(host.prefix()).start();
+        cutOff.awaitLog("leads {", START);
+        safe = node("safe", "127.0.0.1").start().awaitReady(START);
+        var margins = new ArrayList<Long>();
+        var followed = new ArrayList<Long>();
+        for (int round = 0; round < rounds; round++) {
+            int held = holder();
+            assertThat(held).isNotZero();
+            assertThat(leader()).isEqualTo("cut-off");
+            int ends = endsOfLeadership().size();
+            long start = System.nanoTime();
+            host.cut();
+            await().pollInterval(Duration.ofMillis(2))
+                    .atMost(Duration.ofSeconds(15))
+                    .until(() -> holder() != held);
+            Instant freed = server.jdbc()
+                    .sql("SELECT clock_timestamp()")
+                    .query(OffsetDateTime.class)
+                    .single()
+                    .toInstant();
+            await().until(() -> leader().equals("safe"));
+            followed.add((System.nanoTime() - start) / 1_000_000);
+            await().until(() -> endsOfLeadership().size() > ends);
+            margins.add(Duration.between(endsOfLeadership().get(ends), freed).toMillis());
+            host.heal();
+            await().atMost(Duration.ofSeconds(30))
+                    .until(() -> server.jdbc()
+                                    .sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
+                                    .query(Long.class)
+                                    .single()
+                            == 2);
+            // Give the role back to the node that is to be cut off next.
+            if (round + 1 < rounds) {
+                safe.close();
+                await().atMost(Duration.ofSeconds(15)).until(() -> leader().equals("cut-off"));
+                safe = node("safe", "127.0.0.1").start().awaitReady(START);
+            }
+        }
+        System.out.printf(
+                "leader silently cut off, %d times: it stopped believing at least %d ms before the server freed its lock;"
+                        + " successor after max %d ms%n",
+                rounds, Collections.min(margins), Collections.max(followed));
+        assertThat(Collections.min(margins)).isPositive();
+    }
+
+    private List<Instant> endsOfLeadership() {
+        return cutOff.log()
+                .lines()
+                .filter(line -> line.contains("no longer leads"))
+                .map(line -> OffsetDateTime.parse(line.substring(0, line.indexOf(' ')))
+                        .toInstant())
+                .toList();
+    }
+
+    @Test
+    void a_leader_that_is_cut_off_stops_believing_before_the_server_frees_its_lock() {
+        cuts(1);
+    }
+
+    @Test
+    @Tag("soak")
+    void ten_times() {
+        cuts(10);
+    }
+}
