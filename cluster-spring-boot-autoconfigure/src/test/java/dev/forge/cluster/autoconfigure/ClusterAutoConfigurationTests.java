@@ -35,6 +35,7 @@ import javax.sql.DataSource;
 import org.flywaydb.core.Flyway;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -210,6 +211,47 @@ class ClusterAutoConfigurationTests {
             assertThat(tables("public")).isEmpty();
             assertThat(tables("forge")).contains("forge_nodes");
         });
+    }
+
+    @Test
+    void a_role_that_owns_nothing_but_its_schema_can_lead() {
+        database.jdbc().sql("CREATE ROLE tenant_owner LOGIN PASSWORD 'tenant'").update();
+        database.jdbc().sql("CREATE SCHEMA tenant AUTHORIZATION tenant_owner").update();
+        runner().withPropertyValues(
+                        "spring.datasource.username=tenant_owner",
+                        "spring.datasource.password=tenant",
+                        "forge.cluster.schema.name=tenant")
+                .run(context -> {
+                    assertThat(context).hasNotFailed();
+                    Leadership leadership = context.getBean(Leadership.class);
+                    await().until(() -> leadership.isLeader(Leadership.SCHEDULER));
+                    assertThat(leadership.<String>fenced(Leadership.SCHEDULER, () -> "done"))
+                            .isEqualTo("done");
+                });
+        database.jdbc().sql("DROP OWNED BY tenant_owner CASCADE").update();
+        database.jdbc().sql("DROP ROLE tenant_owner").update();
+    }
+
+    @Test
+    @Tag("soak")
+    void a_pool_that_is_exhausted_for_a_minute_kills_nobody() {
+        runner().withPropertyValues("spring.datasource.hikari.maximum-pool-size=1", "forge.cluster.node.name=busy")
+                .run(busy -> runner().withPropertyValues("forge.cluster.node.name=witness")
+                        .run(witness -> {
+                            List<UUID> before = nodes();
+                            try (Connection whole =
+                                    busy.getBean(DataSource.class).getConnection()) {
+                                assertThat(whole.isValid(1)).isTrue();
+                                await().during(Duration.ofSeconds(60))
+                                        .atMost(Duration.ofSeconds(70))
+                                        .until(() -> database.jdbc()
+                                                        .sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
+                                                        .query(Long.class)
+                                                        .single()
+                                                == 2);
+                            }
+                            assertThat(nodes()).isEqualTo(before);
+                        }));
     }
 
     @Test

@@ -25,8 +25,10 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
+import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -141,11 +143,21 @@ class MembershipTests {
 
     @Test
     void terminated_sessions_kill_nobody() {
+        terminateSessions(5);
+    }
+
+    @Test
+    @Tag("soak")
+    void forty_terminated_sessions() {
+        terminateSessions(20);
+    }
+
+    private void terminateSessions(int rounds) {
         Member one = cluster.start("one", s -> s);
         Member two = cluster.start("two", s -> s);
         UUID first = one.node().id();
         UUID second = two.node().id();
-        for (int round = 0; round < 5; round++) {
+        for (int round = 0; round < rounds; round++) {
             List<Integer> sessions = sessions();
             assertThat(sessions).hasSize(2);
             sessions.forEach(pid -> jdbc.sql("SELECT pg_terminate_backend(?)")
@@ -284,6 +296,37 @@ class MembershipTests {
         cluster.start("two", s -> s);
         await().until(() -> jdbc.sql(declared).query(Double.class).single() < 3);
         assertThat(one.events()).noneMatch(NodeDied.class::isInstance);
+    }
+
+    @Test
+    @Tag("soak")
+    void nodes_that_beat_once_a_minute_survive_the_coming_of_a_fourth() {
+        UnaryOperator<NodeSettings> adaptive = s -> TestNodes.with(
+                s,
+                new NodeSettings.Heartbeat(
+                        Duration.ofSeconds(5),
+                        true,
+                        Duration.ofSeconds(60),
+                        Duration.ofSeconds(10),
+                        Duration.ofSeconds(15)));
+        List<Member> three = List.of(
+                cluster.start("one", adaptive), cluster.start("two", adaptive), cluster.start("three", adaptive));
+        String slowest = "SELECT min(extract(epoch FROM dead_at - last_heartbeat)) FROM forge_nodes";
+        await().atMost(Duration.ofMinutes(3))
+                .until(() -> jdbc.sql(slowest).query(Double.class).single() > 170);
+        cluster.start("four", adaptive);
+        await().atMost(Duration.ofSeconds(5))
+                .until(() -> jdbc.sql("SELECT max(extract(epoch FROM dead_at - last_heartbeat)) FROM forge_nodes")
+                                .query(Double.class)
+                                .single()
+                        < 40);
+        await().during(Duration.ofSeconds(20))
+                .atMost(Duration.ofSeconds(25))
+                .until(() -> jdbc.sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
+                                .query(Long.class)
+                                .single()
+                        == 4);
+        assertThat(three).allSatisfy(member -> assertThat(member.events()).noneMatch(NodeDied.class::isInstance));
     }
 
     @Test
