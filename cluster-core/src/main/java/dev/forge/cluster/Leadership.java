@@ -40,7 +40,7 @@ public interface Leadership {
 
     /**
      * Runs {@code work} in a transaction that commits only if this node leads in the same term at the moment of the
-     * commit. Joins a transaction that is under way.
+     * commit. Joins a transaction that is under way, which then must be committed within two seconds.
      *
      * <p>The transaction must not rest: the server ends one that has sent no statement for {@code
      * forge.cluster.leader.lease-duration}, so that a process which is frozen in the middle of it does not keep its

@@ -20,7 +20,6 @@ import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.springframework.dao.PessimisticLockingFailureException;
 
 /**
  * Which roles this node leads. One thread at a time takes {@link #step steps}; anybody may ask.
@@ -207,13 +206,7 @@ final class Elector {
         resigned.keySet().retainAll(roles);
         // First here: from now on nobody acts on it.
         end(resigned, "released");
-        for (String role : resigned.keySet()) {
-            try {
-                store.release(role, node);
-            } catch (PessimisticLockingFailureException e) {
-                log.debug("role {}: a fenced write is under way; its row keeps our name until the next term", role, e);
-            }
-        }
+        resigned.keySet().forEach(role -> store.release(role, node));
         dropForeignLocks(store);
         if (!resigned.isEmpty()) {
             notifyOthers.run();
@@ -292,13 +285,7 @@ final class Elector {
 
     private boolean begin(LeaderStore store, String role, UUID node, Ground on) {
         long sent = pace.nanos();
-        Term term;
-        try {
-            term = store.begin(role, node, timing.lease, on);
-        } catch (PessimisticLockingFailureException e) {
-            log.debug("role {}: fenced writes are under way; trying again", role, e);
-            return false;
-        }
+        Term term = store.begin(role, node, timing.lease, on);
         if (term == null) {
             return false;
         }

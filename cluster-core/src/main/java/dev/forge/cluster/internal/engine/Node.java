@@ -24,6 +24,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -54,14 +55,18 @@ public final class Node {
     /** Without its session a node is suspect; beating this often it stays alive in the eyes of the others. */
     private static final Duration HEARTBEAT_WITHOUT_SESSION = Duration.ofMillis(200);
 
-    /** Looks at the others come several times a second, in a cluster of a hundred every three seconds. */
+    /** Looks at the others come several times a second; in a large cluster less often. */
     private static final Duration OUT_OF_REACH = Duration.ofSeconds(4);
+
+    /** How soon to look again at somebody who is without its lock. */
+    private static final Duration SECOND_LOOK = Duration.ofMillis(350);
 
     private static final Duration COMPACT = Duration.ofMinutes(1);
     private static final Duration DEAD_RETENTION = Duration.ofHours(1);
 
     private final NodeSettings settings;
     private final Members members;
+    private final TaskScheduler scheduler;
     private final Consumer<Object> events;
     private final Pace pace = new Pace(System::nanoTime, RandomGenerator.getDefault());
     private final Elector elector;
@@ -79,6 +84,8 @@ public final class Node {
     private volatile long lastContact;
     private volatile boolean candidateLive = true;
     private volatile boolean leaving;
+    private volatile boolean suspicious;
+    private volatile @Nullable Future<?> draining;
 
     /** What a node is doing. */
     public enum State {
@@ -102,6 +109,7 @@ public final class Node {
     public Node(NodeSettings settings, Members members, TaskScheduler scheduler, Consumer<Object> events) {
         this.settings = settings;
         this.members = members;
+        this.scheduler = scheduler;
         this.events = events;
         this.identity = members.identities.identity();
         this.interval = settings.heartbeat().interval();
@@ -112,8 +120,12 @@ public final class Node {
                 election.ground(),
                 pace,
                 events);
-        this.observer =
-                new Observer(members.nodes, pace, settings.presence().mode() != NodeMode.OBSERVER, this::observed);
+        this.observer = new Observer(
+                members.nodes,
+                pace,
+                settings.detection().interval(),
+                settings.presence().mode() != NodeMode.OBSERVER,
+                this::observed);
         this.session = election.ground() == Ground.LOCK
                 ? new Session(members.direct, members.schema, elector, new SessionListener())
                 : null;
@@ -122,7 +134,7 @@ public final class Node {
                     .forEach(elector::join);
         }
         loop("heartbeat", this::heartbeatPause, this::beat, scheduler);
-        loop("observe", () -> pace.stretched(settings.detection().interval()), this::observe, scheduler);
+        loop("observe", this::observationPause, this::observe, scheduler);
         loop("compact", () -> pace.stretched(COMPACT), this::compact, scheduler);
         loop("watch-leadership", () -> WATCH, elector::expireOverdue, scheduler);
         if (session == null) {
@@ -171,10 +183,15 @@ public final class Node {
     }
 
     private void activate() {
-        UUID joined = id;
-        if (joined != null) {
-            members.nodes.activate(joined);
+        members.nodes.activate(requireId());
+    }
+
+    private UUID requireId() {
+        UUID current = id;
+        if (current == null) {
+            throw new IllegalStateException("this node is not a member of the cluster now");
         }
+        return current;
     }
 
     private void requireElection() throws InterruptedException {
@@ -253,26 +270,26 @@ public final class Node {
 
     /**
      * Takes nothing new and lets work finish, up to the drain timeout; what is left then goes back. The node stays a
-     * member, without leading anything.
+     * member, without leading anything. Answers whether it was at work until now.
      */
-    public void drain() {
+    public boolean drain() {
         lock.lock();
         try {
             if (state != State.RUNNING) {
-                return;
+                return false;
             }
             state = State.DRAINING;
         } finally {
             lock.unlock();
         }
         elector.compete(false);
-        UUID draining = id;
+        UUID current = id;
         try {
-            if (draining != null) {
-                members.nodes.drain(draining);
+            if (current != null) {
+                members.nodes.drain(current);
             }
         } catch (DataAccessException e) {
-            log.debug("node {}: could not say that it drains", draining, e);
+            log.debug("node {}: could not say that it drains", current, e);
         }
         works.forEach(Work::quiesce);
         long deadline = pace.nanos() + settings.drainTimeout().toNanos();
@@ -286,6 +303,7 @@ public final class Node {
                 work.release();
             }
         }
+        return true;
     }
 
     /** Must drain before the node leaves; in the order of registration. */
@@ -310,7 +328,8 @@ public final class Node {
 
     /** Whether the database has answered lately. */
     public boolean isInContact() {
-        return sinceLastContact().compareTo(OUT_OF_REACH) <= 0;
+        Duration twoLooks = pace.longest(settings.detection().interval()).multipliedBy(2);
+        return sinceLastContact().compareTo(twoLooks.compareTo(OUT_OF_REACH) > 0 ? twoLooks : OUT_OF_REACH) <= 0;
     }
 
     /** How long ago the database last answered the node's heartbeat or its look at the others. */
@@ -357,11 +376,7 @@ public final class Node {
                                     settings.presence().mode().name().toLowerCase(Locale.ROOT),
                                     settings.presence().roles()));
         }
-        UUID current = id;
-        if (current == null) {
-            throw new IllegalStateException("this node is not a member of the cluster now");
-        }
-        return current;
+        return requireId();
     }
 
     private void join(Consumer<UUID> joined) throws InterruptedException {
@@ -423,6 +438,11 @@ public final class Node {
                 heartbeat.dead().compareTo(thrice) > 0 ? heartbeat.dead() : thrice);
     }
 
+    private Duration observationPause() {
+        Duration usual = pace.stretched(settings.detection().interval());
+        return suspicious && usual.compareTo(SECOND_LOOK) > 0 ? SECOND_LOOK : usual;
+    }
+
     private Duration heartbeatPause() {
         boolean withoutSession = session != null && !session.isConnected();
         return withoutSession && interval.compareTo(HEARTBEAT_WITHOUT_SESSION) > 0
@@ -436,7 +456,7 @@ public final class Node {
         if (beating == null) {
             return;
         }
-        if (settings.heartbeat().adaptive()) {
+        if (settings.heartbeat().adaptive() && (session == null || session.isConnected())) {
             // Declared with this very beat, so that nobody expects the next one sooner.
             Duration doubled = interval.multipliedBy(2);
             interval = doubled.compareTo(settings.heartbeat().maxInterval()) < 0
@@ -461,9 +481,12 @@ public final class Node {
         try {
             elector.sessionLost();
             join(joined -> log.info("node {}: joined again as {}", former, joined));
-            activate();
-            state = State.RUNNING;
-            elector.compete(settings.presence().isCandidate());
+            if (state == State.DRAINING) {
+                members.nodes.drain(requireId());
+            } else {
+                activate();
+                elector.compete(settings.presence().isCandidate());
+            }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
@@ -477,6 +500,7 @@ public final class Node {
         Observer.View view = observer.pass(self);
         contact();
         pace.liveNodes(view.live());
+        suspicious = view.suspicious();
         if (view.changed() && settings.heartbeat().adaptive()) {
             interval = settings.heartbeat().interval();
             wake("heartbeat");
@@ -500,9 +524,18 @@ public final class Node {
     }
 
     private void drainAsOrdered() {
-        if (state == State.RUNNING) {
-            log.info("node {}: an operator ordered it to drain", id);
-            drain();
+        Future<?> under = draining;
+        if (state == State.RUNNING && (under == null || under.isDone())) {
+            // On a thread of its own: it takes as long as work takes, and the node must go on beating and looking.
+            draining =
+                    scheduler.schedule(this::drainOnOrder, scheduler.getClock().instant());
+        }
+    }
+
+    private void drainOnOrder() {
+        Mdc.put(id, identity);
+        if (drain()) {
+            log.info("node {}: drained on an operator's order", id);
             elector.rolesHeld().forEach(elector::leave);
         }
     }

@@ -39,6 +39,7 @@ final class Observer {
 
     private final NodeStore nodes;
     private final Pace pace;
+    private final Duration interval;
     private final boolean declares;
     private final Consumer<Object> events;
     private final Map<UUID, Seen> seen = new HashMap<>();
@@ -67,18 +68,24 @@ final class Observer {
      * What a look has shown.
      *
      * @param changed somebody came, went or died since the last look
+     * @param suspicious somebody is without its lock: look again soon
      * @param own this node's row; null if it is gone
      */
     record View(
             boolean changed,
+            boolean suspicious,
             int live,
             boolean candidateLive,
             @Nullable Sighting own) {}
 
-    /** @param declares whether it says so itself; an observer by mode only looks */
-    Observer(NodeStore nodes, Pace pace, boolean declares, Consumer<Object> events) {
+    /**
+     * @param interval between two looks, before it is stretched
+     * @param declares whether it says so itself; an observer by mode only looks
+     */
+    Observer(NodeStore nodes, Pace pace, Duration interval, boolean declares, Consumer<Object> events) {
         this.nodes = nodes;
         this.pace = pace;
+        this.interval = interval;
         this.declares = declares;
         this.events = events;
         this.locksReliableFrom = pace.nanos();
@@ -98,7 +105,7 @@ final class Observer {
             sessionLost();
         }
         serverStart = sightings.serverStart();
-        if (restarted || now - lastLook > GAP.toNanos()) {
+        if (restarted || now - lastLook > gap().toNanos()) {
             seen.values().forEach(node -> {
                 node.since = now;
                 node.suspect = false;
@@ -118,9 +125,15 @@ final class Observer {
                 .toList();
         return new View(
                 changed,
+                declares && seen.values().stream().anyMatch(node -> node.suspect && node.status != NodeStatus.DEAD),
                 live.size(),
                 live.stream().anyMatch(node -> node.candidate() && node.status() != NodeStatus.DRAINING),
                 live.stream().filter(node -> node.id().equals(self)).findFirst().orElse(null));
+    }
+
+    private Duration gap() {
+        Duration several = pace.longest(interval).multipliedBy(3);
+        return several.compareTo(GAP) > 0 ? several : GAP;
     }
 
     private boolean compare(List<Sighting> sightings, UUID self, long now) {

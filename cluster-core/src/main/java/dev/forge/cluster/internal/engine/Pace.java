@@ -33,8 +33,16 @@ final class Pace {
 
     /** A pause of about that length, longer in a large cluster. */
     Duration stretched(Duration pause) {
+        return times(pause, 1 + JITTER * (2 * random.nextDouble() - 1));
+    }
+
+    /** The longest that {@link #stretched} may answer now. */
+    Duration longest(Duration pause) {
+        return times(pause, 1 + JITTER);
+    }
+
+    private Duration times(Duration pause, double jitter) {
         double stretch = Math.max(1.0, (double) liveNodes / NODES_WITHOUT_STRETCH);
-        double jitter = 1 + JITTER * (2 * random.nextDouble() - 1);
         return Duration.ofNanos((long) (pause.toNanos() * stretch * jitter));
     }
 }

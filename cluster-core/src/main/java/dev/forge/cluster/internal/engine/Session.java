@@ -38,7 +38,7 @@ final class Session {
     private volatile @Nullable UUID node;
     private volatile boolean stopping;
     private volatile boolean connected;
-    private @Nullable Thread thread;
+    private volatile @Nullable Thread thread;
 
     /** Who wants to know how the session fares. Called on its thread. */
     interface Listener {
@@ -102,7 +102,7 @@ final class Session {
     private void run() {
         Duration retry = FIRST_RETRY;
         boolean reported = false;
-        while (!stopping) {
+        while (isCurrent()) {
             UUID current = node;
             if (current == null) {
                 return;
@@ -123,12 +123,17 @@ final class Session {
                 connected = false;
                 elector.sessionLost();
             }
-            if (!stopping && current.equals(node)) {
+            if (isCurrent() && current.equals(node)) {
                 listener.lost();
                 pause(retry, current);
                 retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;
             }
         }
+    }
+
+    // A thread that did not end in time must not go on beside its successor.
+    private boolean isCurrent() {
+        return !stopping && thread == Thread.currentThread();
     }
 
     private void serve(SessionConnection connection, UUID current) {
@@ -137,7 +142,7 @@ final class Session {
         elector.sessionBegun();
         announce(current);
         listener.begun(current);
-        while (!stopping && current.equals(node)) {
+        while (isCurrent() && current.equals(node)) {
             Duration due = elector.step(store, tell, current);
             for (String text : connection.notifications(due.compareTo(READ) < 0 ? due : READ)) {
                 if (text.equals(LEADERSHIP_CHANGED)) {
@@ -166,7 +171,7 @@ final class Session {
         lock.lock();
         try {
             long nanos = retry.toNanos();
-            while (!stopping && current.equals(node) && nanos > 0) {
+            while (isCurrent() && current.equals(node) && nanos > 0) {
                 nanos = changed.awaitNanos(nanos);
             }
         } catch (InterruptedException e) {

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import java.sql.SQLException;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.Collection;
@@ -10,9 +11,11 @@ import java.util.UUID;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionCallback;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /**
@@ -22,6 +25,8 @@ import org.springframework.transaction.support.TransactionTemplate;
  * commits. So a term either begins before such a write checks it, and the write fails, or after it has committed.
  */
 public final class LeaderStore {
+
+    private static final String LOCK_NOT_AVAILABLE = "55P03";
 
     private final Schema schema;
     private final JdbcClient jdbc;
@@ -94,9 +99,12 @@ public final class LeaderStore {
                 .list());
     }
 
-    /** Begins the next term of a role with that node as its leader; null if the role is not free on that ground. */
+    /**
+     * Begins the next term of a role with that node as its leader; null if the role is not free on that ground, or a
+     * fenced write keeps the term from beginning just now.
+     */
     public @Nullable Term begin(String role, UUID node, Duration lease, Ground ground) {
-        return transaction.execute(status -> {
+        return unlessLocked(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
             jdbc.sql("SELECT pg_advisory_xact_lock(?, ?)")
                     .params(AdvisoryKeys.CLASS_ID, schema.keys().fence(role))
@@ -148,6 +156,19 @@ public final class LeaderStore {
             UUID predecessor = node.equals(former.node) ? null : former.node;
             return new Term(role, number, predecessor, predecessor == null ? Duration.ZERO : former.remaining);
         });
+    }
+
+    /** In one transaction; null if a lock that it needs is not to be had in time. */
+    private <T> @Nullable T unlessLocked(TransactionCallback<@Nullable T> work) {
+        try {
+            return transaction.execute(work);
+        } catch (DataAccessException e) {
+            if (NestedExceptionUtils.getMostSpecificCause(e) instanceof SQLException cause
+                    && LOCK_NOT_AVAILABLE.equals(cause.getSQLState())) {
+                return null;
+            }
+            throw e;
+        }
     }
 
     private record Former(@Nullable UUID node, boolean byLease, Duration remaining) {
@@ -206,15 +227,18 @@ public final class LeaderStore {
         }
     }
 
-    /** Ends that node's leadership in the tables. The term stays: it only ever grows. */
+    /**
+     * Ends that node's leadership in the tables. The term stays: it only ever grows. Where a fenced write holds the row,
+     * it keeps the node's name until the next term.
+     */
     public void release(String role, UUID node) {
-        transaction.executeWithoutResult(status -> {
+        unlessLocked(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
             jdbc.sql(schema.sql("""
                     UPDATE ~.forge_leader_leases SET node_id = NULL, lease_until = clock_timestamp()
                     WHERE role = ? AND node_id = ?
                     """)).params(role, node).update();
-            jdbc.sql(schema.sql("UPDATE ~.forge_leaders SET node_id = NULL WHERE role = ? AND node_id = ?"))
+            return jdbc.sql(schema.sql("UPDATE ~.forge_leaders SET node_id = NULL WHERE role = ? AND node_id = ?"))
                     .params(role, node)
                     .update();
         });

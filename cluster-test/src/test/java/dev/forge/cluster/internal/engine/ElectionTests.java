@@ -12,6 +12,7 @@ import dev.forge.cluster.LeadershipLostException;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
+import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
@@ -29,6 +30,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
 @ClusterPostgres
 class ElectionTests {
@@ -170,6 +172,30 @@ class ElectionTests {
         void update(String sql) {
             database.jdbc().sql(sql).update();
         }
+    }
+
+    @Test
+    void a_fenced_write_that_takes_its_time_delays_the_next_term_and_costs_nobody_its_session() throws Exception {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        Member two = cluster.start("two", s -> s);
+        two.leadership().join("own");
+        await().until(() -> two.leadership().isLeader("own"));
+        long own = two.leadership().term("own").orElseThrow();
+        long term = cluster.term(SCHEDULER);
+        try (var fenced = database.dataSource().getConnection()) {
+            fenced.setAutoCommit(false);
+            var source = new SingleConnectionDataSource(fenced, true);
+            assertThat(new LeaderStore(cluster.schema, source)
+                            .fence(SCHEDULER, one.node().id(), term))
+                    .isTrue();
+            one.leadership().leave(SCHEDULER);
+            // Tries and gives up several times; the session with its other role is none the worse for it.
+            await().during(Duration.ofMillis(1_200)).until(() -> cluster.term(SCHEDULER) == term);
+            fenced.rollback();
+        }
+        await().until(() -> two.leadership().isLeader(SCHEDULER));
+        assertThat(two.leadership().term("own")).hasValue(own);
     }
 
     @Test

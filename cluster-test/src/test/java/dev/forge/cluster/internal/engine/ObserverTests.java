@@ -1,0 +1,147 @@
+package dev.forge.cluster.internal.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.NodeDied;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.store.NodeStore;
+import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.random.RandomGenerator;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** One pass at a time, on a clock that only the test moves. */
+@ClusterPostgres
+class ObserverTests {
+
+    private final JdbcClient jdbc;
+    private final NodeStore nodes;
+    private final AtomicLong nanos = new AtomicLong();
+    private final Pace pace = new Pace(nanos::get, RandomGenerator.getDefault());
+    private final List<Object> events = new ArrayList<>();
+    private final UUID self = UUID.randomUUID();
+    private final Observer observer;
+
+    ObserverTests(TestDatabase database) {
+        this.jdbc = database.jdbc();
+        this.nodes =
+                new NodeStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource());
+        this.observer = new Observer(nodes, pace, Duration.ofMillis(250), true, events::add);
+    }
+
+    @BeforeEach
+    void empty() {
+        jdbc.sql("TRUNCATE forge_nodes").update();
+    }
+
+    private UUID node(Integer livenessKey) {
+        UUID id = UUID.randomUUID();
+        jdbc.sql("""
+                INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, last_heartbeat, stale_at,
+                                         dead_at, liveness_key)
+                VALUES (:id, :key, 'other', 'host', '{worker}', 'active', '1', now(), now() + interval '10 seconds',
+                        now() + interval '15 seconds', :liveness)
+                """)
+                .param("id", id)
+                .param("key", id.toString())
+                .param("liveness", livenessKey)
+                .update();
+        return id;
+    }
+
+    private void pass(Duration after) {
+        nanos.addAndGet(after.toNanos());
+        observer.pass(self);
+    }
+
+    private String status() {
+        return jdbc.sql("SELECT status FROM forge_nodes").query(String.class).single();
+    }
+
+    @Test
+    void a_node_is_dead_when_it_was_silent_for_as_long_as_it_declared() {
+        UUID silent = node(null);
+        observer.pass(self);
+        for (int second = 1; second <= 15; second++) {
+            pass(Duration.ofSeconds(1));
+            assertThat(status()).isEqualTo(second <= 10 ? "active" : "stale");
+        }
+        pass(Duration.ofSeconds(1));
+        assertThat(status()).isEqualTo("dead");
+        assertThat(events).containsExactly(new NodeDied(silent, "other"));
+        pass(Duration.ofSeconds(1));
+        assertThat(events).hasSize(1);
+    }
+
+    @Test
+    void a_beat_begins_the_time_anew() {
+        UUID id = node(null);
+        observer.pass(self);
+        for (int second = 1; second <= 40; second++) {
+            if (second % 14 == 0) {
+                jdbc.sql("UPDATE forge_nodes SET beats = beats + 1, status = 'active' WHERE id = ?")
+                        .param(id)
+                        .update();
+            }
+            pass(Duration.ofSeconds(1));
+            assertThat(status()).isNotEqualTo("dead");
+        }
+    }
+
+    @Test
+    void after_a_gap_in_its_own_looks_it_cannot_tell_their_silence_from_its_own() {
+        node(null);
+        observer.pass(self);
+        pass(Duration.ofMinutes(5));
+        assertThat(status()).isEqualTo("active");
+        pass(Duration.ofSeconds(1));
+        assertThat(status()).isEqualTo("active");
+    }
+
+    @Test
+    void in_a_large_cluster_it_looks_less_often_and_still_sees_who_is_dead() {
+        pace.liveNodes(400);
+        node(null);
+        observer.pass(self);
+        for (int look = 0; look < 3; look++) {
+            pass(Duration.ofSeconds(10));
+        }
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void without_its_lock_and_without_a_beat_it_is_dead_after_the_suspicion() {
+        node(123);
+        observer.pass(self);
+        assertThat(observer.pass(self).suspicious()).isTrue();
+        pass(Duration.ofMillis(500));
+        assertThat(status()).isEqualTo("active");
+        pass(Duration.ofMillis(100));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void a_missing_lock_means_nothing_for_a_while_after_the_observers_own_session_was_lost() {
+        node(123);
+        observer.pass(self);
+        observer.sessionLost();
+        for (int i = 0; i < 14; i++) {
+            pass(Duration.ofSeconds(1));
+            jdbc.sql("UPDATE forge_nodes SET beats = beats + ?")
+                    .param(i % 5 == 0 ? 1 : 0)
+                    .update();
+            assertThat(status()).isEqualTo("active");
+        }
+        pass(Duration.ofSeconds(1));
+        pass(Duration.ofMillis(700));
+        assertThat(status()).isEqualTo("dead");
+    }
+}
