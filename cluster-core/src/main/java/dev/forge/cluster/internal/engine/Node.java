@@ -12,7 +12,6 @@ import dev.forge.cluster.internal.engine.NodeSettings.Election;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.NodeStore;
-import dev.forge.cluster.internal.store.NodeStore.Deadlines;
 import dev.forge.cluster.internal.store.NodeStore.Introduction;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;
 import dev.forge.cluster.internal.store.Schema;
@@ -52,9 +51,6 @@ public final class Node {
     private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration POLL = Duration.ofMillis(100);
-    /** Without its session a node is suspect; beating this often it stays alive in the eyes of the others. */
-    private static final Duration HEARTBEAT_WITHOUT_SESSION = Duration.ofMillis(200);
-
     /** Looks at the others come several times a second; in a large cluster less often. */
     private static final Duration OUT_OF_REACH = Duration.ofSeconds(4);
 
@@ -69,6 +65,7 @@ public final class Node {
     private final TaskScheduler scheduler;
     private final Consumer<Object> events;
     private final Pace pace = new Pace(System::nanoTime, RandomGenerator.getDefault());
+    private final Pulse pulse;
     private final Elector elector;
     private final Observer observer;
     private final @Nullable Session session;
@@ -80,7 +77,6 @@ public final class Node {
     private volatile @Nullable UUID id;
     private volatile NodeIdentity identity;
     private volatile State state = State.STOPPED;
-    private volatile Duration interval;
     private volatile long lastContact;
     private volatile boolean candidateLive = true;
     private volatile boolean leaving;
@@ -112,7 +108,7 @@ public final class Node {
         this.scheduler = scheduler;
         this.events = events;
         this.identity = members.identities.identity();
-        this.interval = settings.heartbeat().interval();
+        this.pulse = new Pulse(settings.heartbeat());
         Election election = settings.election();
         this.elector = new Elector(
                 new Elector.Timing(
@@ -133,7 +129,7 @@ public final class Node {
             List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
                     .forEach(elector::join);
         }
-        loop("heartbeat", this::heartbeatPause, this::beat, scheduler);
+        loop("heartbeat", () -> pulse.pause(hasSession()), this::beat, scheduler);
         loop("observe", this::observationPause, this::observe, scheduler);
         loop("compact", () -> pace.stretched(COMPACT), this::compact, scheduler);
         loop("watch-leadership", () -> WATCH, elector::expireOverdue, scheduler);
@@ -389,7 +385,7 @@ public final class Node {
             if (session != null && !session.begin(joining, CONNECT_PATIENCE)) {
                 throw new IllegalStateException("no session connection within " + CONNECT_PATIENCE);
             }
-            switch (members.nodes.register(introduction(joining), deadlines())) {
+            switch (members.nodes.register(introduction(joining), pulse.deadlines())) {
                 case REGISTERED -> {
                     id = joining;
                     contact();
@@ -429,25 +425,13 @@ public final class Node {
                 info);
     }
 
-    private Deadlines deadlines() {
-        Duration twice = interval.multipliedBy(2);
-        Duration thrice = interval.multipliedBy(3);
-        NodeSettings.Heartbeat heartbeat = settings.heartbeat();
-        return new Deadlines(
-                heartbeat.stale().compareTo(twice) > 0 ? heartbeat.stale() : twice,
-                heartbeat.dead().compareTo(thrice) > 0 ? heartbeat.dead() : thrice);
-    }
-
     private Duration observationPause() {
         Duration usual = pace.stretched(settings.detection().interval());
         return suspicious && usual.compareTo(SECOND_LOOK) > 0 ? SECOND_LOOK : usual;
     }
 
-    private Duration heartbeatPause() {
-        boolean withoutSession = session != null && !session.isConnected();
-        return withoutSession && interval.compareTo(HEARTBEAT_WITHOUT_SESSION) > 0
-                ? HEARTBEAT_WITHOUT_SESSION
-                : interval;
+    private boolean hasSession() {
+        return session == null || session.isConnected();
     }
 
     // Package-private: a test calls a pass without waiting for the loop.
@@ -456,14 +440,10 @@ public final class Node {
         if (beating == null) {
             return;
         }
-        if (settings.heartbeat().adaptive() && (session == null || session.isConnected())) {
-            // Declared with this very beat, so that nobody expects the next one sooner.
-            Duration doubled = interval.multipliedBy(2);
-            interval = doubled.compareTo(settings.heartbeat().maxInterval()) < 0
-                    ? doubled
-                    : settings.heartbeat().maxInterval();
+        if (hasSession()) {
+            pulse.slowDown();
         }
-        switch (members.nodes.beat(beating, settings.presence().load().get(), deadlines())) {
+        switch (members.nodes.beat(beating, settings.presence().load().get(), pulse.deadlines())) {
             case SEEN -> contact();
             case DRAIN_ORDERED -> {
                 contact();
@@ -501,8 +481,7 @@ public final class Node {
         contact();
         pace.liveNodes(view.live());
         suspicious = view.suspicious();
-        if (view.changed() && settings.heartbeat().adaptive()) {
-            interval = settings.heartbeat().interval();
+        if (view.changed() && pulse.quicken()) {
             wake("heartbeat");
         }
         if (candidateLive && !view.candidateLive()) {
