@@ -54,11 +54,13 @@ CREATE TABLE forge_leaders (
 
 -- Renewed every second, hence apart from the rows that fences lock.
 CREATE TABLE forge_leader_leases (
-    role          text PRIMARY KEY,
-    node_id       uuid,
-    lease_until   timestamptz NOT NULL,
-    backend_pid   int,
-    backend_start timestamptz
+    role           text PRIMARY KEY,
+    node_id        uuid,
+    lease_until    timestamptz NOT NULL,
+    backend_pid    int,
+    backend_start  timestamptz,
+    -- Until when a former leader, whose session ended without a release, may still believe that it leads.
+    disputed_until timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 -- Jobs ----------------------------------------------------------------------------------------------------

@@ -11,11 +11,16 @@ import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
-import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.boot.context.properties.bind.Bindable;
+import org.springframework.boot.context.properties.bind.Binder;
 import org.springframework.boot.health.autoconfigure.contributor.ConditionalOnEnabledHealthIndicator;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Condition;
+import org.springframework.context.annotation.ConditionContext;
+import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.core.type.AnnotatedTypeMetadata;
 
 /** Health, endpoint and metrics, as far as the application has what they need. */
 @AutoConfiguration(
@@ -44,12 +49,18 @@ public final class ClusterActuatorAutoConfiguration {
 
         /** Whoever has configured the readiness group has decided what is in it. */
         @Bean
-        @ConditionalOnProperty(
-                name = "management.endpoint.health.group.readiness.include",
-                matchIfMissing = true,
-                havingValue = "never")
+        @Conditional(OnDefaultReadiness.class)
         static ReadinessMembership clusterReadinessMembership() {
             return new ReadinessMembership(NAME);
+        }
+    }
+
+    static final class OnDefaultReadiness implements Condition {
+        @Override
+        public boolean matches(ConditionContext context, AnnotatedTypeMetadata metadata) {
+            return !Binder.get(context.getEnvironment())
+                    .bind("management.endpoint.health.group.readiness.include", Bindable.setOf(String.class))
+                    .isBound();
         }
     }
 

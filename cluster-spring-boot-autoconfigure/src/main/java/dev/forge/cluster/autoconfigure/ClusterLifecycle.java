@@ -62,9 +62,12 @@ final class ClusterLifecycle implements SmartLifecycle {
 
     @Override
     public void stop() {
-        parts.node.stop();
-        release();
-        running = false;
+        try {
+            parts.node.stop();
+        } finally {
+            release();
+            running = false;
+        }
     }
 
     private void release() {

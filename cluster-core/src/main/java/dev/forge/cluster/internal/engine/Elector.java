@@ -70,6 +70,7 @@ final class Elector {
     private final ConcurrentMap<String, Held> held = new ConcurrentHashMap<>();
     private volatile boolean competing;
     private volatile boolean wakened;
+    private volatile boolean resigning;
     private final Map<String, Long> won = new TreeMap<>();
     private long nextTry;
     private long nextRenewal;
@@ -98,13 +99,27 @@ final class Elector {
 
     /** Whether to stand for election at all; a node that drains does not, but leads on until it is told to resign. */
     void compete(boolean whether) {
+        if (whether) {
+            resigning = false;
+        }
         competing = whether;
         wakened = whether;
+    }
+
+    /** Gives up what it leads with its next step, until it is told to compete again. */
+    void resignSoon() {
+        competing = false;
+        resigning = true;
+        wakened = true;
     }
 
     /** Somebody has released a role: try at once. */
     void wake() {
         wakened = true;
+    }
+
+    boolean isCompeting() {
+        return competing;
     }
 
     boolean isLeader(String role) {
@@ -161,13 +176,14 @@ final class Elector {
             nextRenewal = now + timing.renewInterval.toNanos();
             renew(store, node);
         }
-        if (competing && (wakened || now - nextTry >= 0)) {
-            wakened = false;
+        boolean called = wakened;
+        wakened = false;
+        if (competing && (called || now - nextTry >= 0)) {
             nextTry = now + pace.stretched(timing.checkInterval).toNanos();
             compete(store, node);
         }
-        long due = Math.min(nextRenewal, nextTry) - pace.nanos();
-        return wakened ? Duration.ZERO : Duration.ofNanos(Math.max(0, due));
+        long next = competing && nextTry - nextRenewal < 0 ? nextTry : nextRenewal;
+        return wakened ? Duration.ZERO : Duration.ofNanos(Math.max(0, next - pace.nanos()));
     }
 
     /** Gives every role up. Unlocks first, then tells: who is told must find the lock free. */
@@ -194,8 +210,9 @@ final class Elector {
     }
 
     private void resignUnwanted(LeaderStore store, Runnable notifyOthers, UUID node) {
-        List<String> unwanted =
-                held.keySet().stream().filter(role -> !wanted.contains(role)).toList();
+        List<String> unwanted = held.keySet().stream()
+                .filter(role -> resigning || !wanted.contains(role))
+                .toList();
         if (!unwanted.isEmpty()) {
             resign(store, notifyOthers, node, unwanted);
         }
@@ -216,6 +233,8 @@ final class Elector {
     private void renew(LeaderStore store, UUID node) {
         Map<String, Held> leading = Map.copyOf(held);
         if (leading.isEmpty()) {
+            // Who leads nothing must still notice that its session has gone: its liveness lock went with it.
+            store.ping();
             return;
         }
         long sent = pace.nanos();
@@ -294,7 +313,7 @@ final class Elector {
                 new Held(
                         term.number(),
                         sent,
-                        pace.nanos() + term.predecessorLease().toNanos(),
+                        pace.nanos() + term.disputed().toNanos(),
                         term.predecessor(),
                         on == Ground.LOCK));
         won.put(role, term.number());

@@ -65,6 +65,10 @@ public final class FencedLeadership implements Leadership {
             throw new LeadershipLostException("role %s: this node does not lead".formatted(role));
         }
         Result<T> result = transaction.execute(status -> {
+            if (!leaders.isInTransaction()) {
+                throw new IllegalStateException(
+                        "the transaction manager is not that of the cluster's DataSource: nothing would be fenced");
+            }
             if (status.isNewTransaction()) {
                 leaders.boundIdleness(node.settings().election().lease());
             }

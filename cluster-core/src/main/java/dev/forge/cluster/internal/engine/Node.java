@@ -11,6 +11,7 @@ import dev.forge.cluster.NodeStatus;
 import dev.forge.cluster.internal.engine.NodeSettings.Election;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
+import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.NodeStore.Introduction;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;
@@ -58,6 +59,7 @@ public final class Node {
     private static final Duration SECOND_LOOK = Duration.ofMillis(350);
 
     private static final Duration COMPACT = Duration.ofMinutes(1);
+    private static final Duration LOCK_RETENTION = Duration.ofDays(1);
     private static final Duration DEAD_RETENTION = Duration.ofHours(1);
 
     private final NodeSettings settings;
@@ -73,6 +75,7 @@ public final class Node {
     private final Map<String, Loop> loops = new HashMap<>();
 
     private final ReentrantLock lock = new ReentrantLock();
+    private final ReentrantLock drainLock = new ReentrantLock();
     private final Condition never = lock.newCondition();
     private volatile @Nullable UUID id;
     private volatile NodeIdentity identity;
@@ -81,6 +84,7 @@ public final class Node {
     private volatile boolean candidateLive = true;
     private volatile boolean leaving;
     private volatile boolean suspicious;
+    private volatile Duration untilElection = Duration.ofMillis(50);
     private volatile @Nullable Future<?> draining;
 
     /** What a node is doing. */
@@ -135,7 +139,7 @@ public final class Node {
         loop("watch-leadership", () -> WATCH, elector::expireOverdue, scheduler);
         if (session == null) {
             var store = new LeaderStore(members.schema, members.control);
-            loop("elect", () -> pace.stretched(election.checkInterval()), () -> elect(store), scheduler);
+            loop("elect", () -> untilElection, () -> elect(store), scheduler);
         }
     }
 
@@ -215,7 +219,7 @@ public final class Node {
         if (session == null && resigning != null) {
             try {
                 elector.resign(new LeaderStore(members.schema, members.control), () -> {}, resigning);
-            } catch (DataAccessException e) {
+            } catch (RuntimeException e) {
                 log.debug("node {}: could not resign; its leases will expire", resigning, e);
             }
         }
@@ -249,7 +253,7 @@ public final class Node {
         }
         try {
             members.nodes.remove(left);
-        } catch (DataAccessException e) {
+        } catch (RuntimeException e) {
             log.warn("node {}: left without saying so; the others will find out", left, e);
         }
     }
@@ -269,15 +273,21 @@ public final class Node {
      * member, without leading anything. Answers whether it was at work until now.
      */
     public boolean drain() {
-        lock.lock();
+        // Held until it is done: who leaves while an ordered drain is under way waits for it here.
+        drainLock.lock();
         try {
             if (state != State.RUNNING) {
                 return false;
             }
             state = State.DRAINING;
+            drainWork();
+            return true;
         } finally {
-            lock.unlock();
+            drainLock.unlock();
         }
+    }
+
+    private void drainWork() {
         elector.compete(false);
         UUID current = id;
         try {
@@ -299,7 +309,6 @@ public final class Node {
                 work.release();
             }
         }
-        return true;
     }
 
     /** Must drain before the node leaves; in the order of registration. */
@@ -378,6 +387,7 @@ public final class Node {
     private void join(Consumer<UUID> joined) throws InterruptedException {
         identity = members.identities.identity();
         @Nullable Long takenUntil = null;
+        long beatsSeen = 0;
         while (true) {
             UUID joining = UUID.randomUUID();
             Mdc.put(joining, identity);
@@ -393,12 +403,15 @@ public final class Node {
                     return;
                 }
                 case KEY_TAKEN -> {
-                    // Perhaps our own former self, killed a moment ago: it is dead when its deadline has passed.
+                    // Perhaps our own former self, killed a moment ago: it is dead when its own deadline has passed.
+                    // One
+                    // that goes on beating is not.
                     if (takenUntil == null) {
                         log.info("node.id {} belongs to a live node; waiting for its end", identity.id());
+                        beatsSeen = members.nodes.beatsOf(identity.id());
                         takenUntil = pace.nanos()
                                 + settings.heartbeat().dead().plusSeconds(2).toNanos();
-                    } else if (pace.nanos() - takenUntil > 0) {
+                    } else if (pace.nanos() - takenUntil > 0 && members.nodes.beatsOf(identity.id()) > beatsSeen) {
                         throw new ClusterStartupException(
                                 "forge.cluster.node.id (%s) belongs to a live node of this cluster"
                                         .formatted(identity.id()),
@@ -440,11 +453,18 @@ public final class Node {
         if (beating == null) {
             return;
         }
-        if (hasSession()) {
-            pulse.slowDown();
-        }
-        switch (members.nodes.beat(beating, settings.presence().load().get(), pulse.deadlines())) {
-            case SEEN -> contact();
+        pulse.beating();
+        NodeStore.Beat answer =
+                members.nodes.beat(beating, settings.presence().load().get(), pulse.deadlines());
+        pulse.answered(hasSession());
+        switch (answer) {
+            case SEEN -> {
+                contact();
+                // Should a rejoin have ended half-way.
+                if (state == State.RUNNING && settings.presence().isCandidate() && !elector.isCompeting()) {
+                    elector.compete(true);
+                }
+            }
             case DRAIN_ORDERED -> {
                 contact();
                 drainAsOrdered();
@@ -499,6 +519,7 @@ public final class Node {
     private void compact() {
         if (elector.isLeader(Leadership.LOG_COMPACTOR)) {
             members.nodes.purgeDead(DEAD_RETENTION);
+            new LockStore(members.schema, members.control).purge(LOCK_RETENTION);
         }
     }
 
@@ -515,14 +536,14 @@ public final class Node {
         Mdc.put(id, identity);
         if (drain()) {
             log.info("node {}: drained on an operator's order", id);
-            elector.rolesHeld().forEach(elector::leave);
+            elector.resignSoon();
         }
     }
 
     private void elect(LeaderStore store) {
         UUID candidate = id;
         if (candidate != null) {
-            elector.step(store, () -> {}, candidate);
+            untilElection = elector.step(store, () -> {}, candidate);
         }
     }
 

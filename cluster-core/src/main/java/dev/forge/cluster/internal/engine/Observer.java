@@ -105,7 +105,11 @@ final class Observer {
             sessionLost();
         }
         serverStart = sightings.serverStart();
-        if (restarted || now - lastLook > gap().toNanos()) {
+        boolean gap = now - lastLook > gap().toNanos();
+        if (looked && gap) {
+            sessionLost();
+        }
+        if (restarted || gap) {
             seen.values().forEach(node -> {
                 node.since = now;
                 node.suspect = false;
@@ -116,7 +120,7 @@ final class Observer {
         if (declares) {
             for (Sighting node : sightings.nodes()) {
                 if (!node.id().equals(self) && node.status() != NodeStatus.DEAD) {
-                    judge(node, now);
+                    changed |= judge(node, now);
                 }
             }
         }
@@ -179,14 +183,14 @@ final class Observer {
         }
     }
 
-    private void judge(Sighting node, long now) {
+    private boolean judge(Sighting node, long now) {
         Seen known = seen.get(node.id());
         if (known == null) {
-            return;
+            return false;
         }
         Duration silence = Duration.ofNanos(now - known.since);
         if (silence.compareTo(node.deadAfter()) > 0) {
-            declareDead(node, "silent for " + silence.toMillis() + " ms");
+            return declareDead(node, "silent for " + silence.toMillis() + " ms");
         } else if (silence.compareTo(node.staleAfter()) > 0 && node.status() == NodeStatus.ACTIVE) {
             if (nodes.declareStale(node.id(), node.beats())) {
                 log.info("node {} '{}': stale, silent for {} ms", node.id(), node.name(), silence.toMillis());
@@ -198,18 +202,21 @@ final class Observer {
             known.suspect = true;
             known.suspectSince = now;
         } else if (now - known.suspectSince >= SUSPICION.toNanos()) {
-            declareDead(node, "its session has ended and it does not beat");
+            return declareDead(node, "its session has ended and it does not beat");
         }
+        return false;
     }
 
-    private void declareDead(Sighting node, String reason) {
-        if (nodes.declareDead(node.id(), node.beats())) {
-            log.warn("node {} '{}': declared dead, {}", node.id(), node.name(), reason);
-            Seen known = seen.get(node.id());
-            if (known != null) {
-                known.status = NodeStatus.DEAD;
-            }
-            publish(new NodeDied(node.id(), node.name()));
+    private boolean declareDead(Sighting node, String reason) {
+        if (!nodes.declareDead(node.id(), node.beats())) {
+            return false;
         }
+        log.warn("node {} '{}': declared dead, {}", node.id(), node.name(), reason);
+        Seen known = seen.get(node.id());
+        if (known != null) {
+            known.status = NodeStatus.DEAD;
+        }
+        publish(new NodeDied(node.id(), node.name()));
+        return true;
     }
 }

@@ -12,8 +12,12 @@ final class Pulse {
     /** Without its session a node is suspect; beating this often it stays alive in the eyes of the others. */
     private static final Duration WITHOUT_SESSION = Duration.ofMillis(200);
 
+    /** A beat that got lost is made up for at once: the others count from the last one they saw. */
+    private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
+
     private final NodeSettings.Heartbeat settings;
     private volatile Duration interval;
+    private volatile boolean unanswered;
 
     Pulse(NodeSettings.Heartbeat settings) {
         this.settings = settings;
@@ -21,14 +25,25 @@ final class Pulse {
     }
 
     Duration pause(boolean hasSession) {
-        return hasSession ? interval : min(interval, WITHOUT_SESSION);
+        Duration usual = hasSession ? interval : min(interval, WITHOUT_SESSION);
+        return unanswered ? min(usual, AFTER_FAILURE) : usual;
     }
 
-    /** Nothing has happened since the last beat. */
-    void slowDown() {
-        if (settings.adaptive()) {
-            interval = min(interval.multipliedBy(2), settings.maxInterval());
+    /** A beat is about to be sent. */
+    void beating() {
+        unanswered = true;
+    }
+
+    /** It was answered; an adaptive pulse slows down if nothing has happened since the last one. */
+    void answered(boolean quiet) {
+        unanswered = false;
+        if (quiet && settings.adaptive()) {
+            interval = slower();
         }
+    }
+
+    private Duration slower() {
+        return min(interval.multipliedBy(2), settings.maxInterval());
     }
 
     /** Something has happened; answers whether the next beat should come at once. */
@@ -37,7 +52,9 @@ final class Pulse {
         return settings.adaptive();
     }
 
+    /** What the next beat declares: enough for the pause after it, and for one that gets lost. */
     Deadlines deadlines() {
+        Duration interval = settings.adaptive() ? slower() : this.interval;
         return new Deadlines(
                 max(settings.stale(), interval.multipliedBy(2)), max(settings.dead(), interval.multipliedBy(3)));
     }

@@ -114,7 +114,8 @@ final class Session {
                 retry = FIRST_RETRY;
                 reported = false;
                 serve(connection, current);
-            } catch (RuntimeException e) {
+            } catch (RuntimeException | Error e) {
+                // An Error too: without this thread the node would be dead and not know it.
                 if (!reported) {
                     log.warn("session: lost; leaderships end, reconnecting", e);
                     reported = true;

@@ -22,7 +22,7 @@ final class Dedicated {
             SELECT set_config(s.name, v.setting, false)
             FROM (VALUES ('tcp_keepalives_idle', '3'), ('tcp_keepalives_interval', '1'), ('tcp_keepalives_count', '4'),
                          ('tcp_user_timeout', '7000'), ('client_connection_check_interval', '500'),
-                         ('idle_session_timeout', '0')) AS v (name, setting)
+                         ('idle_session_timeout', '0'), ('idle_in_transaction_session_timeout', '2000')) AS v (name, setting)
             JOIN pg_settings s ON s.name = v.name
             """;
 

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.time.OffsetDateTime;
@@ -14,6 +15,7 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DataSourceUtils;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionCallback;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -29,12 +31,14 @@ public final class LeaderStore {
     private static final String LOCK_NOT_AVAILABLE = "55P03";
 
     private final Schema schema;
+    private final DataSource source;
     private final JdbcClient jdbc;
     private final TransactionTemplate transaction;
 
     /** @param source a node's session connection, where locks are used; any connection otherwise */
     public LeaderStore(Schema schema, DataSource source) {
         this.schema = schema;
+        this.source = source;
         this.jdbc = JdbcClient.create(source);
         this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
     }
@@ -50,10 +54,10 @@ public final class LeaderStore {
     /**
      * A term that has begun.
      *
-     * @param predecessor who led before without having released; null if nobody did
-     * @param predecessorLease for how long that one may still believe that it leads
+     * @param predecessor whose death would end the dispute; null if there is no such node
+     * @param disputed for how long some former leader may still believe that it leads
      */
-    public record Term(String role, long number, @Nullable UUID predecessor, Duration predecessorLease) {}
+    public record Term(String role, long number, @Nullable UUID predecessor, Duration disputed) {}
 
     /** Tries the locks of those roles; answers which it has got. Only on a session connection. */
     public Set<String> tryLocks(Collection<String> roles) {
@@ -87,6 +91,21 @@ public final class LeaderStore {
                 .single();
     }
 
+    /** A round trip, to know that the connection lives. */
+    public void ping() {
+        jdbc.sql("SELECT 1").query(Integer.class).single();
+    }
+
+    /** Whether statements of this store join the transaction that the caller is in. */
+    public boolean isInTransaction() {
+        Connection connection = DataSourceUtils.getConnection(source);
+        try {
+            return DataSourceUtils.isConnectionTransactional(connection, source);
+        } finally {
+            DataSourceUtils.releaseConnection(connection, source);
+        }
+    }
+
     /** Roles without a lease that is valid now. */
     public Set<String> rolesWithoutLease(Collection<String> roles) {
         return Set.copyOf(jdbc.sql(schema.sql("""
@@ -106,18 +125,24 @@ public final class LeaderStore {
     public @Nullable Term begin(String role, UUID node, Duration lease, Ground ground) {
         return unlessLocked(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
+            jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
             jdbc.sql("SELECT pg_advisory_xact_lock(?, ?)")
                     .params(AdvisoryKeys.CLASS_ID, schema.keys().fence(role))
                     .query((row, n) -> true)
                     .single();
             Former former = jdbc.sql(schema.sql("""
                     SELECT node_id, backend_pid IS NULL AS by_lease,
-                           greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint AS millis
+                           greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint,
+                           greatest(0, extract(epoch FROM greatest(disputed_until, '2000-01-01') - clock_timestamp())
+                                       * 1000)::bigint
                     FROM ~.forge_leader_leases WHERE role = ? FOR UPDATE
                     """))
                     .param(role)
                     .query((row, n) -> new Former(
-                            row.getObject(1, UUID.class), row.getBoolean(2), Duration.ofMillis(row.getLong(3))))
+                            row.getObject(1, UUID.class),
+                            row.getBoolean(2),
+                            Duration.ofMillis(row.getLong(3)),
+                            Duration.ofMillis(row.getLong(4))))
                     .optional()
                     .orElse(Former.NONE);
             if (!former.yieldsTo(node, ground)) {
@@ -140,21 +165,28 @@ public final class LeaderStore {
             if (number == null) {
                 return null;
             }
+            Duration disputed = former.disputeWith(node);
             jdbc.sql(schema.sql("""
-                    INSERT INTO ~.forge_leader_leases (role, node_id, lease_until, backend_pid, backend_start)
-                    SELECT :role, :node, clock_timestamp() + :lease * interval '1 millisecond', pid, backend_start
+                    INSERT INTO ~.forge_leader_leases
+                        (role, node_id, lease_until, backend_pid, backend_start, disputed_until)
+                    SELECT :role, :node, clock_timestamp() + :lease * interval '1 millisecond', pid, backend_start,
+                           clock_timestamp() + :disputed * interval '1 millisecond'
                     FROM (VALUES (1)) AS always LEFT JOIN pg_stat_activity ON :locked AND pid = pg_backend_pid()
                     ON CONFLICT (role) DO UPDATE
                     SET node_id = excluded.node_id, lease_until = excluded.lease_until,
-                        backend_pid = excluded.backend_pid, backend_start = excluded.backend_start
+                        backend_pid = excluded.backend_pid, backend_start = excluded.backend_start,
+                        disputed_until = excluded.disputed_until
                     """))
+                    .param("disputed", disputed.toMillis())
                     .param("role", role)
                     .param("node", node)
                     .param("lease", lease.toMillis())
                     .param("locked", ground == Ground.LOCK)
                     .update();
-            UUID predecessor = node.equals(former.node) ? null : former.node;
-            return new Term(role, number, predecessor, predecessor == null ? Duration.ZERO : former.remaining);
+            // Whose death would settle it at once: only if no earlier dispute outlasts this one.
+            UUID predecessor =
+                    node.equals(former.node) || former.disputed.compareTo(former.remaining) > 0 ? null : former.node;
+            return new Term(role, number, predecessor, disputed);
         });
     }
 
@@ -171,9 +203,15 @@ public final class LeaderStore {
         }
     }
 
-    private record Former(@Nullable UUID node, boolean byLease, Duration remaining) {
+    private record Former(@Nullable UUID node, boolean byLease, Duration remaining, Duration disputed) {
 
-        static final Former NONE = new Former(null, false, Duration.ZERO);
+        static final Former NONE = new Former(null, false, Duration.ZERO, Duration.ZERO);
+
+        /** For how long somebody else may believe that it leads: the one before, or one before that. */
+        Duration disputeWith(UUID candidate) {
+            boolean own = node == null || node.equals(candidate);
+            return own || disputed.compareTo(remaining) > 0 ? disputed : remaining;
+        }
 
         boolean yieldsTo(UUID candidate, Ground ground) {
             boolean over = node == null || node.equals(candidate) || remaining.isZero();
@@ -216,6 +254,7 @@ public final class LeaderStore {
                     SELECT pg_terminate_backend(a.pid) FROM ~.forge_leader_leases l
                     JOIN pg_stat_activity a ON a.pid = l.backend_pid AND a.backend_start = l.backend_start
                     WHERE l.role = ? AND l.lease_until <= clock_timestamp() AND a.datname = current_database()
+                      AND a.pid <> pg_backend_pid()
                     """))
                     .param(role)
                     .query(Boolean.class)
@@ -235,7 +274,8 @@ public final class LeaderStore {
         unlessLocked(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
             jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_leader_leases SET node_id = NULL, lease_until = clock_timestamp()
+                    UPDATE ~.forge_leader_leases
+                    SET node_id = NULL, lease_until = clock_timestamp(), backend_pid = NULL, backend_start = NULL
                     WHERE role = ? AND node_id = ?
                     """)).params(role, node).update();
             return jdbc.sql(schema.sql("UPDATE ~.forge_leaders SET node_id = NULL WHERE role = ? AND node_id = ?"))

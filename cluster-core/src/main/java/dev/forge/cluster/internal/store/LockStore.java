@@ -3,25 +3,38 @@ package dev.forge.cluster.internal.store;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.List;
+import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.UUID;
+import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /** The rows of {@code forge_locks}. A lock is held by whoever knows its token, until it expires. */
 public final class LockStore {
 
     private final Schema schema;
     private final JdbcClient jdbc;
+    private final TransactionTemplate apart;
 
     public LockStore(Schema schema, DataSource control) {
         this.schema = schema;
         this.jdbc = JdbcClient.create(control);
+        // In a transaction of the caller's, Spring would keep our connection until that one ends.
+        this.apart = new TransactionTemplate(new JdbcTransactionManager(control));
+        this.apart.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
+    }
+
+    private <T> T apart(Supplier<T> work) {
+        return Objects.requireNonNull(apart.execute(status -> work.get()));
     }
 
     /** Takes a free or expired lock; answers the token, larger than any before. */
     public OptionalLong take(String name, UUID owner, Duration lease) {
-        return jdbc.sql(schema.sql("""
+        return apart(() -> jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_locks AS l (lock_name, owner_node, expires_at)
                 VALUES (:name, :owner, clock_timestamp() + :lease * interval '1 millisecond')
                 ON CONFLICT (lock_name) DO UPDATE
@@ -35,28 +48,38 @@ public final class LockStore {
                 .param("lease", lease.toMillis())
                 .query((row, n) -> OptionalLong.of(row.getLong(1)))
                 .optional()
-                .orElseGet(OptionalLong::empty);
+                .orElseGet(OptionalLong::empty));
     }
 
     /** Whether the lock with that token is held until then, counted from now. An expired one cannot be extended. */
     public boolean extend(String name, long token, Duration lease) {
-        return jdbc.sql(schema.sql("""
+        return apart(() -> jdbc.sql(schema.sql("""
                         UPDATE ~.forge_locks SET expires_at = clock_timestamp() + :lease * interval '1 millisecond'
                         WHERE lock_name = :name AND token = :token AND expires_at > clock_timestamp()
                         """))
                         .param("name", name)
                         .param("token", token)
                         .param("lease", lease.toMillis())
-                        .update()
+                        .update())
                 == 1;
     }
 
     /** Whether it was still the holder's. The row stays, so that the next token is drawn under its lock. */
     public boolean release(String name, long token) {
-        return jdbc.sql(schema.sql("""
+        return apart(() -> jdbc.sql(schema.sql("""
                         UPDATE ~.forge_locks SET expires_at = clock_timestamp()
                         WHERE lock_name = ? AND token = ? AND expires_at > clock_timestamp()
-                        """)).params(name, token).update() == 1;
+                        """)).params(name, token).update()) == 1;
+    }
+
+    /** Forgets locks that expired longer ago than that. */
+    public int purge(Duration retention) {
+        return jdbc.sql(schema.sql("""
+                DELETE FROM ~.forge_locks
+                WHERE expires_at < clock_timestamp() - :retention * interval '1 millisecond'
+                """))
+                .param("retention", retention.toMillis())
+                .update();
     }
 
     /** A lock as everybody sees it. */

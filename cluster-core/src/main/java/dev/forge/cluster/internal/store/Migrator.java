@@ -85,7 +85,6 @@ final class Migrator {
                 .locations("classpath:" + Schema.SCRIPTS)
                 .table(HISTORY_TABLE)
                 .schemas(schema)
-                .initSql("SET statement_timeout = 0")
                 .createSchemas(false)
                 // The schema may hold the application's tables already, or ours, installed with psql.
                 .baselineOnMigrate(true)

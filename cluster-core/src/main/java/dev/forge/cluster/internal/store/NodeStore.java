@@ -128,7 +128,7 @@ public final class NodeStore {
                 SET beats = beats + 1, last_heartbeat = clock_timestamp(),
                     stale_at = clock_timestamp() + :stale * interval '1 millisecond',
                     dead_at = clock_timestamp() + :dead * interval '1 millisecond',
-                    status = CASE status WHEN 'stale' THEN 'active' ELSE status END,
+                    status = CASE WHEN status IN ('stale', 'joining') THEN 'active' ELSE status END,
                     current_connections = :connections, current_jobs = :jobs, cpu_usage = :cpu, memory_usage = :memory
                 WHERE id = :id AND status <> 'dead' RETURNING status
                 """))
@@ -152,9 +152,26 @@ public final class NodeStore {
                         """)).param(id).update() == 1;
     }
 
-    /** Takes the node out, at the end of an orderly stop. */
+    /** Takes the node out, with the locks it still has, at the end of an orderly stop. */
     public void remove(UUID id) {
-        jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ?")).param(id).update();
+        transaction.executeWithoutResult(status -> {
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_locks SET expires_at = clock_timestamp()
+                    WHERE owner_node = ? AND expires_at > clock_timestamp()
+                    """)).param(id).update();
+            jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ?"))
+                    .param(id)
+                    .update();
+        });
+    }
+
+    /** How often the live holder of that key has beaten; 0 if there is none. */
+    public long beatsOf(String key) {
+        return jdbc.sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
+                .param(key)
+                .query(Long.class)
+                .optional()
+                .orElse(0L);
     }
 
     /**
@@ -192,7 +209,7 @@ public final class NodeStore {
                 SELECT pg_postmaster_start_time(), n.id, n.name, n.status, n.beats,
                        n.liveness_key IS NOT NULL AND NOT EXISTS (
                            SELECT FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid),
-                       'scheduler' = ANY (n.roles) AND n.info ->> 'mode' IS DISTINCT FROM 'observer',
+                       'scheduler' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') IN ('auto', 'leader'),
                        (extract(epoch FROM n.stale_at - n.last_heartbeat) * 1000)::bigint,
                        (extract(epoch FROM n.dead_at - n.last_heartbeat) * 1000)::bigint
                 FROM (VALUES (1)) AS always LEFT JOIN ~.forge_nodes n ON true
@@ -235,6 +252,7 @@ public final class NodeStore {
     public boolean declareDead(UUID id, long beatsSeen) {
         return Boolean.TRUE.equals(transaction.execute(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '1s'").update();
+            jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
             int declared = jdbc.sql(schema.sql("""
                     UPDATE ~.forge_nodes
                     SET status = 'dead', stale_at = least(stale_at, clock_timestamp()),

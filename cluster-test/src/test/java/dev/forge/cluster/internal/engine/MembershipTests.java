@@ -32,6 +32,8 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
 
 @ClusterPostgres
 class MembershipTests {
@@ -155,6 +157,8 @@ class MembershipTests {
     private void terminateSessions(int rounds) {
         Member one = cluster.start("one", s -> s);
         Member two = cluster.start("two", s -> s);
+        // Keeps its own session, and so trusts in locks all the time.
+        Member witness = cluster.start("witness", s -> s);
         UUID first = one.node().id();
         UUID second = two.node().id();
         for (int round = 0; round < rounds; round++) {
@@ -168,16 +172,15 @@ class MembershipTests {
         }
         assertThat(one.node().id()).isEqualTo(first);
         assertThat(two.node().id()).isEqualTo(second);
-        assertThat(one.events()).noneMatch(NodeDied.class::isInstance);
-        assertThat(two.events()).noneMatch(NodeDied.class::isInstance);
+        assertThat(witness.events()).noneMatch(NodeDied.class::isInstance);
     }
 
-    /** The backends that hold liveness locks. */
+    /** The backends that hold the liveness locks of nodes one and two. */
     private List<Integer> sessions() {
         return jdbc.sql("""
                 SELECT l.pid FROM pg_locks l
                 JOIN forge_nodes n ON l.objid = (n.liveness_key::bigint & 4294967295)::oid
-                WHERE l.locktype = 'advisory' AND l.objsubid = 2
+                WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND n.name IN ('one', 'two')
                 """).query((row, n) -> row.getInt(1)).list();
     }
 
@@ -349,6 +352,27 @@ class MembershipTests {
         assertThat(second.extend(Duration.ofMinutes(1))).isFalse();
         ClusterLock third = one.locks().tryLock("import", Duration.ofSeconds(1)).orElseThrow();
         assertThat(third.token()).isGreaterThan(second.token());
+    }
+
+    @Test
+    void locks_taken_in_a_transaction_do_not_keep_the_nodes_own_connections() {
+        Member one = cluster.start("one", s -> s);
+        var transaction = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+        transaction.executeWithoutResult(status -> {
+            for (int i = 0; i < 5; i++) {
+                assertThat(one.locks().tryLock("lock-" + i)).isPresent();
+            }
+            // Two connections in all: were they kept, nobody could look.
+            await().during(Duration.ofMillis(800))
+                    .until(() -> one.node().sinceLastContact().toMillis() < 700);
+            status.setRollbackOnly();
+        });
+        assertThat(one.locks().tryLock("lock-0")).isEmpty();
+        one.stop();
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_locks WHERE expires_at > now()")
+                        .query(Long.class)
+                        .single())
+                .isZero();
     }
 
     @Test

@@ -125,7 +125,7 @@ class NodeTests {
 
     @Test
     void a_second_live_node_with_the_same_key_is_refused_by_name() {
-        Node first = node("same", NEVER);
+        Node first = node("same", Duration.ofMillis(50));
         first.start();
         assertThatExceptionOfType(ClusterStartupException.class)
                 .isThrownBy(() -> TestNodes.node(members("same"), TestNodes.impatient(), scheduler)
