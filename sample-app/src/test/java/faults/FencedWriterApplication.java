@@ -41,9 +41,15 @@ public class FencedWriterApplication {
                             if (!leadership.isLeader(Leadership.SCHEDULER)) {
                                 LockSupport.parkNanos(Duration.ofMillis(2).toNanos());
                             } else if (fence) {
-                                leadership.fenced(Leadership.SCHEDULER, () -> write(leadership, jdbc, node));
+                                leadership.fenced(Leadership.SCHEDULER, () -> write(jdbc, think(leadership), node));
                             } else {
-                                transaction.executeWithoutResult(status -> write(leadership, jdbc, node));
+                                long term = think(leadership);
+                                transaction.executeWithoutResult(status -> {
+                                    // Frozen with the counter's row locked, it would stop everybody.
+                                    jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'")
+                                            .update();
+                                    write(jdbc, term, node);
+                                });
                             }
                         } catch (LeadershipLostException | DataAccessException | TransactionException e) {
                             // Refused or cut off: exactly what is being tested.
@@ -56,11 +62,15 @@ public class FencedWriterApplication {
         };
     }
 
-    private static void write(Leadership leadership, JdbcClient jdbc, String node) {
+    private static long think(Leadership leadership) {
         long term = leadership
                 .term(Leadership.SCHEDULER)
                 .orElseThrow(() -> new LeadershipLostException("lost while thinking"));
         LockSupport.parkNanos(THOUGHT.toNanos());
+        return term;
+    }
+
+    private static void write(JdbcClient jdbc, long term, String node) {
         // The counter's row is locked until the commit: its order is the order of commits.
         jdbc.sql("""
                 WITH next AS (UPDATE counter SET n = n + 1 RETURNING n)
