@@ -8,6 +8,11 @@ import java.time.Duration;
  */
 public interface StartupCoordinator {
 
+    /** Whether this node may do it now, with {@code forge.cluster.startup.lease-duration} as its time. */
+    default boolean tryAcquire(String action) {
+        return tryAcquire(action, Duration.ofMinutes(5));
+    }
+
     /** Whether this node may do it now. Should it not finish within {@code ttl}, another may begin. */
     boolean tryAcquire(String action, Duration ttl);
 

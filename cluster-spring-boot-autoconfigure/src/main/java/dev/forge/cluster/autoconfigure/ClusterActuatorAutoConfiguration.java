@@ -77,9 +77,9 @@ public final class ClusterActuatorAutoConfiguration {
                     name.text(),
                     parts.node(),
                     new ClusterEndpoint.Stores(
-                            new NodeStore(schema, parts.control()),
-                            new LeaderStore(schema, parts.control()),
-                            new LockStore(schema, parts.control())));
+                            new NodeStore(schema, parts.control().shared()),
+                            new LeaderStore(schema, parts.control().shared()),
+                            new LockStore(schema, parts.control().shared())));
         }
     }
 
@@ -90,8 +90,16 @@ public final class ClusterActuatorAutoConfiguration {
 
         @Bean
         ClusterMetrics clusterMetrics(
-                MeterRegistry registry, Leadership leadership, Schema schema, ClusterLifecycle.Parts parts) {
-            return new ClusterMetrics(registry, leadership, new NodeStore(schema, parts.control()));
+                MeterRegistry registry,
+                ClusterAutoConfiguration.ClusterName name,
+                Leadership leadership,
+                Schema schema,
+                ClusterLifecycle.Parts parts) {
+            return new ClusterMetrics(
+                    registry,
+                    name.text(),
+                    leadership,
+                    new NodeStore(schema, parts.control().shared()));
         }
     }
 }

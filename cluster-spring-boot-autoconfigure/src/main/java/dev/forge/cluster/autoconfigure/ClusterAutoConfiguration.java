@@ -140,14 +140,14 @@ public final class ClusterAutoConfiguration {
     ClusterLocks clusterLocks(ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
         return new StoredLocks(
                 parts.node(),
-                new LockStore(schema, parts.control()),
+                new LockStore(schema, parts.control().shared()),
                 properties.lock().leaseDuration());
     }
 
     @Bean
     @ConditionalOnMissingBean
-    StartupCoordinator startupCoordinator(ClusterLocks locks) {
-        return new StoredStartupCoordinator(locks);
+    StartupCoordinator startupCoordinator(ClusterLocks locks, ClusterProperties properties) {
+        return new StoredStartupCoordinator(locks, properties.startup().leaseDuration());
     }
 
     private static Ground ground(LeaderStrategy strategy, Pooler pooler) {

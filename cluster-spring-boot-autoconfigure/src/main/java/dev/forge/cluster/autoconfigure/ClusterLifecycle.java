@@ -48,6 +48,7 @@ final class ClusterLifecycle implements SmartLifecycle {
     public void start() {
         properties.warnings().forEach(log::warn);
         parts.control.reopen();
+        parts.control.warm();
         parts.scheduler.initialize();
         parts.events.start();
         try {
@@ -104,7 +105,7 @@ final class ClusterLifecycle implements SmartLifecycle {
                 schema.version(),
                 ground == Ground.LOCK ? "advisory-lock" : "lease");
         log.info(
-                "Connections: {}up to {} control, beside the application's pool",
+                "Connections: {}{} control, beside the application's pool",
                 ground == Ground.LOCK ? "1 session, " : "",
                 properties.controlConnections());
     }

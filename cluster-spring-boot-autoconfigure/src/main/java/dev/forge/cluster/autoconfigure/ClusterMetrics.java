@@ -21,12 +21,14 @@ import org.springframework.dao.DataAccessException;
 final class ClusterMetrics {
 
     private final MeterRegistry registry;
+    private final String cluster;
     private final Leadership leadership;
     private final NodeStore nodes;
     private final List<Meter> clusterWide = new ArrayList<>();
     private final ConcurrentHashMap<String, Boolean> roles = new ConcurrentHashMap<>();
 
-    ClusterMetrics(MeterRegistry registry, Leadership leadership, NodeStore nodes) {
+    ClusterMetrics(MeterRegistry registry, String cluster, Leadership leadership, NodeStore nodes) {
+        this.cluster = cluster;
         this.registry = registry;
         this.leadership = leadership;
         this.nodes = nodes;
@@ -43,6 +45,7 @@ final class ClusterMetrics {
                     String word = ClusterLifecycle.word(status);
                     clusterWide.add(Gauge.builder("forge.cluster.nodes", () -> count(word))
                             .description("Nodes of the cluster by status")
+                            .tag("cluster", cluster)
                             .tag("status", word)
                             .register(registry));
                 }
@@ -64,10 +67,12 @@ final class ClusterMetrics {
         roles.computeIfAbsent(role, r -> {
             Gauge.builder("forge.cluster.leader", () -> leadership.isLeader(r) ? 1 : 0)
                     .description("Whether this node leads the role")
+                    .tag("cluster", cluster)
                     .tag("role", r)
                     .register(registry);
             Gauge.builder("forge.cluster.leader.term", () -> leadership.term(r).orElse(0))
                     .description("The term in which this node leads the role, 0 if it does not")
+                    .tag("cluster", cluster)
                     .tag("role", r)
                     .register(registry);
             return true;

@@ -1,8 +1,10 @@
 package dev.forge.cluster.autoconfigure;
 
+import java.util.Map;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 
@@ -38,7 +40,11 @@ final class EventThread implements Consumer<Object> {
 
     @Override
     public void accept(Object event) {
+        Map<String, String> origin = MDC.getCopyOfContextMap();
         executor.execute(() -> {
+            if (origin != null) {
+                MDC.setContextMap(origin);
+            }
             try {
                 publisher.publishEvent(event);
             } catch (RuntimeException e) {

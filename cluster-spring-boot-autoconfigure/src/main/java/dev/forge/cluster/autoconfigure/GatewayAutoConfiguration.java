@@ -7,13 +7,24 @@ import jakarta.servlet.ServletException;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
+import java.util.List;
+import java.util.function.Predicate;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.boot.actuate.endpoint.EndpointId;
+import org.springframework.boot.actuate.endpoint.web.PathMappedEndpoints;
+import org.springframework.boot.actuate.endpoint.web.WebServerNamespace;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
+import org.springframework.context.annotation.Configuration;
 import org.springframework.core.Ordered;
 import org.springframework.core.env.Environment;
+import org.springframework.util.StringUtils;
+import org.springframework.util.function.SingletonSupplier;
 import org.springframework.web.filter.OncePerRequestFilter;
 
 /** Keeps application requests off nodes that do not have the role gateway. */
@@ -24,20 +35,45 @@ import org.springframework.web.filter.OncePerRequestFilter;
 public final class GatewayAutoConfiguration {
 
     @Bean
-    GatewayFilter clusterGatewayFilter(Environment environment) {
-        String actuator = environment.getProperty("management.endpoints.web.base-path", "/actuator");
-        return new GatewayFilter(
-                OnClusterRole.roles(environment).contains(NodeRole.GATEWAY),
-                actuator.isBlank() ? "/actuator" : actuator);
+    GatewayFilter clusterGatewayFilter(Environment environment, ObjectProvider<ActuatorPaths> actuator) {
+        return new GatewayFilter(OnClusterRole.roles(environment).contains(NodeRole.GATEWAY), actuator);
+    }
+
+    /** Whether a path, without the context's, belongs to Actuator. */
+    interface ActuatorPaths extends Predicate<String> {}
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(PathMappedEndpoints.class)
+    static class ActuatorConfiguration {
+
+        // Asked at the first request: the endpoints are discovered late.
+        @Bean
+        ActuatorPaths clusterActuatorPaths(ObjectProvider<PathMappedEndpoints> endpoints, Environment environment) {
+            String servlet =
+                    StringUtils.trimTrailingCharacter(environment.getProperty("spring.mvc.servlet.path", ""), '/');
+            Supplier<List<String>> paths = SingletonSupplier.of(() -> endpoints.stream()
+                    .flatMap(mapped -> Stream.of(
+                                    Stream.of(mapped.getBasePath()),
+                                    mapped.getAllPaths().stream(),
+                                    mapped
+                                            .getAdditionalPaths(WebServerNamespace.SERVER, EndpointId.of("health"))
+                                            .stream())
+                            .flatMap(all -> all))
+                    // Actuator at the root has its endpoints there, not everything.
+                    .filter(path -> path.length() > 1)
+                    .map(path -> servlet + path)
+                    .toList());
+            return path -> paths.get().stream().anyMatch(own -> path.equals(own) || path.startsWith(own + "/"));
+        }
     }
 
     /** Answers 503 to everything but Actuator, so that a misguided load balancer turns away. */
     static final class GatewayFilter extends OncePerRequestFilter implements Ordered {
 
         private final boolean gateway;
-        private final String actuator;
+        private final ObjectProvider<ActuatorPaths> actuator;
 
-        GatewayFilter(boolean gateway, String actuator) {
+        GatewayFilter(boolean gateway, ObjectProvider<ActuatorPaths> actuator) {
             this.gateway = gateway;
             this.actuator = actuator;
         }
@@ -46,7 +82,7 @@ public final class GatewayAutoConfiguration {
         protected boolean shouldNotFilter(HttpServletRequest request) {
             String path =
                     request.getRequestURI().substring(request.getContextPath().length());
-            return gateway || path.equals(actuator) || path.startsWith(actuator + "/");
+            return gateway || actuator.stream().anyMatch(paths -> paths.test(path));
         }
 
         @Override

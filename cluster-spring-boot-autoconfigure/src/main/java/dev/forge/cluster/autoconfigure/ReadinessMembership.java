@@ -1,8 +1,12 @@
 package dev.forge.cluster.autoconfigure;
 
+import java.util.List;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
+import org.springframework.boot.actuate.endpoint.EndpointId;
 import org.springframework.boot.actuate.endpoint.SecurityContext;
+import org.springframework.boot.actuate.endpoint.web.AdditionalPathsMapper;
+import org.springframework.boot.actuate.endpoint.web.WebServerNamespace;
 import org.springframework.boot.health.actuate.endpoint.AdditionalHealthEndpointPath;
 import org.springframework.boot.health.actuate.endpoint.HealthEndpointGroup;
 import org.springframework.boot.health.actuate.endpoint.HealthEndpointGroups;
@@ -28,7 +32,15 @@ final class ReadinessMembership implements HealthEndpointGroupsPostProcessor {
     }
 
     private record Groups(HealthEndpointGroups delegate, HealthEndpointGroup readiness)
-            implements HealthEndpointGroups {
+            implements HealthEndpointGroups, AdditionalPathsMapper {
+
+        // Whoever asks for the mapped paths (Spring Security does) takes the groups for a mapper of theirs.
+        @Override
+        public @Nullable List<String> getAdditionalPaths(EndpointId endpoint, WebServerNamespace namespace) {
+            return delegate instanceof AdditionalPathsMapper mapper
+                    ? mapper.getAdditionalPaths(endpoint, namespace)
+                    : null;
+        }
 
         @Override
         public HealthEndpointGroup getPrimary() {

@@ -26,9 +26,6 @@ import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ApplicationContext;
 import org.springframework.context.event.EventListener;
-import org.springframework.mock.web.MockFilterChain;
-import org.springframework.mock.web.MockHttpServletRequest;
-import org.springframework.mock.web.MockHttpServletResponse;
 
 @ClusterPostgres
 class ActuatorTests {
@@ -162,21 +159,5 @@ class ActuatorTests {
         void on(LeadershipAcquired event) {
             acquired.add(event);
         }
-    }
-
-    @Test
-    void a_node_without_the_role_gateway_answers_503_but_for_actuator() throws Exception {
-        assertThat(status(false, "/orders")).isEqualTo(503);
-        assertThat(status(false, "/actuatorx")).isEqualTo(503);
-        assertThat(status(false, "/actuator")).isEqualTo(200);
-        assertThat(status(false, "/actuator/health")).isEqualTo(200);
-        assertThat(status(true, "/orders")).isEqualTo(200);
-    }
-
-    private static int status(boolean gateway, String path) throws Exception {
-        var response = new MockHttpServletResponse();
-        new GatewayAutoConfiguration.GatewayFilter(gateway, "/actuator")
-                .doFilter(new MockHttpServletRequest("GET", path), response, new MockFilterChain());
-        return response.getStatus();
     }
 }

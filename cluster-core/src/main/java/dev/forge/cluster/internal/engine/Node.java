@@ -32,6 +32,7 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
+import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -50,6 +51,7 @@ public final class Node {
     private static final Logger log = LoggerFactory.getLogger(Node.class);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
     private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
+    private static final Duration SESSION_PATIENCE = Duration.ofSeconds(15);
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration POLL = Duration.ofMillis(100);
     /** Looks at the others come several times a second; in a large cluster less often. */
@@ -127,7 +129,7 @@ public final class Node {
                 settings.presence().mode() != NodeMode.OBSERVER,
                 this::observed);
         this.session = election.ground() == Ground.LOCK
-                ? new Session(members.direct, members.schema, elector, new SessionListener())
+                ? new Session(members.direct, members.schema, elector, pace::nanos, new SessionListener())
                 : null;
         if (settings.presence().isCandidate()) {
             List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
@@ -349,13 +351,16 @@ public final class Node {
 
     /** Loops that should run but have not completed a pass for much longer than their pause, by name. */
     public List<String> stuckLoops() {
-        return state == State.STOPPED
-                ? List.of()
-                : loops.values().stream()
-                        .filter(Loop::isStuck)
-                        .map(Loop::name)
-                        .sorted()
-                        .toList();
+        if (state == State.STOPPED) {
+            return List.of();
+        }
+        Stream<String> session = this.session != null && this.session.isMissing(SESSION_PATIENCE)
+                ? Stream.of("session")
+                : Stream.empty();
+        return Stream.concat(
+                        session, loops.values().stream().filter(Loop::isStuck).map(Loop::name))
+                .sorted()
+                .toList();
     }
 
     /** Which roles this node leads. */

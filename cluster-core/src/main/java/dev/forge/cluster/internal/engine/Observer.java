@@ -32,6 +32,11 @@ final class Observer {
 
     /** How long a node may be without its lock and without a beat. */
     private static final Duration SUSPICION = Duration.ofMillis(600);
+    /**
+     * The same for one whose lock we have never seen: we may have joined right after a failover, before it had its
+     * session back.
+     */
+    private static final Duration SUSPICION_OF_A_STRANGER = Duration.ofSeconds(3);
     /** After our own session's loss or a restart of the server other nodes get this long to take their locks again. */
     private static final Duration LOCKS_UNRELIABLE = Duration.ofSeconds(15);
     /** Without a look for longer than this, we cannot tell their silence from our own. */
@@ -53,6 +58,7 @@ final class Observer {
         NodeStatus status;
         long beats;
         long since;
+        boolean lockSeen;
         boolean suspect;
         long suspectSince;
 
@@ -196,12 +202,14 @@ final class Observer {
                 log.info("node {} '{}': stale, silent for {} ms", node.id(), node.name(), silence.toMillis());
             }
         }
+        known.lockSeen |= !node.lockMissing();
+        Duration suspicion = known.lockSeen ? SUSPICION : SUSPICION_OF_A_STRANGER;
         if (!node.lockMissing() || now - locksReliableFrom < 0) {
             known.suspect = false;
         } else if (!known.suspect) {
             known.suspect = true;
             known.suspectSince = now;
-        } else if (now - known.suspectSince >= SUSPICION.toNanos()) {
+        } else if (now - known.suspectSince >= suspicion.toNanos()) {
             return declareDead(node, "its session has ended and it does not beat");
         }
         return false;

@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.LongSupplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -31,6 +32,7 @@ final class Session {
     private final DataSource direct;
     private final Schema schema;
     private final Elector elector;
+    private final LongSupplier nanos;
     private final Listener listener;
 
     private final ReentrantLock lock = new ReentrantLock();
@@ -38,6 +40,7 @@ final class Session {
     private volatile @Nullable UUID node;
     private volatile boolean stopping;
     private volatile boolean connected;
+    private volatile long lostAt;
     private volatile @Nullable Thread thread;
 
     /** Who wants to know how the session fares. Called on its thread. */
@@ -48,7 +51,8 @@ final class Session {
         void lost();
     }
 
-    Session(DataSource direct, Schema schema, Elector elector, Listener listener) {
+    Session(DataSource direct, Schema schema, Elector elector, LongSupplier nanos, Listener listener) {
+        this.nanos = nanos;
         this.direct = direct;
         this.schema = schema;
         this.elector = elector;
@@ -61,6 +65,7 @@ final class Session {
         try {
             node = id;
             connected = false;
+            lostAt = nanos.getAsLong();
             changed.signalAll();
             if (thread == null) {
                 stopping = false;
@@ -99,6 +104,11 @@ final class Session {
         return connected;
     }
 
+    /** Whether it should be connected but has not been for that long. */
+    boolean isMissing(Duration patience) {
+        return node != null && thread != null && !connected && nanos.getAsLong() - lostAt > patience.toNanos();
+    }
+
     private void run() {
         Duration retry = FIRST_RETRY;
         boolean reported = false;
@@ -121,6 +131,9 @@ final class Session {
                     reported = true;
                 }
             } finally {
+                if (connected) {
+                    lostAt = nanos.getAsLong();
+                }
                 connected = false;
                 elector.sessionLost();
             }

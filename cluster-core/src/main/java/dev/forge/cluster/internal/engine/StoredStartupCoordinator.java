@@ -12,10 +12,17 @@ import java.util.concurrent.ConcurrentMap;
 public final class StoredStartupCoordinator implements StartupCoordinator {
 
     private final ClusterLocks locks;
+    private final Duration defaultTtl;
     private final ConcurrentMap<String, ClusterLock> acquired = new ConcurrentHashMap<>();
 
-    public StoredStartupCoordinator(ClusterLocks locks) {
+    public StoredStartupCoordinator(ClusterLocks locks, Duration defaultTtl) {
         this.locks = locks;
+        this.defaultTtl = defaultTtl;
+    }
+
+    @Override
+    public boolean tryAcquire(String action) {
+        return tryAcquire(action, defaultTtl);
     }
 
     @Override

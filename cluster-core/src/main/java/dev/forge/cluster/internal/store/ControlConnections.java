@@ -8,29 +8,35 @@ import java.sql.SQLException;
 import java.sql.SQLTransientConnectionException;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.datasource.AbstractDataSource;
 
 /**
  * The few connections reserved for the cluster's own statements. Apart from the application's pool on purpose: handlers
  * that hold every connection of that pool must not make their node look dead.
  *
- * <p>Fixed in number, opened when first needed, kept open. A connection the driver has closed after an error is replaced
+ * <p>Fixed in number, opened when first needed or {@linkplain #warm() ahead of it}, kept open. A connection the driver has closed after an error is replaced
  * at the next use.
  */
 public final class ControlConnections extends AbstractDataSource implements AutoCloseable {
 
+    private static final Logger log = LoggerFactory.getLogger(ControlConnections.class);
     private static final Duration READ_TIMEOUT = Duration.ofSeconds(5);
 
     private final DataSource direct;
     private final Pooler pooler;
     private final Duration patience;
+    private final int size;
     private final Semaphore permits;
+    private final Semaphore sharedPermits;
     private final Deque<Connection> idle = new ArrayDeque<>();
     private boolean closed;
 
@@ -44,18 +50,66 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         this.direct = direct;
         this.pooler = pooler;
         this.patience = patience;
+        this.size = size;
         this.permits = new Semaphore(size, true);
+        this.sharedPermits = new Semaphore(Math.max(1, size - 1), true);
+    }
+
+    /**
+     * The same connections for callers of the API: they never have all of them at once, so that a heartbeat need not
+     * wait behind them.
+     */
+    public DataSource shared() {
+        return new AbstractDataSource() {
+            @Override
+            public Connection getConnection() throws SQLException {
+                acquire(sharedPermits);
+                boolean lent = false;
+                try {
+                    Connection connection = ControlConnections.this.getConnection(sharedPermits::release);
+                    lent = true;
+                    return connection;
+                } finally {
+                    if (!lent) {
+                        sharedPermits.release();
+                    }
+                }
+            }
+
+            @Override
+            public Connection getConnection(String username, String password) {
+                return ControlConnections.this.getConnection(username, password);
+            }
+        };
+    }
+
+    /** Opens all of them now, so that the first burst of work need not. */
+    public void warm() {
+        var opened = new ArrayList<Connection>();
+        try {
+            for (int i = 0; i < size; i++) {
+                opened.add(getConnection());
+            }
+        } catch (SQLException e) {
+            log.debug("could not open every control connection ahead of its use", e);
+        } finally {
+            opened.forEach(ControlConnections::closeQuietly);
+        }
     }
 
     @Override
     public Connection getConnection() throws SQLException {
-        acquire();
+        return getConnection(() -> {});
+    }
+
+    private Connection getConnection(Runnable returned) throws SQLException {
+        acquire(permits);
         boolean lent = false;
         try {
             Connection connection = idle();
             Connection physical = connection != null ? connection : Dedicated.open(direct, pooler, READ_TIMEOUT);
             lent = true;
-            return lend(physical);
+            return lend(physical, returned);
         } finally {
             if (!lent) {
                 permits.release();
@@ -85,7 +139,7 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         }
     }
 
-    private void acquire() throws SQLException {
+    private void acquire(Semaphore permits) throws SQLException {
         try {
             if (!permits.tryAcquire(patience.toMillis(), TimeUnit.MILLISECONDS)) {
                 throw new SQLTransientConnectionException("no control connection came free within " + patience);
@@ -109,7 +163,7 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         }
     }
 
-    private Connection lend(Connection physical) {
+    private Connection lend(Connection physical, Runnable afterwards) {
         var returned = new AtomicBoolean();
         return (Connection) Proxy.newProxyInstance(
                 ControlConnections.class.getClassLoader(),
@@ -118,6 +172,7 @@ public final class ControlConnections extends AbstractDataSource implements Auto
                     case "close" -> {
                         if (returned.compareAndSet(false, true)) {
                             takeBack(physical);
+                            afterwards.run();
                         }
                         yield null;
                     }

@@ -396,8 +396,8 @@ class MembershipTests {
 
     @Test
     void a_startup_action_is_one_nodes_until_it_is_released() {
-        var first = new StoredStartupCoordinator(cluster.start("one", s -> s).locks());
-        var second = new StoredStartupCoordinator(cluster.start("two", s -> s).locks());
+        var first = new StoredStartupCoordinator(cluster.start("one", s -> s).locks(), Duration.ofMinutes(5));
+        var second = new StoredStartupCoordinator(cluster.start("two", s -> s).locks(), Duration.ofMinutes(5));
         assertThat(first.tryAcquire("seed", Duration.ofMinutes(5))).isTrue();
         assertThat(second.tryAcquire("seed", Duration.ofMinutes(5))).isFalse();
         second.release("seed");

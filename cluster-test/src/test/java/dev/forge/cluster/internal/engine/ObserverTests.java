@@ -57,6 +57,11 @@ class ObserverTests {
         return id;
     }
 
+    /** It declares a lock that nobody holds. */
+    private void loseTheLock() {
+        jdbc.sql("UPDATE forge_nodes SET liveness_key = 123").update();
+    }
+
     private void pass(Duration after) {
         nanos.addAndGet(after.toNanos());
         observer.pass(self);
@@ -119,8 +124,9 @@ class ObserverTests {
 
     @Test
     void without_its_lock_and_without_a_beat_it_is_dead_after_the_suspicion() {
-        node(123);
+        node(null);
         observer.pass(self);
+        loseTheLock();
         assertThat(observer.pass(self).suspicious()).isTrue();
         pass(Duration.ofMillis(500));
         assertThat(status()).isEqualTo("active");
@@ -129,9 +135,22 @@ class ObserverTests {
     }
 
     @Test
-    void a_missing_lock_means_nothing_for_a_while_after_the_observers_own_session_was_lost() {
+    void one_whose_lock_it_has_never_seen_gets_time_to_take_it() {
         node(123);
         observer.pass(self);
+        for (int look = 0; look < 5; look++) {
+            pass(Duration.ofMillis(500));
+            assertThat(status()).isEqualTo("active");
+        }
+        pass(Duration.ofMillis(500));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void a_missing_lock_means_nothing_for_a_while_after_the_observers_own_session_was_lost() {
+        node(null);
+        observer.pass(self);
+        loseTheLock();
         observer.sessionLost();
         for (int i = 0; i < 14; i++) {
             pass(Duration.ofSeconds(1));
