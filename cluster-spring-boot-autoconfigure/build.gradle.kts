@@ -12,6 +12,7 @@ dependencies {
     optional("org.springframework.boot:spring-boot-health")
     optional("org.springframework.boot:spring-boot-actuator-autoconfigure")
     optional("org.springframework.boot:spring-boot-micrometer-metrics")
+    optional("org.springframework.boot:spring-boot-jackson")
     optional("org.springframework:spring-web")
     optional("jakarta.servlet:jakarta.servlet-api")
     annotationProcessor(libs.spring.boot.configuration.processor)

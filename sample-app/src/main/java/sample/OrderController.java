@@ -1,11 +1,14 @@
 package sample;
 
+import dev.forge.cluster.Jobs;
 import java.net.URI;
 import java.time.OffsetDateTime;
 import java.util.List;
+import java.util.Objects;
 import java.util.UUID;
 import org.springframework.http.ResponseEntity;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.annotation.Transactional;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.PathVariable;
 import org.springframework.web.bind.annotation.PostMapping;
@@ -17,41 +20,57 @@ import org.springframework.web.bind.annotation.RestController;
 @RequestMapping("/orders")
 class OrderController {
 
-    private final JdbcClient jdbc;
+    private static final String SELECT = """
+            SELECT o.id, o.item, o.quantity, o.status, l.node, l.attempt, o.created_at
+            FROM orders o LEFT JOIN ledger l ON l.order_id = o.id
+            """;
 
-    OrderController(JdbcClient jdbc) {
+    private final JdbcClient jdbc;
+    private final Jobs jobs;
+
+    OrderController(JdbcClient jdbc, Jobs jobs) {
         this.jdbc = jdbc;
+        this.jobs = jobs;
     }
 
-    record NewOrder(String item, int quantity) {}
+    record NewOrder(String item, int quantity, Long workMillis, Integer failTimes) {}
 
-    record Order(UUID id, String item, int quantity, String status, OffsetDateTime createdAt) {}
+    record Accepted(UUID orderId, UUID jobId) {}
 
+    record Order(
+            UUID id,
+            String item,
+            int quantity,
+            String status,
+            String node,
+            Integer attempt,
+            OffsetDateTime createdAt) {}
+
+    /** The order and its job, or neither. */
     @PostMapping
-    ResponseEntity<Order> create(@RequestBody NewOrder order) {
-        Order created = jdbc.sql("""
-                        INSERT INTO orders (id, item, quantity) VALUES (gen_random_uuid(), :item, :quantity)
-                        RETURNING id, item, quantity, status, created_at
-                        """)
-                .param("item", order.item())
-                .param("quantity", order.quantity())
-                .query(Order.class)
-                .single();
-        return ResponseEntity.created(URI.create("/orders/" + created.id())).body(created);
+    @Transactional
+    ResponseEntity<Accepted> create(@RequestBody NewOrder order) {
+        UUID id = UUID.randomUUID();
+        jdbc.sql("INSERT INTO orders (id, item, quantity) VALUES (?, ?, ?)")
+                .params(id, order.item(), order.quantity())
+                .update();
+        UUID job = jobs.enqueue(new ProcessOrder(
+                id,
+                Objects.requireNonNullElse(order.workMillis(), 0L),
+                Objects.requireNonNullElse(order.failTimes(), 0)));
+        return ResponseEntity.accepted().location(URI.create("/orders/" + id)).body(new Accepted(id, job));
     }
 
     @GetMapping
     List<Order> newest() {
-        return jdbc.sql("SELECT id, item, quantity, status, created_at FROM orders ORDER BY created_at DESC LIMIT 20")
+        return jdbc.sql(SELECT + "ORDER BY o.created_at DESC LIMIT 20")
                 .query(Order.class)
                 .list();
     }
 
     @GetMapping("/{id}")
     ResponseEntity<Order> one(@PathVariable UUID id) {
-        return ResponseEntity.of(jdbc.sql("SELECT id, item, quantity, status, created_at FROM orders WHERE id = :id")
-                .param("id", id)
-                .query(Order.class)
-                .optional());
+        return ResponseEntity.of(
+                jdbc.sql(SELECT + "WHERE o.id = ?").param(id).query(Order.class).optional());
     }
 }

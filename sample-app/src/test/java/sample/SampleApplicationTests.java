@@ -1,6 +1,7 @@
 package sample;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.test.ClusterPostgres;
 import org.junit.jupiter.api.Test;
@@ -12,6 +13,7 @@ import org.springframework.http.MediaType;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.test.annotation.DirtiesContext;
 import org.springframework.test.web.servlet.client.RestTestClient;
+import sample.OrderController.Accepted;
 import sample.OrderController.NewOrder;
 import sample.OrderController.Order;
 
@@ -28,25 +30,36 @@ class SampleApplicationTests {
     private JdbcClient jdbc;
 
     @Test
-    void an_order_is_stored_and_found_again() {
-        Order created = http.post()
+    void an_order_is_stored_and_processed_by_its_job_at_the_second_attempt() {
+        Accepted accepted = http.post()
                 .uri("/orders")
                 .contentType(MediaType.APPLICATION_JSON)
-                .body(new NewOrder("anvil", 2))
+                .body(new NewOrder("anvil", 2, 0L, 1))
                 .exchange()
                 .expectStatus()
-                .isCreated()
-                .expectBody(Order.class)
+                .isAccepted()
+                .expectBody(Accepted.class)
                 .returnResult()
                 .getResponseBody();
-        assertThat(created.item()).isEqualTo("anvil");
-        http.get()
-                .uri("/orders/{id}", created.id())
-                .exchange()
-                .expectStatus()
-                .isOk()
-                .expectBody(Order.class)
-                .isEqualTo(created);
+        await().untilAsserted(() -> {
+            Order order = http.get()
+                    .uri("/orders/{id}", accepted.orderId())
+                    .exchange()
+                    .expectStatus()
+                    .isOk()
+                    .expectBody(Order.class)
+                    .returnResult()
+                    .getResponseBody();
+            assertThat(order.item()).isEqualTo("anvil");
+            assertThat(order.status()).isEqualTo("processed");
+            assertThat(order.attempt()).isEqualTo(2);
+            assertThat(order.node()).isNotBlank();
+        });
+        assertThat(jdbc.sql("SELECT status FROM forge_jobs WHERE id = ?")
+                        .param(accepted.jobId())
+                        .query(String.class)
+                        .single())
+                .isEqualTo("completed");
         http.get()
                 .uri("/orders/{id}", "00000000-0000-0000-0000-000000000000")
                 .exchange()

@@ -65,8 +65,8 @@ class SampleProcessTests {
             assertThat(one.port()).isNotEqualTo(two.port());
             assertThat(nodes()).containsExactly("one", "two");
 
-            String order = one.post("/orders", "{\"item\": \"anvil\", \"quantity\": 1}")
-                    .body();
+            String order = orderId(one.post("/orders", "{\"item\": \"anvil\", \"quantity\": 1}")
+                    .body());
             assertThat(two.get("/orders").body()).contains(order);
 
             // Frozen it is silent, and goes on beating when it may.
@@ -101,8 +101,8 @@ class SampleProcessTests {
                     .environment("SPRING_DATASOURCE_URL", command.group(1))
                     .start()) {
                 second.awaitReady(START);
-                String order = first.post("/orders", "{\"item\": \"anvil\", \"quantity\": 1}")
-                        .body();
+                String order = orderId(first.post("/orders", "{\"item\": \"anvil\", \"quantity\": 1}")
+                        .body());
                 assertThat(second.get("/orders").body()).contains(order);
                 second.terminate();
                 second.awaitExit(STOP);
@@ -120,5 +120,11 @@ class SampleProcessTests {
             assertThat(wrong.log())
                     .contains("APPLICATION FAILED TO START", "forge.cluster.node.mode", "boss", "OBSERVER");
         }
+    }
+
+    private static String orderId(String accepted) {
+        Matcher id = Pattern.compile("\"orderId\":\"([^\"]+)\"").matcher(accepted);
+        assertThat(id.find()).as(accepted).isTrue();
+        return id.group(1);
     }
 }

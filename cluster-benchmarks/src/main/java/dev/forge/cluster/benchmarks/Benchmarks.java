@@ -4,6 +4,7 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.store.Schema;
 import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
 import java.util.Arrays;
+import java.util.concurrent.CountDownLatch;
 import java.util.function.DoubleSupplier;
 import javax.sql.DataSource;
 
@@ -22,7 +23,7 @@ public final class Benchmarks {
                 .setServerConfig("full_page_writes", "on")
                 .start()) {
             DataSource source = postgres.getPostgresDatabase();
-            Schema.open(source, SchemaMode.MIGRATE, "public");
+            Schema schema = Schema.open(source, SchemaMode.MIGRATE, "public");
             var raw = new RawSql(source);
             System.out.printf("%-58s %12s%n", "median of " + ROUNDS + " rounds of " + JOBS + " jobs", "jobs/s");
             report("raw SQL: multi-row insert, 1,000 rows a statement", () -> raw.insert(JOBS));
@@ -30,6 +31,27 @@ public final class Benchmarks {
                 raw.insert(JOBS);
                 return raw.drain(100, 2);
             });
+            report("ours: drain, 20 threads, rows kept", () -> {
+                raw.insert(JOBS);
+                var left = new CountDownLatch(JOBS);
+                long start = System.nanoTime();
+                Ours ours = new Ours("ours", schema, source, source, job -> left.countDown());
+                try {
+                    await(left);
+                    raw.awaitFinished();
+                    return JOBS / ((System.nanoTime() - start) / 1e9);
+                } finally {
+                    ours.close();
+                }
+            });
+        }
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
         }
     }
 

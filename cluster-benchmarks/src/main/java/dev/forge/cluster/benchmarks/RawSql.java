@@ -79,8 +79,9 @@ final class RawSql {
                             claimed_at = now(), started_at = now(), lease_expires_at = now() + interval '60 seconds'
                         WHERE id = ANY (ARRAY(
                             SELECT id FROM forge_jobs
-                            WHERE status = 'pending' AND scheduled_at <= now() AND name = ANY (ARRAY['trivial'])
-                            ORDER BY priority DESC, scheduled_at LIMIT ? FOR UPDATE SKIP LOCKED))
+                            WHERE status = 'pending' AND waits_for IS NULL AND name = 'trivial'
+                              AND coalesce(worker_capability, '') = '' AND priority = 50 AND scheduled_at <= now()
+                            ORDER BY scheduled_at LIMIT ? FOR UPDATE SKIP LOCKED))
                         RETURNING id, payload, claim_epoch
                         """);
                 PreparedStatement finish = connection.prepareStatement("""
@@ -104,6 +105,23 @@ final class RawSql {
                 finish.setObject(2, worker);
                 done += finish.executeUpdate();
             }
+        }
+    }
+
+    /** Returns when no job is unfinished. */
+    void awaitFinished() {
+        try (Connection connection = source.getConnection();
+                Statement statement = connection.createStatement()) {
+            boolean unfinished = true;
+            while (unfinished) {
+                try (ResultSet row = statement.executeQuery(
+                        "SELECT EXISTS (SELECT FROM forge_jobs WHERE status IN ('claimed', 'running'))")) {
+                    row.next();
+                    unfinished = row.getBoolean(1);
+                }
+            }
+        } catch (SQLException e) {
+            throw new IllegalStateException(e);
         }
     }
 

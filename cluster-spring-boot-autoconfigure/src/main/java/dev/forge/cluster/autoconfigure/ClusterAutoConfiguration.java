@@ -1,40 +1,62 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.ClusterLocks;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.Jobs;
 import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeIdentityProvider;
+import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.StartupCoordinator;
 import dev.forge.cluster.internal.engine.FencedLeadership;
+import dev.forge.cluster.internal.engine.JobEngine;
+import dev.forge.cluster.internal.engine.JobHandlers;
+import dev.forge.cluster.internal.engine.JobMonitor;
+import dev.forge.cluster.internal.engine.NamePattern;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.NodeSettings;
+import dev.forge.cluster.internal.engine.StoredJobs;
 import dev.forge.cluster.internal.engine.StoredLocks;
 import dev.forge.cluster.internal.engine.StoredStartupCoordinator;
+import dev.forge.cluster.internal.engine.WorkSettings;
+import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Pooler;
 import dev.forge.cluster.internal.store.Schema;
+import java.lang.reflect.Type;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.sql.init.dependency.DatabaseInitializationDependencyConfigurer;
+import org.springframework.boot.thread.Threading;
 import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
+import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
 import org.springframework.core.env.Environment;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import org.springframework.transaction.PlatformTransactionManager;
+import tools.jackson.databind.json.JsonMapper;
 
 /** Makes the application a node of its cluster. */
 @AutoConfiguration(
@@ -106,16 +128,155 @@ public final class ClusterAutoConfiguration {
         var events = new EventThread(publisher);
         var node = new Node(
                 settings(properties, database, ground(properties.leader().strategy(), pooler)),
-                new Node.Members(schema, database.direct(), control, new NodeStore(schema, control), identities),
+                new Node.Members(
+                        schema,
+                        database.direct(),
+                        control,
+                        new NodeStore(schema, control, crash(properties.job())),
+                        identities),
                 scheduler,
                 events);
         return new ClusterLifecycle.Parts(control, scheduler, events, node);
     }
 
+    // Takes the engine too: it must be there, with its handlers, when the node joins.
     @Bean
     ClusterLifecycle clusterLifecycle(
-            ClusterProperties properties, ClusterName name, Schema schema, ClusterLifecycle.Parts parts) {
-        return new ClusterLifecycle(properties, name.text(), schema, parts);
+            ClusterProperties properties,
+            ClusterName name,
+            Schema schema,
+            ClusterLifecycle.Parts parts,
+            JobEngine engine) {
+        return new ClusterLifecycle(properties, name.text(), schema, parts, engine);
+    }
+
+    @Bean
+    JobHandlers clusterJobHandlers() {
+        return new JobHandlers();
+    }
+
+    @Bean
+    static ClusterJobRegistrar clusterJobRegistrar(
+            ConfigurableListableBeanFactory beans,
+            JobHandlers handlers,
+            ClusterProperties properties,
+            ClusterDatabase database) {
+        return new ClusterJobRegistrar(beans, handlers, properties.job(), database);
+    }
+
+    @Bean
+    JobEngine.Tools clusterJobTools(
+            ClusterDatabase database,
+            ObjectProvider<PayloadCodec> codec,
+            ObjectProvider<JobMonitor> monitor,
+            ObjectProvider<ClusterCoordinator> coordinator) {
+        return new JobEngine.Tools(
+                database.application(),
+                codec.getIfAvailable(NoJson::new),
+                monitor.getIfAvailable(() -> JobMonitor.NONE),
+                coordinator.getIfAvailable());
+    }
+
+    @Bean
+    JobEngine clusterJobEngine(
+            ClusterProperties properties,
+            ClusterLifecycle.Parts parts,
+            JobHandlers handlers,
+            JobEngine.Tools tools,
+            Environment environment) {
+        WorkerProperties worker = properties.worker();
+        Map<NamePattern, String> routes = new LinkedHashMap<>();
+        worker.routing()
+                .forEach(route -> routes.put(
+                        new NamePattern(Objects.requireNonNull(route.pattern())),
+                        Objects.requireNonNull(route.executor())));
+        return new JobEngine(
+                parts.node(),
+                work(properties, Threading.VIRTUAL.isActive(environment)),
+                handlers,
+                tools,
+                name -> routes.entrySet().stream()
+                        .filter(route -> route.getKey().matches(name))
+                        .map(Map.Entry::getValue)
+                        .findFirst()
+                        .orElse(worker.defaultExecutor()));
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Jobs jobs(
+            ClusterDatabase database,
+            ClusterProperties properties,
+            ClusterLifecycle.Parts parts,
+            JobEngine engine,
+            JobEngine.Tools tools,
+            JobHandlers handlers) {
+        return new StoredJobs(
+                parts.node(),
+                engine,
+                handlers,
+                new StoredJobs.Setup(
+                        database.application(),
+                        parts.control().shared(),
+                        tools,
+                        Math.toIntExact(properties.job().maxPayloadSize().toBytes())));
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(JsonMapper.class)
+    static class JacksonConfiguration {
+
+        @Bean
+        @ConditionalOnMissingBean(PayloadCodec.class)
+        PayloadCodec clusterPayloadCodec(ObjectProvider<JsonMapper> mappers) {
+            return new JacksonPayloadCodec(
+                    mappers.getIfUnique(() -> JsonMapper.builder().build()));
+        }
+    }
+
+    /** Where nothing can write JSON, jobs without payload and result still run. */
+    private static final class NoJson implements PayloadCodec {
+
+        private static final String MISSING =
+                "nothing here writes JSON: add spring-boot-starter-jackson, or define a PayloadCodec bean";
+
+        @Override
+        public String write(@Nullable Object value) {
+            throw new IllegalStateException(MISSING);
+        }
+
+        @Override
+        public @Nullable Object read(String json, Type type) {
+            throw new IllegalStateException(MISSING);
+        }
+    }
+
+    private static CrashRule crash(JobProperties job) {
+        return new CrashRule(
+                job.crashPolicy() == JobProperties.CrashPolicy.FAIL, job.maxAttempts(), job.maxRecoveries());
+    }
+
+    private static WorkSettings work(ClusterProperties properties, boolean virtualThreads) {
+        WorkerProperties worker = properties.worker();
+        JobProperties job = properties.job();
+        List<LaneSettings> lanes = new ArrayList<>();
+        lanes.add(new LaneSettings(
+                WorkerProperties.DEFAULT_EXECUTOR, worker.maxConcurrentJobs(), worker.prefetch(), virtualThreads));
+        worker.executors()
+                .forEach((name, executor) -> lanes.add(
+                        new LaneSettings(name, executor.maxConcurrentJobs(), worker.prefetch(), virtualThreads)));
+        Duration grace = properties.sweep().startupGrace();
+        return new WorkSettings(
+                worker.claiming(),
+                worker.pollInterval(),
+                lanes,
+                new WorkSettings.Leases(
+                        job.leaseDuration(), job.heartbeatInterval(), job.claimStartTimeout(), crash(job)),
+                new WorkSettings.Keeping(
+                        properties.sweep().interval(),
+                        grace != null ? grace : job.leaseDuration(),
+                        job.retention().completed(),
+                        job.retention().failed()));
     }
 
     @Bean

@@ -1,6 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
@@ -32,12 +33,14 @@ final class ClusterLifecycle implements SmartLifecycle {
     private final String clusterName;
     private final Schema schema;
     private final Parts parts;
+    private final JobEngine engine;
     private volatile boolean running;
 
     /** What starts and stops together. */
     record Parts(ControlConnections control, ThreadPoolTaskScheduler scheduler, EventThread events, Node node) {}
 
-    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts) {
+    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts, JobEngine engine) {
+        this.engine = engine;
         this.properties = properties;
         this.clusterName = clusterName;
         this.schema = schema;
@@ -108,6 +111,9 @@ final class ClusterLifecycle implements SmartLifecycle {
                 "Connections: {}{} control, beside the application's pool",
                 ground == Ground.LOCK ? "1 session, " : "",
                 properties.controlConnections());
+        if (engine.isWorking()) {
+            log.info("Jobs: {} on executors {}", engine.names(), engine.lanes().keySet());
+        }
     }
 
     static String word(Enum<?> value) {

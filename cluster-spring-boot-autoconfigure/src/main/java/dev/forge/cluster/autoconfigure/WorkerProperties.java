@@ -17,7 +17,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param maxConcurrentJobs How many jobs run at once on the default executor.
  * @param prefetch How many claimed jobs may wait for a free slot; measured from how long jobs take by default.
  * @param pollInterval Pause between two looks for work when nothing wakes the worker.
- * @param claiming Whether the node claims jobs at all.
+ * @param claiming Whether workers share the jobs by claiming them. False: this node expects to be the only worker,
+ *     takes nothing while there is another, and is not ready then.
  * @param executors Further executors by name, each with slots of its own.
  * @param routing Which jobs run on which executor: the first rule that matches decides.
  * @param defaultExecutor The executor of jobs that no rule matches.

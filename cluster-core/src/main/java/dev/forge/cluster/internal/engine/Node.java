@@ -14,15 +14,19 @@ import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.NodeStore.Introduction;
+import dev.forge.cluster.internal.store.NodeStore.Load;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;
 import dev.forge.cluster.internal.store.Schema;
 import java.time.Duration;
+import java.time.InstantSource;
+import java.time.OffsetDateTime;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -52,6 +56,12 @@ public final class Node {
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
     private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
     private static final Duration SESSION_PATIENCE = Duration.ofSeconds(15);
+    /**
+     * The server frees the lock of a session that was cut off after seven seconds; the others wait as long again before
+     * they give away what its node held.
+     */
+    private static final Duration TRUSTED_WITHOUT_CONTACT = Duration.ofSeconds(12);
+
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration POLL = Duration.ofMillis(100);
     /** Looks at the others come several times a second; in a large cluster less often. */
@@ -74,7 +84,7 @@ public final class Node {
     private final Observer observer;
     private final @Nullable Session session;
     private final List<Work> works = new CopyOnWriteArrayList<>();
-    private final Map<String, Loop> loops = new HashMap<>();
+    private final Map<String, Loop> loops = new ConcurrentHashMap<>();
 
     private final ReentrantLock lock = new ReentrantLock();
     private final ReentrantLock drainLock = new ReentrantLock();
@@ -83,7 +93,10 @@ public final class Node {
     private volatile NodeIdentity identity;
     private volatile State state = State.STOPPED;
     private volatile long lastContact;
+    private volatile long lastBeat;
+    private volatile Duration trustedFor = Duration.ZERO;
     private volatile boolean candidateLive = true;
+    private volatile int liveWorkers;
     private volatile boolean leaving;
     private volatile boolean suspicious;
     private volatile Duration untilElection = Duration.ofMillis(50);
@@ -175,6 +188,7 @@ public final class Node {
             activate();
             loops.values().forEach(Loop::start);
             elector.compete(settings.presence().isCandidate());
+            works.forEach(Work::begin);
             if (settings.presence().mode() == NodeMode.LEADER) {
                 requireElection();
             }
@@ -228,12 +242,23 @@ public final class Node {
         endSession();
         elector.sessionLost();
         stopLoops();
+        endWorks();
         UUID left = id;
         id = null;
         state = State.STOPPED;
         leaving = false;
         if (left != null) {
             signOff(left);
+        }
+    }
+
+    private void endWorks() {
+        for (Work work : works) {
+            try {
+                work.end();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 
@@ -313,9 +338,23 @@ public final class Node {
         }
     }
 
-    /** Must drain before the node leaves; in the order of registration. */
+    /** Begins with the node and drains before it leaves, in the order of registration; before the node starts. */
     void register(Work work) {
         works.add(work);
+        work.duties().forEach(duty -> loop(duty.name(), duty.pause(), duty.pass(), scheduler));
+    }
+
+    /** Runs that loop at once. */
+    void hurry(String duty) {
+        wake(duty);
+    }
+
+    /** Whether no other node can have declared this one dead yet, and given away what it holds. */
+    boolean isTrusted() {
+        long now = pace.nanos();
+        return id != null
+                && now - lastBeat < trustedFor.toNanos()
+                && now - lastContact < TRUSTED_WITHOUT_CONTACT.toNanos();
     }
 
     /** The id of the present membership; null while the node is not a member. */
@@ -349,6 +388,11 @@ public final class Node {
         return candidateLive;
     }
 
+    /** How many live nodes have the role worker. */
+    public int liveWorkers() {
+        return liveWorkers;
+    }
+
     /** Loops that should run but have not completed a pass for much longer than their pause, by name. */
     public List<String> stuckLoops() {
         if (state == State.STOPPED) {
@@ -371,6 +415,25 @@ public final class Node {
     /** The settings it was made with. */
     public NodeSettings settings() {
         return settings;
+    }
+
+    /** For what only this node sees. */
+    InstantSource clock() {
+        return scheduler.getClock();
+    }
+
+    long nanos() {
+        return pace.nanos();
+    }
+
+    Members members() {
+        return members;
+    }
+
+    /** When the server was started, as last seen; null before the first look. */
+    @Nullable
+    OffsetDateTime serverStart() {
+        return observer.serverStart();
     }
 
     Elector elector() {
@@ -404,6 +467,7 @@ public final class Node {
                 case REGISTERED -> {
                     id = joining;
                     contact();
+                    beaten(pace.nanos());
                     joined.accept(joining);
                     return;
                 }
@@ -432,6 +496,7 @@ public final class Node {
         NodeSettings.Presence presence = settings.presence();
         var info = new HashMap<>(presence.info());
         info.put("mode", presence.mode().name().toLowerCase(Locale.ROOT));
+        info.put("slots", Integer.toString(works.stream().mapToInt(Work::slots).sum()));
         return new Introduction(
                 joining,
                 identity,
@@ -440,7 +505,16 @@ public final class Node {
                 presence.capabilities(),
                 presence.version(),
                 session != null && settings.detection().livenessLock(),
+                works.stream()
+                        .flatMap(work -> work.handlers().stream())
+                        .sorted()
+                        .toList(),
                 info);
+    }
+
+    private Load load() {
+        Load load = settings.presence().load().get();
+        return new Load(load.connections(), works.stream().mapToInt(Work::load).sum(), load.cpu(), load.memory());
     }
 
     private Duration observationPause() {
@@ -459,12 +533,13 @@ public final class Node {
             return;
         }
         pulse.beating();
-        NodeStore.Beat answer =
-                members.nodes.beat(beating, settings.presence().load().get(), pulse.deadlines());
+        long sent = pace.nanos();
+        NodeStore.Beat answer = members.nodes.beat(beating, load(), pulse.deadlines());
         pulse.answered(hasSession());
         switch (answer) {
             case SEEN -> {
                 contact();
+                beaten(sent);
                 // Should a rejoin have ended half-way.
                 if (state == State.RUNNING && settings.presence().isCandidate() && !elector.isCompeting()) {
                     elector.compete(true);
@@ -472,6 +547,7 @@ public final class Node {
             }
             case DRAIN_ORDERED -> {
                 contact();
+                beaten(sent);
                 drainAsOrdered();
             }
             case DECLARED_DEAD -> rejoin(beating);
@@ -485,6 +561,7 @@ public final class Node {
         log.warn("node {}: the cluster declared this node dead; it joins again with a new id", former);
         try {
             elector.sessionLost();
+            works.forEach(Work::lost);
             join(joined -> log.info("node {}: joined again as {}", former, joined));
             if (state == State.DRAINING) {
                 members.nodes.drain(requireId());
@@ -513,6 +590,7 @@ public final class Node {
             log.warn("no live node can lead: none has the role scheduler; crons and recovery stand still");
         }
         candidateLive = view.candidateLive();
+        liveWorkers = view.workers();
         Sighting own = view.own();
         if (own == null) {
             wake("heartbeat");
@@ -555,8 +633,15 @@ public final class Node {
     private void observed(Object event) {
         if (event instanceof NodeDied died) {
             elector.died(died.id());
+            works.forEach(work -> work.died(died.id()));
         }
         events.accept(event);
+    }
+
+    // From when it was sent: the others may have seen it that early.
+    private void beaten(long sent) {
+        lastBeat = sent;
+        trustedFor = pulse.deadlines().dead().multipliedBy(4).dividedBy(5);
     }
 
     private void contact() {
@@ -598,6 +683,11 @@ public final class Node {
         public void lost() {
             observer.sessionLost();
             wake("heartbeat");
+        }
+
+        @Override
+        public void heard(String news) {
+            works.forEach(work -> work.heard(news));
         }
     }
 }

@@ -36,7 +36,15 @@ final class Observer {
      * The same for one whose lock we have never seen: we may have joined right after a failover, before it had its
      * session back.
      */
-    private static final Duration SUSPICION_OF_A_STRANGER = Duration.ofSeconds(3);
+    private static final Duration SUSPICION_OF_A_STRANGER = Duration.ofSeconds(6);
+    /**
+     * The same for one that had missed a beat before its lock went: it may be alive and only cut off, and needs the time
+     * to find that out and to stop what it does. The server takes seven seconds to free such a lock, so who has beaten
+     * within the last six was not cut off but has crashed.
+     */
+    private static final Duration SUSPICION_OF_A_CUT = Duration.ofSeconds(13);
+
+    private static final Duration BEATEN_LATELY = Duration.ofSeconds(6);
     /** After our own session's loss or a restart of the server other nodes get this long to take their locks again. */
     private static final Duration LOCKS_UNRELIABLE = Duration.ofSeconds(15);
     /** Without a look for longer than this, we cannot tell their silence from our own. */
@@ -48,7 +56,7 @@ final class Observer {
     private final boolean declares;
     private final Consumer<Object> events;
     private final Map<UUID, Seen> seen = new HashMap<>();
-    private @Nullable OffsetDateTime serverStart;
+    private volatile @Nullable OffsetDateTime serverStart;
     private long lastLook;
     private boolean looked;
     private volatile long locksReliableFrom;
@@ -61,6 +69,7 @@ final class Observer {
         boolean lockSeen;
         boolean suspect;
         long suspectSince;
+        Duration suspicion = SUSPICION;
 
         Seen(Sighting sighting, long now) {
             this.name = sighting.name();
@@ -82,6 +91,7 @@ final class Observer {
             boolean suspicious,
             int live,
             boolean candidateLive,
+            int workers,
             @Nullable Sighting own) {}
 
     /**
@@ -100,6 +110,11 @@ final class Observer {
     /** Our own session was lost: so may have been those of others. */
     void sessionLost() {
         locksReliableFrom = pace.nanos() + LOCKS_UNRELIABLE.toNanos();
+    }
+
+    @Nullable
+    OffsetDateTime serverStart() {
+        return serverStart;
     }
 
     /** One look at everybody. */
@@ -138,6 +153,7 @@ final class Observer {
                 declares && seen.values().stream().anyMatch(node -> node.suspect && node.status != NodeStatus.DEAD),
                 live.size(),
                 live.stream().anyMatch(node -> node.candidate() && node.status() != NodeStatus.DRAINING),
+                (int) live.stream().filter(Sighting::worker).count(),
                 live.stream().filter(node -> node.id().equals(self)).findFirst().orElse(null));
     }
 
@@ -203,13 +219,15 @@ final class Observer {
             }
         }
         known.lockSeen |= !node.lockMissing();
-        Duration suspicion = known.lockSeen ? SUSPICION : SUSPICION_OF_A_STRANGER;
         if (!node.lockMissing() || now - locksReliableFrom < 0) {
             known.suspect = false;
         } else if (!known.suspect) {
             known.suspect = true;
             known.suspectSince = now;
-        } else if (now - known.suspectSince >= suspicion.toNanos()) {
+            known.suspicion = silence.compareTo(BEATEN_LATELY) > 0
+                    ? SUSPICION_OF_A_CUT
+                    : known.lockSeen ? SUSPICION : SUSPICION_OF_A_STRANGER;
+        } else if (now - known.suspectSince >= known.suspicion.toNanos()) {
             return declareDead(node, "its session has ended and it does not beat");
         }
         return false;

@@ -49,6 +49,8 @@ final class Session {
         void begun(UUID node);
 
         void lost();
+
+        void heard(String news);
     }
 
     Session(DataSource direct, Schema schema, Elector elector, LongSupplier nanos, Listener listener) {
@@ -161,6 +163,8 @@ final class Session {
             for (String text : connection.notifications(due.compareTo(READ) < 0 ? due : READ)) {
                 if (text.equals(LEADERSHIP_CHANGED)) {
                     elector.wake();
+                } else {
+                    listener.heard(text);
                 }
             }
         }

@@ -1,9 +1,39 @@
 package dev.forge.cluster.internal.engine;
 
 import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.UUID;
+import java.util.function.Supplier;
 
-/** Something of this node that must come to an end before the node leaves: jobs, daemons. */
+/** Something that a node does besides being a member: jobs, daemons. It comes to an end before the node leaves. */
 interface Work {
+
+    /** A loop that it wants to have run while the node is a member. */
+    record Duty(String name, Supplier<Duration> pause, Runnable pass) {}
+
+    /** What it knows how to do; the others see these names. */
+    default Collection<String> handlers() {
+        return List.of();
+    }
+
+    /** Run from the start of the node to its end: while it drains, too. */
+    default List<Duty> duties() {
+        return List.of();
+    }
+
+    /** How many things it is at. */
+    default int load() {
+        return 0;
+    }
+
+    /** How many it could be at. */
+    default int slots() {
+        return 0;
+    }
+
+    /** The node has joined and is active. */
+    default void begin() {}
 
     /** Takes nothing new from now on. */
     void quiesce();
@@ -13,4 +43,16 @@ interface Work {
 
     /** Interrupts what is left and gives it back. */
     void release();
+
+    /** The node is no longer a member. */
+    default void end() throws InterruptedException {}
+
+    /** The membership under which it held things is over: they are others' now. */
+    default void lost() {}
+
+    /** Something came back that a dead node held. */
+    default void died(UUID node) {}
+
+    /** Another node has said something that is not about leadership. */
+    default void heard(String news) {}
 }

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.store;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.NodeStatus;
+import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import java.sql.Array;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -25,11 +26,18 @@ import org.springframework.transaction.support.TransactionTemplate;
 public final class NodeStore {
 
     private final Schema schema;
+    private final CrashRule crash;
     private final JdbcClient jdbc;
     private final TransactionTemplate transaction;
 
     public NodeStore(Schema schema, DataSource control) {
+        this(schema, control, new CrashRule(false, 10, 3));
+    }
+
+    /** @param crash what becomes of the jobs of a node that died */
+    public NodeStore(Schema schema, DataSource control, CrashRule crash) {
         this.schema = schema;
+        this.crash = crash;
         this.jdbc = JdbcClient.create(control);
         this.transaction = new TransactionTemplate(new JdbcTransactionManager(control));
     }
@@ -38,6 +46,7 @@ public final class NodeStore {
      * A node as it introduces itself.
      *
      * @param livenessLock whether its session holds its liveness lock
+     * @param handlers names of jobs, crons, daemons and workflows that it knows
      * @param info free text by key, for operators
      */
     public record Introduction(
@@ -48,6 +57,7 @@ public final class NodeStore {
             List<String> capabilities,
             String version,
             boolean livenessLock,
+            List<String> handlers,
             Map<String, String> info) {}
 
     /** When others may call a node stale and dead, counted from its last heartbeat. */
@@ -90,9 +100,9 @@ public final class NodeStore {
                 .forEach(former -> declareDead(former.getKey(), former.getValue()));
         int rows = jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_nodes
-                    (id, node_key, name, hostname, roles, worker_capabilities, status, version, stale_at, dead_at, info,
-                     liveness_key)
-                VALUES (:id, :key, :name, :hostname, :roles, :capabilities, 'joining', :version,
+                    (id, node_key, name, hostname, roles, worker_capabilities, handlers, status, version, stale_at, dead_at,
+                     info, liveness_key)
+                VALUES (:id, :key, :name, :hostname, :roles, :capabilities, :handlers, 'joining', :version,
                         clock_timestamp() + :stale * interval '1 millisecond',
                         clock_timestamp() + :dead * interval '1 millisecond',
                         jsonb_object(:info_keys, :info_values), :liveness_key)
@@ -104,6 +114,7 @@ public final class NodeStore {
                 .param("hostname", node.hostname())
                 .param("roles", words(node.roles()))
                 .param("capabilities", node.capabilities().toArray(String[]::new))
+                .param("handlers", node.handlers().toArray(String[]::new))
                 .param("version", node.version())
                 .param("stale", deadlines.stale().toMillis())
                 .param("dead", deadlines.dead().toMillis())
@@ -187,6 +198,7 @@ public final class NodeStore {
             long beats,
             boolean lockMissing,
             boolean candidate,
+            boolean worker,
             Duration staleAfter,
             Duration deadAfter) {}
 
@@ -210,6 +222,7 @@ public final class NodeStore {
                        n.liveness_key IS NOT NULL AND NOT EXISTS (
                            SELECT FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid),
                        'scheduler' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') IN ('auto', 'leader'),
+                       'worker' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') <> 'observer',
                        (extract(epoch FROM n.stale_at - n.last_heartbeat) * 1000)::bigint,
                        (extract(epoch FROM n.dead_at - n.last_heartbeat) * 1000)::bigint
                 FROM (VALUES (1)) AS always LEFT JOIN ~.forge_nodes n ON true
@@ -234,8 +247,9 @@ public final class NodeStore {
                 row.getLong(5),
                 row.getBoolean(6),
                 row.getBoolean(7),
-                Duration.ofMillis(row.getLong(8)),
-                Duration.ofMillis(row.getLong(9)));
+                row.getBoolean(8),
+                Duration.ofMillis(row.getLong(9)),
+                Duration.ofMillis(row.getLong(10)));
     }
 
     /** Calls a silent node stale, unless it has beaten since it was seen. */
@@ -280,13 +294,13 @@ public final class NodeStore {
                         ORDER BY lock_name FOR UPDATE SKIP LOCKED))
                     """)).param(id).update();
             jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_jobs
-                    SET status = 'pending', worker_id = NULL, lease_expires_at = NULL,
-                        recoveries = recoveries + CASE status WHEN 'running' THEN 1 ELSE 0 END
+                    UPDATE ~.forge_jobs j SET %s
                     WHERE id = ANY (ARRAY(
                         SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
                         ORDER BY id FOR UPDATE SKIP LOCKED))
-                    """)).param(id).update();
+                    """.formatted(JobStore.recovery(crash))))
+                    .param(id)
+                    .update();
             jdbc.sql(schema.sql("""
                     UPDATE ~.forge_daemons SET status = 'pending', node_id = NULL
                     WHERE (name, instance) IN (

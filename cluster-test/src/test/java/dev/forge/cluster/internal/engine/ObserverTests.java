@@ -138,7 +138,7 @@ class ObserverTests {
     void one_whose_lock_it_has_never_seen_gets_time_to_take_it() {
         node(123);
         observer.pass(self);
-        for (int look = 0; look < 5; look++) {
+        for (int look = 0; look < 11; look++) {
             pass(Duration.ofMillis(500));
             assertThat(status()).isEqualTo("active");
         }

@@ -1,0 +1,164 @@
+package dev.forge.cluster.benchmarks;
+
+import dev.forge.cluster.ClusterCoordinator;
+import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.NodeIdentity;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.engine.Backoff;
+import dev.forge.cluster.internal.engine.JobEngine;
+import dev.forge.cluster.internal.engine.JobHandler;
+import dev.forge.cluster.internal.engine.JobHandlers;
+import dev.forge.cluster.internal.engine.JobMonitor;
+import dev.forge.cluster.internal.engine.Node;
+import dev.forge.cluster.internal.engine.NodeSettings;
+import dev.forge.cluster.internal.engine.StoredJobs;
+import dev.forge.cluster.internal.engine.WorkSettings;
+import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.JobStore.CrashRule;
+import dev.forge.cluster.internal.store.LeaderStore.Ground;
+import dev.forge.cluster.internal.store.NodeStore;
+import dev.forge.cluster.internal.store.NodeStore.Load;
+import dev.forge.cluster.internal.store.Pooler;
+import dev.forge.cluster.internal.store.Schema;
+import java.lang.reflect.Type;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.function.Consumer;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+import tools.jackson.databind.json.JsonMapper;
+
+/** A node of ours, as the starter would wire it with its default settings. */
+final class Ours implements AutoCloseable {
+
+    /** What every contestant runs. */
+    record Trivial(long orderId) {}
+
+    static final int SLOTS = 20;
+    private static final double JITTER = 0.25;
+
+    private final ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
+    private final ControlConnections control;
+    private final Node node;
+    final StoredJobs jobs;
+
+    Ours(String name, Schema schema, DataSource direct, DataSource application, Consumer<Trivial> handler) {
+        scheduler.setPoolSize(3);
+        scheduler.setRemoveOnCancelPolicy(true);
+        scheduler.setThreadNamePrefix(name + "-");
+        scheduler.initialize();
+        control = new ControlConnections(direct, Pooler.NONE, 2, Duration.ofSeconds(2));
+        control.warm();
+        var crash = new CrashRule(false, 10, 3);
+        node = new Node(
+                settings(),
+                new Node.Members(
+                        schema,
+                        direct,
+                        control,
+                        new NodeStore(schema, control, crash),
+                        () -> new NodeIdentity(name, name)),
+                scheduler,
+                event -> {});
+        var handlers = new JobHandlers();
+        handlers.add(new JobHandler(
+                "trivial",
+                List.of(),
+                null,
+                JobPriority.NORMAL.value(),
+                new JobHandler.Limits(
+                        10,
+                        new Backoff(Backoff.Growth.EXPONENTIAL, Duration.ofSeconds(2), 2, Duration.ofMinutes(5)),
+                        JITTER,
+                        Set.of(),
+                        null,
+                        null),
+                new JobHandler.Target(
+                        Trivial.class,
+                        null,
+                        (payload, context) -> {
+                            handler.accept((Trivial) payload);
+                            return null;
+                        },
+                        "Ours")));
+        var tools = new JobEngine.Tools(application, new Json(), JobMonitor.NONE, (@Nullable ClusterCoordinator) null);
+        var engine = new JobEngine(
+                node,
+                new WorkSettings(
+                        true,
+                        Duration.ofSeconds(5),
+                        List.of(new WorkSettings.LaneSettings("default", SLOTS, null, false)),
+                        new WorkSettings.Leases(
+                                Duration.ofSeconds(60), Duration.ofSeconds(10), Duration.ofMinutes(5), crash),
+                        new WorkSettings.Keeping(
+                                Duration.ofSeconds(10),
+                                Duration.ofSeconds(60),
+                                Duration.ofDays(1),
+                                Duration.ofDays(7))),
+                handlers,
+                tools,
+                job -> "default");
+        jobs = new StoredJobs(
+                node, engine, handlers, new StoredJobs.Setup(application, control.shared(), tools, 1 << 20));
+        node.start();
+    }
+
+    UUID enqueueOne() {
+        return jobs.enqueue(new Trivial(42), JobOptions.defaults());
+    }
+
+    @Override
+    public void close() {
+        node.stop();
+        scheduler.shutdown();
+        control.close();
+    }
+
+    private static NodeSettings settings() {
+        return new NodeSettings(
+                new NodeSettings.Presence(
+                        "host",
+                        NodeMode.AUTO,
+                        Set.of(NodeRole.values()),
+                        List.of("general"),
+                        "1.0",
+                        Map.of(),
+                        () -> new Load(0, 0, null, null)),
+                new NodeSettings.Heartbeat(
+                        Duration.ofSeconds(5),
+                        false,
+                        Duration.ofMinutes(1),
+                        Duration.ofSeconds(10),
+                        Duration.ofSeconds(15)),
+                new NodeSettings.Detection(Duration.ofMillis(250), true),
+                new NodeSettings.Election(
+                        Ground.LOCK,
+                        Duration.ofMillis(250),
+                        Duration.ofSeconds(5),
+                        Duration.ofSeconds(1),
+                        Duration.ofSeconds(3)),
+                Duration.ofSeconds(30));
+    }
+
+    private static final class Json implements PayloadCodec {
+
+        private final JsonMapper mapper = JsonMapper.builder().build();
+
+        @Override
+        public String write(@Nullable Object value) {
+            return mapper.writeValueAsString(value);
+        }
+
+        @Override
+        public @Nullable Object read(String json, Type type) {
+            return mapper.readValue(json, mapper.constructType(type));
+        }
+    }
+}

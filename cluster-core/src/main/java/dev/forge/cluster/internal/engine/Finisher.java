@@ -1,0 +1,173 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.ClaimKey;
+import dev.forge.cluster.internal.store.JobStore.Finish;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BiConsumer;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+
+/**
+ * The thread that writes how jobs ended. It takes whatever has gathered while its last statement was under way: one job
+ * at a time when there is little to do, hundreds when there is much, and never a pause for the sake of a larger batch.
+ */
+final class Finisher {
+
+    private static final Logger log = LoggerFactory.getLogger(Finisher.class);
+    private static final int BATCH = 500;
+    private static final Duration FIRST_RETRY = Duration.ofMillis(50);
+    private static final Duration LAST_RETRY = Duration.ofSeconds(1);
+    private static final Duration POLL = Duration.ofMillis(500);
+
+    private final JobStore jobs;
+    private final BiConsumer<Running, Boolean> settled;
+    private final LinkedBlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
+    private final AtomicInteger open = new AtomicInteger();
+    private volatile boolean stopping;
+    private volatile CountDownLatch stopped = new CountDownLatch(1);
+    private volatile @Nullable Thread thread;
+
+    private record Ended(Running running, Finish finish) {}
+
+    /** @param settled hears of each: true if it was written, false if the claim was lost */
+    Finisher(JobStore jobs, BiConsumer<Running, Boolean> settled) {
+        this.jobs = jobs;
+        this.settled = settled;
+    }
+
+    void start() {
+        stopping = false;
+        stopped = new CountDownLatch(1);
+        Thread starting = new Thread(this::run, "forge-cluster-finish");
+        starting.setDaemon(true);
+        thread = starting;
+        starting.start();
+    }
+
+    /** Ends the thread; what it could not write within that time is left to the guards in the database. */
+    void stop(Duration patience) throws InterruptedException {
+        stopping = true;
+        Thread ending = thread;
+        thread = null;
+        if (ending != null) {
+            ending.join(patience.toMillis());
+            stopped.countDown();
+        }
+    }
+
+    void add(Running running, Finish finish) {
+        open.incrementAndGet();
+        ended.add(new Ended(running, finish));
+    }
+
+    boolean isIdle() {
+        return open.get() == 0;
+    }
+
+    private void run() {
+        var batch = new ArrayList<Ended>(BATCH);
+        Duration retry = FIRST_RETRY;
+        try {
+            while (!(stopping && ended.isEmpty() && batch.isEmpty())) {
+                if (batch.isEmpty()) {
+                    Ended first = ended.poll(POLL.toMillis(), TimeUnit.MILLISECONDS);
+                    if (first == null) {
+                        continue;
+                    }
+                    batch.add(first);
+                }
+                ended.drainTo(batch, BATCH - batch.size());
+                if (write(batch)) {
+                    batch.clear();
+                    retry = FIRST_RETRY;
+                } else {
+                    if (stopped.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
+                        return;
+                    }
+                    retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;
+                }
+            }
+        } catch (InterruptedException e) {
+            log.debug("finisher: interrupted with {} jobs unwritten", open.get());
+        }
+    }
+
+    /** Whether the batch is done with: written, or lost. */
+    private boolean write(List<Ended> batch) {
+        // Claims of a former membership are lost; the guards say so.
+        Map<UUID, List<Ended>> byNode = new LinkedHashMap<>();
+        batch.forEach(one -> byNode.computeIfAbsent(one.running.node(), n -> new ArrayList<>())
+                .add(one));
+        try {
+            byNode.forEach(this::write);
+            return true;
+        } catch (DataAccessException e) {
+            log.debug("finisher: could not write {} jobs; trying again", batch.size(), e);
+            batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED);
+            return batch.isEmpty();
+        }
+    }
+
+    private void write(UUID node, List<Ended> batch) {
+        try {
+            Set<ClaimKey> lost =
+                    jobs.finish(node, batch.stream().map(Ended::finish).toList());
+            batch.forEach(one -> settle(one.running, !lost.contains(one.finish.key())));
+        } catch (DataAccessException e) {
+            if (!JobStore.isRefusal(e)) {
+                throw e;
+            }
+            // One row that cannot be stored must not keep its neighbours from it.
+            if (batch.size() > 1) {
+                write(node, batch.subList(0, batch.size() / 2));
+                write(node, batch.subList(batch.size() / 2, batch.size()));
+            } else {
+                refused(node, batch.get(0), e);
+            }
+        }
+    }
+
+    private void refused(UUID node, Ended culprit, DataAccessException refusal) {
+        Finish finish = culprit.finish;
+        log.warn(
+                "job {}: how it ended cannot be stored; it has failed",
+                finish.key().id(),
+                refusal);
+        var failed = new Finish(
+                finish.key(),
+                JobStatus.FAILED,
+                null,
+                "the database refused to store how it ended: "
+                        + String.valueOf(refusal.getMostSpecificCause().getMessage())
+                                .replace('\0', ' '),
+                0,
+                0,
+                null,
+                null,
+                finish.retention(),
+                finish.ranMillis());
+        settle(culprit.running, jobs.finish(node, List.of(failed)).isEmpty());
+    }
+
+    private void settle(Running running, boolean written) {
+        if (running.stage() != Running.Stage.ENDED) {
+            running.end();
+            open.decrementAndGet();
+            settled.accept(running, written);
+        }
+    }
+}

@@ -1,0 +1,427 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.ClusterCoordinator;
+import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.Recovered;
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+
+/**
+ * All that a node does about jobs: its {@link Worker}, if it is one; the sweeper, if it leads the scheduler role; the
+ * house-keeping, if it leads the log_compactor role; and the news that it spreads and hears.
+ */
+public final class JobEngine implements Work {
+
+    /** Work was enqueued, or came back. */
+    static final String WORK = "work ";
+    /** A job was called off. */
+    static final String CANCELLED = "cancelled ";
+
+    private static final Logger log = LoggerFactory.getLogger(JobEngine.class);
+    private static final Duration WATCH = Duration.ofMillis(100);
+    private static final Duration ANNOUNCE = Duration.ofMillis(20);
+    private static final Duration HOUR = Duration.ofHours(1);
+    private static final Duration COMPACT = Duration.ofMinutes(1);
+    private static final Duration OVERLOADED_FOR = Duration.ofSeconds(5);
+    private static final double OVERLOADED = 0.9;
+    private static final Duration LOAD_CHECK = Duration.ofSeconds(1);
+    private static final int PURGE_BATCH = 5_000;
+    private static final long DEAD_ROWS = 20_000;
+    private static final int SUSPICIOUS_RECOVERIES = 2;
+
+    private final Node node;
+    private final WorkSettings settings;
+    private final JobHandlers handlers;
+    private final JobMonitor monitor;
+    private final JobStore jobs;
+    private final JobStore direct;
+    private final @Nullable Worker worker;
+    private final ClusterCoordinator coordinator;
+
+    private final AtomicBoolean announcing = new AtomicBoolean();
+    private volatile long announcedAt;
+    private volatile long loadCheckedAt;
+    private volatile long overloadedSince;
+    private volatile boolean overloaded;
+    private volatile long graceUntil;
+    private volatile long lastSweep;
+    private volatile @Nullable OffsetDateTime serverStart;
+
+    /**
+     * What the engine works with.
+     *
+     * @param application the data source of handlers' own transactions
+     * @param coordinator carries news between nodes; null: NOTIFY
+     */
+    public record Tools(
+            DataSource application,
+            PayloadCodec codec,
+            JobMonitor monitor,
+            @Nullable ClusterCoordinator coordinator) {}
+
+    /** @param laneOf which lane runs jobs of a name */
+    public JobEngine(
+            Node node, WorkSettings settings, JobHandlers handlers, Tools tools, Function<String, String> laneOf) {
+        this.node = node;
+        this.settings = settings;
+        this.handlers = handlers;
+        this.monitor = tools.monitor;
+        Node.Members members = node.members();
+        this.jobs = new JobStore(members.schema(), members.control());
+        this.direct = new JobStore(members.schema(), members.direct());
+        this.coordinator = tools.coordinator != null ? tools.coordinator : new Notify();
+        this.worker = isWorker()
+                ? new Worker(
+                        settings,
+                        handlers,
+                        new Host(),
+                        new Worker.Stores(jobs, new JobStore(members.schema(), tools.application)),
+                        new JobJson(tools.codec),
+                        monitor,
+                        laneOf)
+                : null;
+        coordinator.registerWakeupListener(this::wakeWorker);
+        node.register(this);
+    }
+
+    private boolean isWorker() {
+        NodeSettings.Presence presence = node.settings().presence();
+        return presence.roles().contains(NodeRole.WORKER) && presence.mode() != NodeMode.OBSERVER;
+    }
+
+    // News --------------------------------------------------------------------------------------------------
+
+    /** Work was enqueued and is committed: our own worker looks at once, the others as soon as they hear of it. */
+    void announce(JobPriority priority) {
+        wakeWorker();
+        coordinator.notifyNewWork(priority);
+    }
+
+    /** A job was called off: whoever runs it should hear of it. */
+    void announceCancelled(UUID job) {
+        if (worker != null) {
+            worker.check(job);
+        }
+        try {
+            jobs.notifyOthers(CANCELLED + job);
+        } catch (DataAccessException e) {
+            log.debug("job {}: its node will find out when it renews its lease", job, e);
+        }
+    }
+
+    private void wakeWorker() {
+        if (worker != null) {
+            worker.wake();
+        }
+    }
+
+    @Override
+    public void heard(String news) {
+        if (news.startsWith(WORK) && !news.endsWith(String.valueOf(node.id()))) {
+            wakeWorker();
+        } else if (news.startsWith(CANCELLED) && worker != null) {
+            worker.check(UUID.fromString(news.substring(CANCELLED.length())));
+        }
+    }
+
+    /** NOTIFY on a connection of ours, never in the enqueuer's transaction, and one for all that gathers. */
+    private final class Notify implements ClusterCoordinator {
+
+        @Override
+        public void notifyNewWork(JobPriority priority) {
+            if (announcing.compareAndSet(false, true)) {
+                node.hurry("announce");
+            }
+        }
+
+        @Override
+        public void registerWakeupListener(Runnable listener) {
+            // heard() wakes it.
+        }
+    }
+
+    private void sendNews() {
+        if (announcing.get() && untilNews().isZero() && announcing.compareAndSet(true, false)) {
+            announcedAt = nanos();
+            jobs.notifyOthers(WORK + node.id());
+        }
+    }
+
+    private Duration untilNews() {
+        if (!announcing.get()) {
+            return HOUR;
+        }
+        return Duration.ofNanos(Math.max(0, announcedAt + ANNOUNCE.toNanos() - nanos()));
+    }
+
+    // Life --------------------------------------------------------------------------------------------------
+
+    @Override
+    public Collection<String> handlers() {
+        return handlers.names();
+    }
+
+    @Override
+    public List<Duty> duties() {
+        var duties = new ArrayList<Duty>();
+        duties.add(new Duty("sweep", settings.keeping()::sweep, this::sweep));
+        duties.add(new Duty("keep-jobs", () -> COMPACT, this::compact));
+        duties.add(new Duty("announce", this::untilNews, this::sendNews));
+        if (worker != null) {
+            duties.add(new Duty("watch-jobs", () -> WATCH, this::watch));
+            duties.add(new Duty("renew-leases", settings.leases()::heartbeat, worker::renew));
+        }
+        return duties;
+    }
+
+    @Override
+    public int load() {
+        return worker == null ? 0 : worker.inFlight();
+    }
+
+    @Override
+    public int slots() {
+        return isWorking()
+                ? settings.lanes().stream()
+                        .mapToInt(WorkSettings.LaneSettings::slots)
+                        .sum()
+                : 0;
+    }
+
+    @Override
+    public void begin() {
+        long now = nanos();
+        announcedAt = now - ANNOUNCE.toNanos();
+        overloadedSince = now;
+        graceUntil = now + settings.keeping().grace().toNanos();
+        lastSweep = now;
+        if (worker != null) {
+            worker.start(node.settings().presence().capabilities());
+        }
+        warnOfOrphans();
+    }
+
+    private void warnOfOrphans() {
+        try {
+            Map<String, Long> orphans = jobs.orphanedNames();
+            if (!orphans.isEmpty()) {
+                log.warn(
+                        "No live node has a handler for these pending jobs: {}. If a job was renamed, give its handler the"
+                                + " old name: @ClusterJob(aliases = \"...\").",
+                        orphans);
+            }
+        } catch (DataAccessException e) {
+            log.debug("could not look for jobs that nobody knows", e);
+        }
+    }
+
+    @Override
+    public void quiesce() {
+        if (worker != null) {
+            worker.quiesce();
+        }
+    }
+
+    @Override
+    public boolean awaitIdle(Duration patience) throws InterruptedException {
+        return worker == null || worker.awaitIdle(patience);
+    }
+
+    @Override
+    public void release() {
+        if (worker != null) {
+            worker.release();
+        }
+    }
+
+    @Override
+    public void end() throws InterruptedException {
+        if (worker != null) {
+            worker.stop();
+        }
+    }
+
+    @Override
+    public void lost() {
+        if (worker != null) {
+            worker.lost();
+        }
+    }
+
+    @Override
+    public void died(UUID dead) {
+        wakeWorker();
+    }
+
+    // Duties ------------------------------------------------------------------------------------------------
+
+    private void watch() {
+        Worker watched = Objects.requireNonNull(worker);
+        watched.watch();
+        long now = nanos();
+        if (now - loadCheckedAt > LOAD_CHECK.toNanos()) {
+            loadCheckedAt = now;
+            Double cpu = node.settings().presence().load().get().cpu();
+            boolean high = cpu != null && cpu > OVERLOADED;
+            if (!high) {
+                overloadedSince = now;
+            }
+            boolean over = now - overloadedSince >= OVERLOADED_FOR.toNanos();
+            if (over != overloaded) {
+                overloaded = over;
+                log.info(over ? "overloaded: claims for half of its slots only" : "no longer overloaded");
+                watched.throttle(over);
+            }
+        }
+    }
+
+    /** One look for jobs that their nodes have given up or lost. */
+    void sweep() {
+        long now = nanos();
+        OffsetDateTime started = node.serverStart();
+        boolean gap =
+                now - lastSweep > settings.keeping().sweep().multipliedBy(3).toNanos();
+        if (gap || !Objects.equals(started, serverStart)) {
+            // Nobody could renew anything meanwhile.
+            graceUntil = Math.max(graceUntil, now + settings.keeping().grace().toNanos());
+        }
+        serverStart = started;
+        lastSweep = now;
+        if (!node.elector().isLeader(Leadership.SCHEDULER)) {
+            return;
+        }
+        List<Recovered> recovered =
+                jobs.sweep(settings.leases().crash(), settings.leases().claimStart(), now - graceUntil < 0);
+        recovered.forEach(this::report);
+        if (jobs.freeSuccessors(null) > 0 || !recovered.isEmpty()) {
+            announce(JobPriority.NORMAL);
+        }
+    }
+
+    private void report(Recovered job) {
+        monitor.recovered(job.name());
+        if (job.status() != JobStatus.PENDING) {
+            log.warn(
+                    "job {} {}: {}, its nodes ended under it {} times",
+                    job.name(),
+                    job.id(),
+                    job.status(),
+                    job.recoveries());
+            return;
+        }
+        log.warn(
+                "job {} {}: taken from node {}, last sign of life {} ms ago",
+                job.name(),
+                job.id(),
+                job.node(),
+                job.silentMillis());
+        if (job.recoveries() >= SUSPICIOUS_RECOVERIES) {
+            log.warn(
+                    "job {} {}: recovered {} times; does it bring its node down, is forge.cluster.job.lease-duration ({}) too"
+                            + " short, or are the nodes overloaded?",
+                    job.name(),
+                    job.id(),
+                    job.recoveries(),
+                    settings.leases().duration());
+        }
+    }
+
+    /** Deletes what was kept long enough, and cleans up after it. */
+    void compact() {
+        if (!node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
+            return;
+        }
+        while (jobs.purge(settings.keeping().completed(), settings.keeping().failed(), PURGE_BATCH) == PURGE_BATCH) {
+            log.debug("deleted {} finished jobs", PURGE_BATCH);
+        }
+        if (jobs.deadRows() > DEAD_ROWS) {
+            try {
+                // On a connection of its own: it takes its time.
+                direct.vacuum();
+            } catch (DataAccessException e) {
+                log.debug("could not vacuum; autovacuum will", e);
+            }
+        }
+    }
+
+    // For people --------------------------------------------------------------------------------------------
+
+    /** Whether this node is a worker. */
+    public boolean isWorking() {
+        return worker != null;
+    }
+
+    /** Whether it was told to be the only worker, and is not: then it takes nothing. */
+    public boolean isCrowded() {
+        return worker != null && !settings.claiming() && node.liveWorkers() > 1;
+    }
+
+    /** Slots and jobs by executor; empty if this node is no worker. */
+    public Map<String, Map<String, Integer>> lanes() {
+        return worker == null ? Map.of() : worker.lanes();
+    }
+
+    /** Whether it takes less because the machine is overloaded. */
+    public boolean isOverloaded() {
+        return overloaded;
+    }
+
+    /** The names of jobs this node has handlers for. */
+    public Set<String> names() {
+        return handlers.names();
+    }
+
+    private long nanos() {
+        return node.nanos();
+    }
+
+    private final class Host implements Worker.Host {
+
+        @Override
+        public @Nullable UUID claimant() {
+            return node.state() == Node.State.RUNNING && node.isInContact() && node.isTrusted() && !isCrowded()
+                    ? node.id()
+                    : null;
+        }
+
+        @Override
+        public boolean isTrusted() {
+            return node.isTrusted();
+        }
+
+        @Override
+        public long nanos() {
+            return node.nanos();
+        }
+
+        @Override
+        public String nodeName() {
+            return node.identity().name();
+        }
+
+        @Override
+        public void name(Running running) {
+            Mdc.put(running.node(), node.identity());
+        }
+    }
+}

@@ -1,0 +1,78 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.ClusterStartupException;
+import java.lang.reflect.Type;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.jspecify.annotations.Nullable;
+
+/** The jobs this node knows, by name and by the type of their payload. Filled before the node starts. */
+public final class JobHandlers {
+
+    private final Map<String, JobHandler> byName = new TreeMap<>();
+    private final Map<Type, JobHandler> byPayload = new HashMap<>();
+    private final Set<Type> ambiguous = new HashSet<>();
+
+    /**
+     * Adds a handler.
+     *
+     * @throws ClusterStartupException if another one has one of its names
+     */
+    public void add(JobHandler handler) {
+        var names = new TreeSet<>(handler.aliases());
+        names.add(handler.name());
+        for (String name : names) {
+            JobHandler other = byName.putIfAbsent(name, handler);
+            if (other != null) {
+                throw new ClusterStartupException(
+                        "Two handlers have the job name '%s': %s and %s"
+                                .formatted(
+                                        name,
+                                        other.target().description(),
+                                        handler.target().description()),
+                        "Give one of them another @ClusterJob(name = ...), or remove the alias.");
+            }
+        }
+        Type payload = handler.target().payloadType();
+        if (payload != null && byPayload.putIfAbsent(payload, handler) != null) {
+            ambiguous.add(payload);
+        }
+    }
+
+    /** Every name, aliases included. */
+    public Set<String> names() {
+        return byName.keySet();
+    }
+
+    /** Every handler, once. */
+    public Collection<JobHandler> all() {
+        return Set.copyOf(byName.values());
+    }
+
+    @Nullable
+    JobHandler named(String name) {
+        return byName.get(name);
+    }
+
+    @Nullable
+    JobHandler taking(Type payload) {
+        return byPayload.get(payload);
+    }
+
+    /** Whether several handlers take that type: then only the name says which one is meant. */
+    boolean isAmbiguous(Type payload) {
+        return ambiguous.contains(payload);
+    }
+
+    /** The types by which jobs can be enqueued here. */
+    Set<String> payloadTypes() {
+        var types = new TreeSet<String>();
+        byPayload.keySet().forEach(type -> types.add(type.getTypeName()));
+        return types;
+    }
+}

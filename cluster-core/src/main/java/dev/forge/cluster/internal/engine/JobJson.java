@@ -1,0 +1,89 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.PayloadCodec;
+import java.lang.reflect.Type;
+import java.util.Map;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+
+/** JSON as PostgreSQL stores it: without NUL characters and without halves of surrogate pairs. */
+final class JobJson {
+
+    private static final int UNICODE_ESCAPE = 6;
+
+    private final PayloadCodec codec;
+
+    JobJson(PayloadCodec codec) {
+        this.codec = codec;
+    }
+
+    /** @throws IllegalArgumentException saying why it cannot be stored */
+    String write(@Nullable Object value) {
+        String json;
+        try {
+            json = codec.write(value);
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException("cannot be written as JSON: " + e.getMessage(), e);
+        }
+        requireStorable(json);
+        return json;
+    }
+
+    @Nullable
+    Object read(String json, Type type) {
+        return codec.read(json, type);
+    }
+
+    Map<String, String> readTexts(String json) {
+        var texts = new TreeMap<String, String>();
+        if (!json.equals("{}") && codec.read(json, Map.class) instanceof Map<?, ?> map) {
+            map.forEach((key, value) -> texts.put(String.valueOf(key), String.valueOf(value)));
+        }
+        return texts;
+    }
+
+    static void requireStorable(String json) {
+        for (int i = 0; i < json.length(); i++) {
+            char c = json.charAt(i);
+            if (c == 0) {
+                throw new IllegalArgumentException("holds a NUL character, which PostgreSQL cannot store");
+            }
+            if (Character.isSurrogate(c)) {
+                i = requirePair(i, c, i + 1 < json.length() ? json.charAt(i + 1) : 0, 1);
+            } else if (c == '\\' && i + 1 < json.length()) {
+                i = json.charAt(i + 1) == 'u' ? requireEscape(json, i) : i + 1;
+            }
+        }
+    }
+
+    private static int requireEscape(String json, int at) {
+        char c = escaped(json, at);
+        if (c == 0) {
+            throw new IllegalArgumentException("holds a NUL character, which PostgreSQL cannot store");
+        }
+        if (Character.isSurrogate(c)) {
+            return requirePair(at, c, escaped(json, at + UNICODE_ESCAPE), UNICODE_ESCAPE) + UNICODE_ESCAPE - 1;
+        }
+        return at + UNICODE_ESCAPE - 1;
+    }
+
+    private static int requirePair(int at, char high, char low, int width) {
+        if (!Character.isHighSurrogate(high) || !Character.isLowSurrogate(low)) {
+            throw new IllegalArgumentException(
+                    "holds half of a surrogate pair (at character %d), which PostgreSQL cannot store".formatted(at));
+        }
+        return at + width;
+    }
+
+    /** The character of the escape at that place; an ordinary one if there is none. */
+    private static char escaped(String json, int at) {
+        if (at + UNICODE_ESCAPE > json.length() || json.charAt(at) != '\\' || json.charAt(at + 1) != 'u') {
+            return ' ';
+        }
+        try {
+            return (char) Integer.parseInt(json.substring(at + 2, at + UNICODE_ESCAPE), 16);
+        } catch (NumberFormatException e) {
+            return ' ';
+        }
+    }
+}

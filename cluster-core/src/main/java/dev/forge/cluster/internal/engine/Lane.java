@@ -1,0 +1,154 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
+import java.time.Duration;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
+import org.springframework.core.task.AsyncTaskExecutor;
+import org.springframework.core.task.SimpleAsyncTaskExecutor;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
+
+/**
+ * An executor with a number of slots and a short queue of claimed jobs before them. The queue holds what the slots
+ * will have done in a tenth of a second: enough to keep them busy while the next batch is claimed, and little enough that
+ * nothing waits here while another node is idle.
+ */
+final class Lane {
+
+    private static final Duration AHEAD = Duration.ofMillis(100);
+    private static final int MOST_AHEAD = 1_000;
+    private static final double WEIGHT = 0.1;
+
+    private final LaneSettings settings;
+    private final LongSupplier nanos;
+    private final Consumer<Running> work;
+    private final Runnable hungry;
+    private final Queue<Running> queue = new ConcurrentLinkedQueue<>();
+    private final AtomicInteger inFlight = new AtomicInteger();
+    private final AtomicInteger runners = new AtomicInteger();
+    private volatile boolean throttled;
+    /** Of a handler's run; measured without locks, so a lost update is only a lost sample. */
+    private volatile double meanNanos = Double.MAX_VALUE;
+
+    private AsyncTaskExecutor executor = new SimpleAsyncTaskExecutor();
+
+    /**
+     * @param work runs one job
+     * @param hungry called when it is time to claim more
+     */
+    Lane(LaneSettings settings, LongSupplier nanos, Consumer<Running> work, Runnable hungry) {
+        this.settings = settings;
+        this.nanos = nanos;
+        this.work = work;
+        this.hungry = hungry;
+    }
+
+    void open() {
+        String prefix = "forge-job-" + (settings.name().equals("default") ? "" : settings.name() + "-");
+        if (settings.virtualThreads()) {
+            var virtual = new SimpleAsyncTaskExecutor(prefix);
+            virtual.setVirtualThreads(true);
+            executor = virtual;
+        } else {
+            var pool = new ThreadPoolTaskExecutor();
+            pool.setThreadNamePrefix(prefix);
+            pool.setCorePoolSize(settings.slots());
+            pool.setMaxPoolSize(settings.slots());
+            pool.setAllowCoreThreadTimeOut(true);
+            pool.setDaemon(true);
+            pool.initialize();
+            executor = pool;
+        }
+    }
+
+    void close() {
+        if (executor instanceof ThreadPoolTaskExecutor pool) {
+            pool.shutdown();
+        }
+    }
+
+    String name() {
+        return settings.name();
+    }
+
+    int slots() {
+        return throttled ? Math.max(1, settings.slots() / 2) : settings.slots();
+    }
+
+    /** While the machine is overloaded only half of the slots take new work. */
+    void throttle(boolean whether) {
+        throttled = whether;
+    }
+
+    int inFlight() {
+        return inFlight.get();
+    }
+
+    /** How many jobs could start at once. */
+    int idle() {
+        return Math.max(0, slots() - inFlight.get());
+    }
+
+    private int capacity() {
+        Integer configured = settings.prefetch();
+        int ahead = configured != null
+                ? configured
+                : (int) Math.min(MOST_AHEAD, slots() * (AHEAD.toNanos() / Math.max(1, meanNanos)));
+        return slots() + ahead;
+    }
+
+    /** How many to claim now; 0 while there is enough. */
+    int room() {
+        int capacity = capacity();
+        int present = inFlight.get();
+        return present < slots() || present <= capacity / 2 ? Math.max(0, capacity - present) : 0;
+    }
+
+    void add(Running running) {
+        inFlight.incrementAndGet();
+        queue.add(running);
+        startRunner();
+    }
+
+    private void startRunner() {
+        int running = runners.get();
+        while (running < settings.slots()) {
+            if (runners.compareAndSet(running, running + 1)) {
+                executor.execute(this::runAll);
+                return;
+            }
+            running = runners.get();
+        }
+    }
+
+    private void runAll() {
+        try {
+            for (Running next = queue.poll(); next != null; next = queue.poll()) {
+                long start = nanos.getAsLong();
+                try {
+                    work.accept(next);
+                } finally {
+                    measured(nanos.getAsLong() - start);
+                    int left = inFlight.decrementAndGet();
+                    if (left < slots() || left == capacity() / 2) {
+                        hungry.run();
+                    }
+                }
+            }
+        } finally {
+            runners.decrementAndGet();
+            // Somebody may have added one after the last poll, when all slots still seemed taken.
+            if (!queue.isEmpty()) {
+                startRunner();
+            }
+        }
+    }
+
+    private void measured(long nanos) {
+        double mean = meanNanos;
+        meanNanos = mean == Double.MAX_VALUE ? nanos : mean + WEIGHT * (nanos - mean);
+    }
+}

@@ -1,0 +1,263 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.ClaimLostException;
+import dev.forge.cluster.JobContext;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.ClaimKey;
+import dev.forge.cluster.internal.store.JobStore.Claimed;
+import java.time.Instant;
+import java.util.Map;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
+
+/** A claim of this node, from the claim to its end. */
+final class Running implements JobContext {
+
+    /** Where it is on this node. */
+    enum Stage {
+        /** Waits for a free slot. */
+        QUEUED,
+        /** Its handler runs. */
+        STARTED,
+        /** Not this node's business any more. */
+        ENDED
+    }
+
+    /** Why its handler should end. */
+    enum Stop {
+        /** The attempt takes too long. */
+        TIMEOUT,
+        /** The node leaves; another will run it. */
+        DRAIN,
+        /** The job is not this node's any more. */
+        LOST
+    }
+
+    /** The membership that has it. */
+    record Holder(UUID id, String name) {}
+
+    private record Progress(int percent, String message) {}
+
+    private final Claimed claimed;
+    private final Holder holder;
+    private final UUID node;
+    private final JobHandler handler;
+    private final JobJson json;
+    private final JobStore notes;
+    private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.QUEUED);
+    private volatile @Nullable Stop stop;
+    private volatile long confirmedAt;
+    private volatile long startedAt;
+    private volatile boolean marked;
+    private volatile boolean ending;
+    private volatile @Nullable String progress;
+    private volatile @Nullable String checkpoint;
+    private @Nullable Thread thread;
+
+    Running(Claimed claimed, Holder holder, JobHandler handler, long sentAt, JobJson json, JobStore notes) {
+        this.claimed = claimed;
+        this.holder = holder;
+        this.node = holder.id;
+        this.handler = handler;
+        this.confirmedAt = sentAt;
+        this.json = json;
+        this.notes = notes;
+        this.marked = claimed.started();
+        this.checkpoint = claimed.checkpoint();
+    }
+
+    Claimed claimed() {
+        return claimed;
+    }
+
+    ClaimKey key() {
+        return new ClaimKey(claimed.id(), claimed.epoch());
+    }
+
+    UUID node() {
+        return node;
+    }
+
+    JobHandler handler() {
+        return handler;
+    }
+
+    Stage stage() {
+        return stage.get();
+    }
+
+    /** Whether it may start: on the thread that runs it, if nobody took it back before. */
+    boolean start(long now) {
+        synchronized (this) {
+            if (stop == Stop.LOST || !stage.compareAndSet(Stage.QUEUED, Stage.STARTED)) {
+                return false;
+            }
+            thread = Thread.currentThread();
+        }
+        startedAt = now;
+        return true;
+    }
+
+    /** The handler has returned; from here on its thread is not interrupted for this job's sake. */
+    void returned() {
+        synchronized (this) {
+            thread = null;
+            // Whatever interrupted it was meant for the handler.
+            Thread.interrupted();
+        }
+    }
+
+    /** Its end is about to be written: what the table says of it from now on may be by our own hand. */
+    void ending() {
+        ending = true;
+    }
+
+    boolean isEnding() {
+        return ending;
+    }
+
+    void end() {
+        stage.set(Stage.ENDED);
+    }
+
+    /** Takes it back if it has not started. */
+    boolean withdraw() {
+        return stage.compareAndSet(Stage.QUEUED, Stage.ENDED);
+    }
+
+    /** Asks the handler to end. The first reason counts, except that a lost claim overrules the others. */
+    void stop(Stop reason) {
+        synchronized (this) {
+            if (stop == reason || (stop != null && reason != Stop.LOST)) {
+                return;
+            }
+            stop = reason;
+            if (thread != null) {
+                thread.interrupt();
+            }
+        }
+    }
+
+    @Nullable
+    Stop stopReason() {
+        return stop;
+    }
+
+    long startedAt() {
+        return startedAt;
+    }
+
+    long confirmedAt() {
+        return confirmedAt;
+    }
+
+    void confirmed(long sentAt) {
+        confirmedAt = sentAt;
+    }
+
+    /** Whether the table does not say yet that it runs. */
+    boolean isUnmarked() {
+        return !marked && stage.get() == Stage.STARTED;
+    }
+
+    void marked() {
+        marked = true;
+    }
+
+    /** The progress that is not written yet. */
+    @Nullable
+    String takeProgress() {
+        synchronized (this) {
+            String taken = progress;
+            progress = null;
+            return taken;
+        }
+    }
+
+    /** The checkpoint to be written with a failure: a transactional handler does not write it before. */
+    @Nullable
+    String lateCheckpoint() {
+        String current = checkpoint;
+        return handler.isTransactional() && current != null && !current.equals(claimed.checkpoint()) ? current : null;
+    }
+
+    boolean hasProgress() {
+        return progress != null && !handler.isTransactional();
+    }
+
+    @Override
+    public UUID id() {
+        return claimed.id();
+    }
+
+    @Override
+    public String name() {
+        return claimed.name();
+    }
+
+    @Override
+    public int attempt() {
+        return claimed.attempt();
+    }
+
+    @Override
+    public int maxAttempts() {
+        Integer own = claimed.maxAttempts();
+        return own != null ? own : handler.limits().maxAttempts();
+    }
+
+    @Override
+    public long epoch() {
+        return claimed.epoch();
+    }
+
+    @Override
+    public Instant scheduledAt() {
+        return claimed.scheduledAt();
+    }
+
+    @Override
+    public String nodeName() {
+        return holder.name;
+    }
+
+    @Override
+    public Map<String, String> metadata() {
+        return json.readTexts(claimed.metadata());
+    }
+
+    @Override
+    public void progress(int percent, String message) {
+        if (percent < 0 || percent > 100) {
+            throw new IllegalArgumentException("progress of %d percent".formatted(percent));
+        }
+        String text = json.write(new Progress(percent, message));
+        synchronized (this) {
+            progress = text;
+        }
+    }
+
+    @Override
+    public void checkpoint(Object state) {
+        String text = json.write(state);
+        // A transactional handler's row must not change under it: its own completion would conflict with that.
+        if (!handler.isTransactional() && !notes.note(node, key(), null, text)) {
+            stop(Stop.LOST);
+            throw new ClaimLostException("job %s epoch %d is no longer this node's".formatted(id(), epoch()));
+        }
+        checkpoint = text;
+    }
+
+    @Override
+    public <T> Optional<T> checkpoint(Class<T> type) {
+        String text = checkpoint;
+        return text == null ? Optional.empty() : Optional.ofNullable(type.cast(json.read(text, type)));
+    }
+
+    @Override
+    public boolean stopRequested() {
+        return stop != null;
+    }
+}

@@ -1,0 +1,377 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.JobExplanation;
+import dev.forge.cluster.JobExplanation.Reason;
+import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobName;
+import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.JobRejectedException;
+import dev.forge.cluster.Jobs;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.NewJob;
+import dev.forge.cluster.internal.store.JobStore.Obstacles;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.random.RandomGenerator;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.transaction.support.TransactionSynchronization;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+
+/** {@link Jobs} on {@code forge_jobs}. */
+public final class StoredJobs implements Jobs {
+
+    private static final Instant EARLIEST = Instant.EPOCH;
+    private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
+    private static final Duration LONGEST = Duration.ofDays(36_500);
+    private static final int BATCH = 1_000;
+
+    private final Node node;
+    private final JobEngine engine;
+    private final JobHandlers handlers;
+    private final Setup setup;
+    private final JobStore inbox;
+    private final JobStore control;
+    private final JobJson json;
+    private final JobIds ids;
+    private final Set<String> knownElsewhere = ConcurrentHashMap.newKeySet();
+
+    /**
+     * What enqueueing works with.
+     *
+     * @param application the data source whose transactions enqueueing joins
+     * @param control connections of ours
+     */
+    public record Setup(DataSource application, DataSource control, JobEngine.Tools tools, int maxPayloadBytes) {}
+
+    public StoredJobs(Node node, JobEngine engine, JobHandlers handlers, Setup setup) {
+        this.node = node;
+        this.engine = engine;
+        this.handlers = handlers;
+        this.setup = setup;
+        this.inbox = new JobStore(node.members().schema(), setup.application);
+        this.control = new JobStore(node.members().schema(), setup.control);
+        this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
+        this.json = new JobJson(setup.tools.codec());
+    }
+
+    @Override
+    public UUID enqueue(Object payload, JobOptions options) {
+        return add(nameOf(payload), payload, options);
+    }
+
+    @Override
+    public UUID enqueueNamed(String name, @Nullable Object payload, JobOptions options) {
+        requireKnown(name);
+        return add(name, payload, options);
+    }
+
+    private UUID add(String name, @Nullable Object payload, JobOptions options) {
+        node.requireMutable();
+        NewJob job = job(name, payload, options);
+        String key = options.uniqueKey();
+        if (key == null) {
+            inbox.insert(job);
+            announce(job.priority(), null);
+            return job.id();
+        }
+        requireStorable("unique key", key);
+        UUID id = inbox.insertUnique(job, key, options.uniquePolicy());
+        announce(job.priority(), id.equals(job.id()) ? id : null);
+        return id;
+    }
+
+    @Override
+    public List<UUID> enqueueAll(Collection<?> payloads, JobOptions options) {
+        node.requireMutable();
+        if (options.uniqueKey() != null) {
+            throw new JobRejectedException(
+                    "enqueueAll with the unique key '%s' would enqueue one job only".formatted(options.uniqueKey()));
+        }
+        List<NewJob> jobs = new ArrayList<>(payloads.size());
+        for (Object payload : payloads) {
+            jobs.add(job(nameOf(payload), payload, options));
+        }
+        for (int from = 0; from < jobs.size(); from += BATCH) {
+            inbox.insertAll(jobs.subList(from, Math.min(from + BATCH, jobs.size())));
+        }
+        if (!jobs.isEmpty()) {
+            announce(jobs.get(0).priority(), null);
+        }
+        return jobs.stream().map(NewJob::id).toList();
+    }
+
+    /** After the commit: before it there is nothing to be found. */
+    private void announce(int priority, @Nullable UUID perhapsSuccessor) {
+        Runnable announcement = () -> {
+            if (perhapsSuccessor != null) {
+                // Its predecessor may have ended while neither saw the other.
+                control.freeSuccessors(perhapsSuccessor);
+            }
+            engine.announce(JobPriority.of(priority));
+        };
+        afterCommit(announcement);
+    }
+
+    private NewJob job(String name, @Nullable Object payload, JobOptions options) {
+        JobHandler handler = handlers.named(name);
+        String text = payload == null ? "{}" : payloadText(name, payload);
+        Integer priority = options.priority();
+        String capability = options.capability();
+        Integer maxAttempts = options.maxAttempts();
+        if (maxAttempts != null && maxAttempts < 1) {
+            throw new JobRejectedException("job '%s' with max attempts %d".formatted(name, maxAttempts));
+        }
+        if (capability != null) {
+            requireStorable("capability", capability);
+        }
+        return new NewJob(
+                ids.next(),
+                name,
+                text,
+                priority != null ? priority : handler != null ? handler.priority() : JobPriority.NORMAL.value(),
+                capability != null ? capability : handler != null ? handler.capability() : null,
+                delay(name, options.delay()),
+                time(name, options.at()),
+                maxAttempts,
+                metadata(name, options));
+    }
+
+    private String payloadText(String name, Object payload) {
+        String text;
+        try {
+            text = json.write(payload);
+        } catch (IllegalArgumentException e) {
+            throw new JobRejectedException(
+                    "the payload of job '%s' (%s) %s"
+                            .formatted(name, payload.getClass().getName(), e.getMessage()),
+                    e);
+        }
+        // A cheap bound first: counting bytes means encoding.
+        if (text.length() > setup.maxPayloadBytes / 3) {
+            int bytes = text.getBytes(StandardCharsets.UTF_8).length;
+            if (bytes > setup.maxPayloadBytes) {
+                throw new JobRejectedException(
+                        "the payload of job '%s' has %d bytes, forge.cluster.job.max-payload-size is %d; store large data elsewhere and enqueue where it is"
+                                .formatted(name, bytes, setup.maxPayloadBytes));
+            }
+        }
+        return text;
+    }
+
+    private String metadata(String name, JobOptions options) {
+        Map<String, String> origin = setup.tools.monitor().origin(name);
+        if (origin.isEmpty() && options.metadata().isEmpty()) {
+            return "{}";
+        }
+        var all = new TreeMap<>(origin);
+        all.putAll(options.metadata());
+        try {
+            return json.write(all);
+        } catch (IllegalArgumentException e) {
+            throw new JobRejectedException("the metadata of job '%s' %s".formatted(name, e.getMessage()), e);
+        }
+    }
+
+    private static long delay(String name, @Nullable Duration delay) {
+        if (delay == null) {
+            return 0;
+        }
+        if (delay.isNegative() || delay.compareTo(LONGEST) > 0) {
+            throw new JobRejectedException(
+                    "job '%s' with a delay of %s; it must lie between none and a hundred years".formatted(name, delay));
+        }
+        return delay.toMillis();
+    }
+
+    private static @Nullable Instant time(String name, @Nullable Instant at) {
+        if (at != null && (at.isBefore(EARLIEST) || at.isAfter(LATEST))) {
+            throw new JobRejectedException(
+                    "job '%s' at %s; it must lie between %s and %s".formatted(name, at, EARLIEST, LATEST));
+        }
+        return at;
+    }
+
+    private static void requireStorable(String what, String text) {
+        if (text.isBlank() || text.indexOf('\0') >= 0) {
+            throw new JobRejectedException(
+                    "%s '%s' is empty or holds a NUL character".formatted(what, text.replace('\0', '?')));
+        }
+    }
+
+    private String nameOf(Object payload) {
+        Class<?> type = payload.getClass();
+        JobName declared = type.getAnnotation(JobName.class);
+        if (declared != null) {
+            return declared.value();
+        }
+        for (Class<?> candidate = type;
+                candidate != null && candidate != Object.class;
+                candidate = candidate.getSuperclass()) {
+            JobHandler handler = handlers.taking(candidate);
+            if (handler != null) {
+                if (handlers.isAmbiguous(candidate)) {
+                    throw new JobRejectedException("several jobs take a %s; say which one with enqueueNamed or @JobName"
+                            .formatted(candidate.getName()));
+                }
+                return handler.name();
+            }
+        }
+        throw new JobRejectedException(
+                "no job takes a %s; known here are %s. Put @JobName on the type if its handler is on other nodes."
+                        .formatted(type.getName(), handlers.payloadTypes()));
+    }
+
+    private void requireKnown(String name) {
+        if (name.isBlank() || name.indexOf('\0') >= 0) {
+            throw new JobRejectedException("a job needs a name");
+        }
+        if (handlers.named(name) != null || knownElsewhere.contains(name)) {
+            return;
+        }
+        Set<String> advertised = control.advertisedNames();
+        knownElsewhere.addAll(advertised);
+        if (!advertised.contains(name)) {
+            var known = new TreeSet<>(advertised);
+            known.addAll(handlers.names());
+            throw new JobRejectedException(
+                    "no node of this cluster knows a job '%s'; known are %s".formatted(name, known));
+        }
+    }
+
+    @Override
+    public Optional<JobInfo> find(UUID id) {
+        return control.find(id);
+    }
+
+    @Override
+    public boolean cancel(UUID id) {
+        node.requireMutable();
+        boolean cancelled = inbox.cancel(id).isPresent();
+        if (cancelled) {
+            afterCommit(() -> engine.announceCancelled(id));
+        }
+        return cancelled;
+    }
+
+    private static void afterCommit(Runnable action) {
+        if (TransactionSynchronizationManager.isSynchronizationActive()
+                && TransactionSynchronizationManager.isActualTransactionActive()) {
+            TransactionSynchronizationManager.registerSynchronization(new TransactionSynchronization() {
+                @Override
+                public void afterCommit() {
+                    action.run();
+                }
+            });
+        } else {
+            action.run();
+        }
+    }
+
+    @Override
+    public boolean retry(UUID id) {
+        node.requireMutable();
+        boolean begun = inbox.retry(id);
+        if (begun) {
+            announce(JobPriority.NORMAL.value(), null);
+        }
+        return begun;
+    }
+
+    @Override
+    public void pause(String name) {
+        node.requireMutable();
+        requireKnown(name);
+        control.pause(name);
+    }
+
+    @Override
+    public boolean resume(String name) {
+        node.requireMutable();
+        boolean resumed = control.resume(name);
+        engine.announce(JobPriority.NORMAL);
+        return resumed;
+    }
+
+    @Override
+    public Set<String> paused() {
+        return control.paused();
+    }
+
+    @Override
+    public JobExplanation explain(UUID id) {
+        JobInfo job = control.find(id).orElse(null);
+        if (job == null) {
+            return new JobExplanation(
+                    Reason.NOT_FOUND, "There is no job %s; perhaps its retention has passed.".formatted(id));
+        }
+        return switch (job.status()) {
+            case RUNNING ->
+                new JobExplanation(
+                        Reason.RUNNING, "It runs on node %s since %s.".formatted(job.nodeId(), job.startedAt()));
+            case CLAIMED ->
+                new JobExplanation(
+                        Reason.CLAIMED, "Node %s has it and will start it in a moment.".formatted(job.nodeId()));
+            case COMPLETED, FAILED, CANCELLED, ABANDONED ->
+                new JobExplanation(
+                        Reason.FINISHED, "It has ended: %s at %s.".formatted(job.status(), job.finishedAt()));
+            case PENDING ->
+                control.obstacles(id)
+                        .map(obstacles -> explain(job, obstacles))
+                        .orElse(new JobExplanation(Reason.ABOUT_TO_START, "It was claimed this very moment."));
+        };
+    }
+
+    private static JobExplanation explain(JobInfo job, Obstacles obstacles) {
+        if (obstacles.waitsFor() != null) {
+            return new JobExplanation(
+                    Reason.WAITING_FOR_PREDECESSOR,
+                    "Job %s has the unique key '%s' and must end first."
+                            .formatted(obstacles.waitsFor(), job.uniqueKey()));
+        }
+        if (obstacles.paused()) {
+            return new JobExplanation(Reason.PAUSED, "Jobs named '%s' are paused.".formatted(job.name()));
+        }
+        if (obstacles.dueInMillis() > 0) {
+            return new JobExplanation(
+                    Reason.NOT_DUE,
+                    "It is due at %s, in %s.%s"
+                            .formatted(
+                                    job.scheduledAt(),
+                                    Duration.ofMillis(obstacles.dueInMillis()),
+                                    job.attempts() > 0 ? " Attempt %d has failed.".formatted(job.attempts()) : ""));
+        }
+        if (obstacles.workers() == 0) {
+            return new JobExplanation(Reason.NO_LIVE_WORKER, "No active node has the role worker.");
+        }
+        if (obstacles.knowing() == 0) {
+            return new JobExplanation(
+                    Reason.UNKNOWN_NAME,
+                    "None of %d active workers has a handler named '%s'; was it renamed? @ClusterJob(aliases = \"%2$s\")"
+                            .formatted(obstacles.workers(), job.name()));
+        }
+        if (obstacles.capable() == 0) {
+            return new JobExplanation(
+                    Reason.NO_CAPABLE_WORKER,
+                    "None of %d active workers that know it offers the capability '%s'."
+                            .formatted(obstacles.knowing(), job.capability()));
+        }
+        if (obstacles.free() == 0) {
+            return new JobExplanation(
+                    Reason.WORKERS_FULL, "All %d workers that could take it are busy.".formatted(obstacles.capable()));
+        }
+        return new JobExplanation(Reason.ABOUT_TO_START, "Nothing stands in its way; a worker will take it.");
+    }
+}

@@ -1,0 +1,43 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.internal.store.JobStore.CrashRule;
+import java.time.Duration;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How a node works on jobs.
+ *
+ * @param claiming whether workers share the jobs; otherwise this one works only while it is alone
+ * @param lanes where jobs run
+ */
+public record WorkSettings(
+        boolean claiming, Duration pollInterval, List<LaneSettings> lanes, Leases leases, Keeping keeping) {
+
+    /**
+     * An executor.
+     *
+     * @param prefetch how many claimed jobs may wait for a free slot; null: measured
+     */
+    public record LaneSettings(
+            String name, int slots, @Nullable Integer prefetch, boolean virtualThreads) {}
+
+    /**
+     * How jobs are held.
+     *
+     * @param duration without a sign of life
+     * @param heartbeat between two signs of life
+     * @param claimStart how long a claimed job may wait for its start
+     */
+    public record Leases(Duration duration, Duration heartbeat, Duration claimStart, CrashRule crash) {}
+
+    /**
+     * How they are looked after.
+     *
+     * @param sweep between two looks for jobs to recover
+     * @param grace how long leases are not held against anybody after a start, a gap, or a restart of the server
+     * @param completed how long completed and cancelled jobs are kept
+     * @param failed how long failed and abandoned jobs are kept
+     */
+    public record Keeping(Duration sweep, Duration grace, Duration completed, Duration failed) {}
+}

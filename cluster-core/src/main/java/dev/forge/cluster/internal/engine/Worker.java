@@ -1,0 +1,856 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Outcome;
+import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.internal.engine.Running.Stop;
+import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.ClaimKey;
+import dev.forge.cluster.internal.store.JobStore.Claimed;
+import dev.forge.cluster.internal.store.JobStore.Claiming;
+import dev.forge.cluster.internal.store.JobStore.Finish;
+import dev.forge.cluster.internal.store.JobStore.Head;
+import dev.forge.cluster.internal.store.JobStore.Queue;
+import dev.forge.cluster.internal.store.JobStore.Queues;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.lang.reflect.Type;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Function;
+import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionStatus;
+
+/**
+ * Claims jobs and runs them. One thread claims for all lanes, one {@linkplain Finisher writes} how jobs ended, the
+ * lanes' threads run handlers.
+ *
+ * <p><b>Looking and claiming.</b> A look finds the queues that have something due, and when the next job will be. As
+ * long as claims from them come back full no further look is needed; a wake-up, a claim that came back short, the time
+ * of the next job and every few seconds bring one.
+ *
+ * <p><b>Holding.</b> A claim is this node's until its lease ends, which renewals move on. The node counts for itself,
+ * from when it sent the last renewal that was answered: past that, or when the node itself may be taken for dead, it
+ * interrupts the handler before anybody else can begin.
+ */
+final class Worker implements Work {
+
+    /** How long the table may say of a job that it waits although it runs. */
+    private static final Duration MARK_AFTER = Duration.ofMillis(100);
+
+    private static final Logger log = LoggerFactory.getLogger(Worker.class);
+    private static final int LARGEST_CLAIM = 500;
+    /** Every so many claims the oldest job comes first, however unimportant it is. */
+    private static final int AGING = 16;
+    /** Looks may take this share of the time, in tenths; more only where there is nothing else to do. */
+    private static final int LOOK_COST = 10;
+
+    private static final Duration LOOK_AT_LEAST = Duration.ofSeconds(5);
+    private static final Duration LOOK_AT_MOST = Duration.ofMillis(1);
+    private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
+    private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
+    private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
+    private static final Duration UNKNOWN_AFTER = Duration.ofSeconds(15);
+    private static final int LONGEST_ERROR = 20_000;
+
+    private final WorkSettings settings;
+    private final JobHandlers handlers;
+    private final Host host;
+    private final Stores stores;
+    private final JobMonitor monitor;
+    private final JobJson json;
+    private final Finisher finisher;
+    private final Map<String, Bay> bays = new LinkedHashMap<>();
+    private final Map<ClaimKey, Running> inFlight = new ConcurrentHashMap<>();
+    private final RandomGenerator random = RandomGenerator.getDefault();
+    private final Function<String, String> laneOf;
+    private volatile List<String> capabilities = List.of("");
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+    private final Condition idle = lock.newCondition();
+    private boolean awake;
+    private boolean news;
+    private volatile boolean quiet = true;
+    private volatile boolean stopping;
+    private volatile @Nullable Thread thread;
+
+    // Of the claiming thread alone.
+    private int claims;
+    private boolean looked;
+    private long lastLook;
+    private long lookTook;
+    private @Nullable Long nextDue;
+
+    /** The node as its worker sees it. */
+    interface Host {
+
+        /** The id under which to claim; null: not now. */
+        @Nullable
+        UUID claimant();
+
+        /** Whether the others can still take this node for alive. */
+        boolean isTrusted();
+
+        long nanos();
+
+        String nodeName();
+
+        void name(Running running);
+    }
+
+    /**
+     * Where jobs are.
+     *
+     * @param control on our own connections
+     * @param application on the application's, for handlers' own transactions
+     */
+    record Stores(JobStore control, JobStore application) {}
+
+    /** A lane with the names that run on it, and what is known of their queues. */
+    private static final class Bay {
+        final Lane lane;
+        final List<String> names = new ArrayList<>();
+        /** Queues that have something due, and from where on. */
+        final Map<Queue, Instant> due = new LinkedHashMap<>();
+
+        Bay(Lane lane) {
+            this.lane = lane;
+        }
+    }
+
+    Worker(
+            WorkSettings settings,
+            JobHandlers handlers,
+            Host host,
+            Stores stores,
+            JobJson json,
+            JobMonitor monitor,
+            Function<String, String> laneOf) {
+        this.settings = settings;
+        this.handlers = handlers;
+        this.host = host;
+        this.stores = stores;
+        this.json = json;
+        this.monitor = monitor;
+        this.laneOf = laneOf;
+        this.finisher = new Finisher(stores.control, this::settled);
+        for (LaneSettings lane : settings.lanes()) {
+            bays.put(lane.name(), new Bay(new Lane(lane, host::nanos, this::run, this::hungry)));
+        }
+    }
+
+    // Life --------------------------------------------------------------------------------------------------
+
+    /** Begins to claim. */
+    void start(Collection<String> offered) {
+        var all = new ArrayList<String>(offered);
+        all.add("");
+        capabilities = all;
+        bays.values().forEach(bay -> {
+            bay.names.clear();
+            bay.due.clear();
+            bay.lane.open();
+        });
+        handlers.names().forEach(name -> bay(laneOf.apply(name)).names.add(name));
+        finisher.start();
+        quiet = false;
+        stopping = false;
+        looked = false;
+        Thread starting = new Thread(this::claimAll, "forge-cluster-claim");
+        starting.setDaemon(true);
+        thread = starting;
+        starting.start();
+    }
+
+    private Bay bay(String lane) {
+        Bay bay = bays.get(lane);
+        if (bay == null) {
+            throw new IllegalArgumentException("there is no executor " + lane);
+        }
+        return bay;
+    }
+
+    /** Ends its threads. The last of all loops: a handler that drains needs its lease until then. */
+    void stop() throws InterruptedException {
+        quiesce();
+        stopping = true;
+        wake();
+        Thread ending = thread;
+        thread = null;
+        if (ending != null) {
+            ending.join(STOP_PATIENCE.toMillis());
+        }
+        finisher.stop(STOP_PATIENCE);
+        bays.values().forEach(bay -> bay.lane.close());
+        inFlight.values().forEach(running -> lose(running, "the node has left"));
+    }
+
+    @Override
+    public void quiesce() {
+        quiet = true;
+        List<Running> withdrawn =
+                inFlight.values().stream().filter(Running::withdraw).toList();
+        if (!withdrawn.isEmpty()) {
+            giveBack(withdrawn);
+        }
+    }
+
+    @Override
+    public boolean awaitIdle(Duration patience) throws InterruptedException {
+        long deadline = host.nanos() + patience.toNanos();
+        lock.lock();
+        try {
+            while (!inFlight.isEmpty()) {
+                long left = deadline - host.nanos();
+                if (left <= 0) {
+                    return false;
+                }
+                idle.awaitNanos(left);
+            }
+            return true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public void release() {
+        List<Running> left = List.copyOf(inFlight.values());
+        left.forEach(running -> running.stop(Stop.DRAIN));
+        try {
+            // Handlers that heed the interrupt end properly.
+            awaitIdle(RELEASE_PATIENCE);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        List<Running> deaf = List.copyOf(inFlight.values());
+        if (!deaf.isEmpty()) {
+            log.warn(
+                    "{} jobs did not end within forge.cluster.shutdown.drain-timeout; others will run them: {}",
+                    deaf.size(),
+                    deaf.stream()
+                            .map(running -> running.name() + " " + running.id())
+                            .limit(10)
+                            .toList());
+            giveBack(deaf);
+            deaf.forEach(running -> {
+                running.stop(Stop.LOST);
+                forget(running);
+            });
+        }
+    }
+
+    @Override
+    public void lost() {
+        inFlight.values().forEach(running -> lose(running, "this node was declared dead"));
+    }
+
+    /** Their attempts do not count: others begin where these have not. */
+    private void giveBack(Collection<Running> runnings) {
+        Map<UUID, List<Finish>> byNode = new LinkedHashMap<>();
+        runnings.forEach(running ->
+                byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(returned(running)));
+        try {
+            byNode.forEach((node, finishes) -> stores.control.finish(node, finishes));
+        } catch (DataAccessException e) {
+            log.debug("{} jobs could not be given back; their leases will end", runnings.size(), e);
+        }
+        runnings.forEach(this::forget);
+    }
+
+    private static Finish returned(Running running) {
+        return new Finish(
+                running.key(),
+                JobStatus.PENDING,
+                null,
+                null,
+                0,
+                1,
+                running.lateCheckpoint(),
+                running.takeProgress(),
+                null,
+                null);
+    }
+
+    // Claiming ----------------------------------------------------------------------------------------------
+
+    /** Somebody has enqueued something, or something came back: look. */
+    void wake() {
+        signal(true);
+    }
+
+    private void hungry() {
+        signal(false);
+    }
+
+    private void signal(boolean withNews) {
+        lock.lock();
+        try {
+            awake = true;
+            news |= withNews;
+            changed.signal();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void claimAll() {
+        while (!stopping) {
+            Duration pause;
+            try {
+                pause = pass();
+            } catch (RuntimeException e) {
+                // Fail closed: what was claimed without our knowing goes back, see renew().
+                log.warn("worker: could not claim; trying again", e);
+                pause = AFTER_FAILURE;
+            }
+            sleep(pause);
+        }
+    }
+
+    private void sleep(Duration pause) {
+        lock.lock();
+        try {
+            long nanos = pause.toNanos();
+            while (!awake && !stopping && nanos > 0) {
+                nanos = changed.awaitNanos(nanos);
+            }
+            awake = false;
+        } catch (InterruptedException e) {
+            stopping = true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Claims what there is room for; answers for how long there is nothing to do. */
+    Duration pass() {
+        UUID node = quiet ? null : host.claimant();
+        if (node == null || bays.values().stream().noneMatch(bay -> bay.lane.room() > 0)) {
+            return settings.pollInterval();
+        }
+        boolean fresh = lookIfDue();
+        for (Bay bay : bays.values()) {
+            claim(bay, node);
+        }
+        boolean unsatisfied = bays.values().stream().anyMatch(bay -> bay.lane.room() > 0 && bay.due.isEmpty());
+        if (!fresh && unsatisfied) {
+            // They came back short: only a look can tell whether there is nothing more.
+            lock.lock();
+            try {
+                news = true;
+            } finally {
+                lock.unlock();
+            }
+            return untilNextLook();
+        }
+        Duration poll = settings.pollInterval();
+        Long due = nextDue;
+        return due == null ? poll : min(poll, Duration.ofNanos(Math.max(0, due - host.nanos())));
+    }
+
+    private static Duration min(Duration a, Duration b) {
+        return a.compareTo(b) < 0 ? a : b;
+    }
+
+    private Duration untilNextLook() {
+        long cost = Math.max(LOOK_AT_MOST.toNanos(), Math.min(lookTook * LOOK_COST, LOOK_AT_LEAST.toNanos()));
+        return Duration.ofNanos(Math.max(0, lastLook + cost - host.nanos()));
+    }
+
+    private boolean lookIfDue() {
+        long now = host.nanos();
+        Long due = nextDue;
+        boolean wanted;
+        lock.lock();
+        try {
+            wanted = news
+                    || !looked
+                    || now - lastLook
+                            > min(LOOK_AT_LEAST, settings.pollInterval()).toNanos()
+                    || (due != null && now - due >= 0);
+            if (!wanted || (looked && !untilNextLook().isZero())) {
+                return false;
+            }
+            news = false;
+        } finally {
+            lock.unlock();
+        }
+        look(now);
+        return true;
+    }
+
+    private void look(long now) {
+        nextDue = null;
+        for (Bay bay : bays.values()) {
+            if (bay.names.isEmpty()) {
+                continue;
+            }
+            Queues queues = stores.control.queues(bay.names, capabilities);
+            bay.due.clear();
+            for (Head head : queues.due()) {
+                bay.due.put(head.queue(), head.scheduledAt());
+            }
+            Long millis = queues.nextMillis();
+            if (millis != null) {
+                // A little later, so that it is due then by the database's clock too.
+                long at = now + Duration.ofMillis(millis + 1).toNanos();
+                nextDue = nextDue == null ? at : Math.min(nextDue, at);
+            }
+        }
+        looked = true;
+        lastLook = host.nanos();
+        lookTook = lastLook - now;
+    }
+
+    private void claim(Bay bay, UUID node) {
+        while (!quiet && bay.lane.room() > 0 && !bay.due.isEmpty()) {
+            Queue queue = next(bay.due);
+            JobHandler handler = handlers.named(queue.name());
+            if (handler == null) {
+                bay.due.remove(queue);
+                continue;
+            }
+            Instant mark = bay.due.getOrDefault(queue, JobStore.UNMARKED);
+            int limit = Math.min(bay.lane.room(), LARGEST_CLAIM);
+            long sent = host.nanos();
+            List<Claimed> claimed = stores.control.claim(
+                    queue,
+                    mark,
+                    new Claiming(
+                            node,
+                            limit,
+                            Math.min(bay.lane.idle(), limit),
+                            handler.isTransactional() ? null : settings.leases().duration()));
+            monitor.claimed(Duration.ofNanos(host.nanos() - sent));
+            claims++;
+            if (claimed.size() < limit) {
+                bay.due.remove(queue);
+            } else {
+                bay.due.put(queue, claimed.get(claimed.size() - 1).scheduledAt());
+            }
+            var holder = new Running.Holder(node, host.nodeName());
+            for (Claimed one : claimed) {
+                var running = new Running(one, holder, handler, sent, json, stores.control);
+                inFlight.put(running.key(), running);
+                bay.lane.add(running);
+            }
+        }
+        if (quiet) {
+            // Whatever was claimed while the drain began.
+            quiesce();
+        }
+    }
+
+    /** The most urgent queue, and of these the one that has waited longest; now and then simply the latter. */
+    private Queue next(Map<Queue, Instant> due) {
+        Comparator<Map.Entry<Queue, Instant>> oldest = Map.Entry.comparingByValue();
+        Comparator<Map.Entry<Queue, Instant>> urgent =
+                Comparator.comparingInt(entry -> -entry.getKey().priority());
+        return due.entrySet().stream()
+                .min(claims % AGING == AGING - 1 ? oldest : urgent.thenComparing(oldest))
+                .orElseThrow()
+                .getKey();
+    }
+
+    // Running -----------------------------------------------------------------------------------------------
+
+    private void run(Running running) {
+        if (!host.isTrusted() || !isHeld(running) || !running.start(host.nanos())) {
+            lose(running, "its time was over before it could start");
+            return;
+        }
+        host.name(running);
+        MDC.put("forge.job.id", running.id().toString());
+        MDC.put("forge.job.name", running.name());
+        try {
+            monitor.started(running.name(), waited(running));
+            Finish finish = attempt(running);
+            running.returned();
+            running.ending();
+            if (finish == null) {
+                running.end();
+                settled(running, true);
+            } else if (running.stopReason() == Stop.LOST) {
+                lose(running, "taken away while it ran");
+            } else {
+                finisher.add(running, finish);
+            }
+        } catch (LostInTransaction e) {
+            running.returned();
+            lose(running, "not this node's when its transaction was to commit");
+        } catch (Throwable e) {
+            // Not the handler's but ours, or that of a strategy: the job must not hang for it.
+            running.returned();
+            finisher.add(running, finish(running, JobStatus.FAILED, null, text(e), 0, 0));
+        } finally {
+            MDC.remove("forge.job.id");
+            MDC.remove("forge.job.name");
+        }
+    }
+
+    private Duration waited(Running running) {
+        return Duration.ofMillis(running.claimed().waitedMillis())
+                .plusNanos(Math.max(0, running.startedAt() - running.confirmedAt()));
+    }
+
+    /** How it ended; null if that is written already. */
+    private @Nullable Finish attempt(Running running) {
+        try {
+            JobHandler.Transaction transaction = running.handler().target().transaction();
+            if (transaction == null) {
+                return finish(running, invoke(running));
+            }
+            return inTransaction(running, transaction);
+        } catch (LostInTransaction e) {
+            throw e;
+        } catch (Throwable e) {
+            return failure(running, e);
+        }
+    }
+
+    private @Nullable Object invoke(Running running) throws Throwable {
+        JobHandler.Target target = running.handler().target();
+        Type type = target.payloadType();
+        Object payload = null;
+        if (type != null) {
+            try {
+                payload = json.read(running.claimed().payload(), type);
+            } catch (RuntimeException e) {
+                throw new PermanentJobFailure(
+                        "its payload cannot be read as %s: %s".formatted(type.getTypeName(), e.getMessage()), e);
+            }
+        }
+        Object read = payload;
+        return monitor.observe(running.claimed(), () -> target.code().run(read, running));
+    }
+
+    private @Nullable Finish inTransaction(Running running, JobHandler.Transaction transaction) throws Throwable {
+        TransactionStatus status = transaction.manager().getTransaction(transaction.definition());
+        try {
+            Finish finish = finish(running, invoke(running));
+            running.returned();
+            running.ending();
+            // What an entity manager still holds back belongs before the fence.
+            status.flush();
+            if (!stores.application.joinsTransaction()) {
+                throw new PermanentJobFailure(
+                        "the transaction of its handler is not one of the cluster's DataSource, so that the job cannot be"
+                                + " completed in it: name the right manager in @Transactional, or leave the annotation out");
+            }
+            if (!stores.application.finish(running.node(), List.of(finish)).isEmpty()) {
+                throw new LostInTransaction();
+            }
+        } catch (Throwable e) {
+            if (!status.isCompleted()) {
+                rollBack(transaction, status, e);
+            }
+            throw e;
+        }
+        transaction.manager().commit(status);
+        return null;
+    }
+
+    private static void rollBack(JobHandler.Transaction transaction, TransactionStatus status, Throwable cause) {
+        try {
+            transaction.manager().rollback(status);
+        } catch (RuntimeException e) {
+            cause.addSuppressed(e);
+        }
+    }
+
+    private static final class LostInTransaction extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        LostInTransaction() {
+            super("claim lost", null, false, false);
+        }
+    }
+
+    private Finish finish(Running running, @Nullable Object returned) {
+        Outcome outcome = returned instanceof Outcome decided ? decided : new Outcome.Completed(returned);
+        if (outcome instanceof Outcome.Completed completed) {
+            Object result = completed.result();
+            String text = null;
+            if (result != null) {
+                try {
+                    text = json.write(result);
+                } catch (IllegalArgumentException e) {
+                    throw new PermanentJobFailure("its result " + e.getMessage(), e);
+                }
+            }
+            return finish(running, JobStatus.COMPLETED, text, null, 0, 0);
+        } else if (outcome instanceof Outcome.Snoozed snoozed) {
+            return finish(
+                    running, JobStatus.PENDING, null, null, snoozed.delay().toMillis(), 1);
+        } else if (outcome instanceof Outcome.Retried retried) {
+            return retry(running, retried.reason(), retried.delay().toMillis());
+        }
+        return finish(running, JobStatus.FAILED, null, ((Outcome.Failed) outcome).reason(), 0, 0);
+    }
+
+    private Finish failure(Running running, Throwable failure) {
+        Stop stop = running.stopReason();
+        if (stop == Stop.DRAIN) {
+            log.info("job {} {}: interrupted by the drain; another node will run it", running.name(), running.id());
+            return returned(running);
+        }
+        Throwable cause = failure;
+        if (stop == Stop.TIMEOUT) {
+            cause = new JobTimeout(
+                    "the attempt took longer than " + running.handler().limits().timeout(), failure);
+        }
+        if (cause instanceof PermanentJobFailure || running.handler().limits().isPermanent(cause)) {
+            log.warn("job {} {}: failed for good", running.name(), running.id(), failure);
+            return finish(running, JobStatus.FAILED, null, text(cause), 0, 0);
+        }
+        JobHandler.Limits limits = running.handler().limits();
+        double wait = limits.backoff().delay(running.attempt(), cause).toMillis();
+        long jittered = (long) (wait * (1 + limits.jitter() * (2 * random.nextDouble() - 1)));
+        return retry(running, text(cause), Math.max(0, jittered));
+    }
+
+    private static final class JobTimeout extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        JobTimeout(String message, Throwable cause) {
+            super(message, cause);
+        }
+    }
+
+    private Finish retry(Running running, String error, long delayMillis) {
+        boolean last = running.attempt() >= running.maxAttempts();
+        String first = error.lines().findFirst().orElse("");
+        if (last) {
+            log.warn(
+                    "job {} {}: failed, attempt {} was the last: {}",
+                    running.name(),
+                    running.id(),
+                    running.attempt(),
+                    first);
+            return finish(running, JobStatus.FAILED, null, error, 0, 0);
+        }
+        log.info(
+                "job {} {}: attempt {} of {} failed, the next one in {} ms: {}",
+                running.name(),
+                running.id(),
+                running.attempt(),
+                running.maxAttempts(),
+                delayMillis,
+                first);
+        monitor.retried(running.name());
+        return finish(running, JobStatus.PENDING, null, error, delayMillis, 0);
+    }
+
+    private Finish finish(
+            Running running,
+            JobStatus status,
+            @Nullable String result,
+            @Nullable String error,
+            long delayMillis,
+            int givenBack) {
+        return new Finish(
+                running.key(),
+                status,
+                result,
+                error == null ? null : storable(error),
+                delayMillis,
+                givenBack,
+                status == JobStatus.COMPLETED ? null : running.lateCheckpoint(),
+                running.takeProgress(),
+                running.handler().limits().retention(),
+                (host.nanos() - running.startedAt()) / 1_000_000);
+    }
+
+    private static String storable(String error) {
+        String clean = error.replace('\0', ' ');
+        return clean.length() <= LONGEST_ERROR
+                ? clean
+                : clean.substring(0, LONGEST_ERROR) + "\n... (%d characters)".formatted(clean.length());
+    }
+
+    private static String text(Throwable failure) {
+        var text = new StringWriter();
+        failure.printStackTrace(new PrintWriter(text));
+        return text.toString();
+    }
+
+    private void settled(Running running, boolean written) {
+        if (written) {
+            forget(running);
+        } else {
+            lose(running, "not this node's when it had ended");
+        }
+    }
+
+    private void lose(Running running, String why) {
+        running.stop(Stop.LOST);
+        running.withdraw();
+        if (forget(running)) {
+            log.warn(
+                    "job {} {} epoch {}: claim lost, {}; result dropped",
+                    running.name(),
+                    running.id(),
+                    running.epoch(),
+                    why);
+            monitor.claimLost(running.name());
+        }
+    }
+
+    private boolean forget(Running running) {
+        boolean known = inFlight.remove(running.key(), running);
+        if (known && inFlight.isEmpty()) {
+            lock.lock();
+            try {
+                idle.signalAll();
+            } finally {
+                lock.unlock();
+            }
+        }
+        return known;
+    }
+
+    // Keeping -----------------------------------------------------------------------------------------------
+
+    private boolean isHeld(Running running) {
+        return running.handler().isTransactional()
+                || host.nanos() - running.confirmedAt()
+                        < settings.leases().duration().toNanos() * 4 / 5;
+    }
+
+    /** Several times a second: ends what takes too long or may be another's by now, and writes what has gathered. */
+    void watch() {
+        boolean trusted = host.isTrusted();
+        long now = host.nanos();
+        var started = new LinkedHashMap<UUID, List<Running>>();
+        for (Running running : inFlight.values()) {
+            if (running.isEnding()) {
+                continue;
+            }
+            if (!trusted || !isHeld(running)) {
+                lose(running, trusted ? "its lease could not be renewed in time" : "the database is out of reach");
+                continue;
+            }
+            Duration timeout = running.handler().limits().timeout();
+            boolean runs = running.stage() == Running.Stage.STARTED;
+            if (runs && timeout != null && now - running.startedAt() > timeout.toNanos()) {
+                running.stop(Stop.TIMEOUT);
+            }
+            if (running.isUnmarked()
+                    && !running.handler().isTransactional()
+                    && now - running.startedAt() > MARK_AFTER.toNanos()) {
+                started.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(running);
+            }
+        }
+        started.forEach((node, runnings) -> {
+            stores.control.start(node, runnings.stream().map(Running::key).toList());
+            runnings.forEach(Running::marked);
+        });
+        inFlight.values().stream().filter(Running::hasProgress).forEach(running -> {
+            String progress = running.takeProgress();
+            if (progress != null) {
+                stores.control.note(running.node(), running.key(), progress, null);
+            }
+        });
+    }
+
+    /** Shows that the jobs of this node are being worked on, and finds out which are not its any more. */
+    void renew() {
+        UUID node = host.claimant();
+        if (node == null) {
+            node = inFlight.values().stream().map(Running::node).findFirst().orElse(null);
+            if (node == null) {
+                return;
+            }
+        }
+        renew(node);
+    }
+
+    private void renew(UUID node) {
+        List<Running> mine = inFlight.values().stream()
+                .filter(running -> running.node().equals(node))
+                .toList();
+        // A transactional handler's row must not change under it; its node's life covers it.
+        Map<ClaimKey, Running> plain = byKey(mine, false);
+        Map<ClaimKey, Running> transactional = byKey(mine, true);
+        long sent = host.nanos();
+        if (!plain.isEmpty()) {
+            Set<ClaimKey> lost =
+                    stores.control.renew(node, plain.keySet(), settings.leases().duration());
+            plain.forEach((key, running) -> {
+                if (!lost.contains(key)) {
+                    running.confirmed(sent);
+                }
+            });
+            drop(plain, lost);
+        }
+        if (!transactional.isEmpty()) {
+            drop(transactional, stores.control.missing(node, transactional.keySet()));
+        }
+        int unknown = stores.control.returnUnknown(
+                node, inFlight.values().stream().map(Running::id).toList(), UNKNOWN_AFTER);
+        if (unknown > 0) {
+            log.warn("{} jobs were claimed for this node without its knowing; returned", unknown);
+        }
+    }
+
+    private static Map<ClaimKey, Running> byKey(List<Running> runnings, boolean transactional) {
+        var byKey = new LinkedHashMap<ClaimKey, Running>();
+        runnings.stream()
+                .filter(running -> running.handler().isTransactional() == transactional)
+                .forEach(running -> byKey.put(running.key(), running));
+        return byKey;
+    }
+
+    // Those that have ended meanwhile are not lost: their end was written before, or is being written now.
+    private void drop(Map<ClaimKey, Running> asked, Set<ClaimKey> lost) {
+        lost.forEach(key -> {
+            Running running = asked.get(key);
+            if (running != null && inFlight.get(key) == running && !running.isEnding()) {
+                lose(running, "cancelled, or given to another node");
+            }
+        });
+    }
+
+    /** A job was called off somewhere: if it is one of ours, its handler ends. */
+    void check(UUID job) {
+        List<Running> affected = inFlight.values().stream()
+                .filter(running -> running.id().equals(job))
+                .toList();
+        affected.forEach(running ->
+                drop(Map.of(running.key(), running), stores.control.missing(running.node(), List.of(running.key()))));
+    }
+
+    void throttle(boolean whether) {
+        bays.values().forEach(bay -> bay.lane.throttle(whether));
+    }
+
+    int inFlight() {
+        return inFlight.size();
+    }
+
+    /** Slots and jobs by lane, for people. */
+    Map<String, Map<String, Integer>> lanes() {
+        var lanes = new LinkedHashMap<String, Map<String, Integer>>();
+        bays.forEach((name, bay) -> lanes.put(name, Map.of("slots", bay.lane.slots(), "jobs", bay.lane.inFlight())));
+        return lanes;
+    }
+}

@@ -1,0 +1,264 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.ClusterJob;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.JobContext;
+import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.internal.engine.Backoff;
+import dev.forge.cluster.internal.engine.JobHandler;
+import dev.forge.cluster.internal.engine.JobHandlers;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.lang.reflect.Type;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
+import org.springframework.aop.scope.ScopedProxyUtils;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.annotation.BeanFactoryAnnotationUtils;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.convert.DurationStyle;
+import org.springframework.core.MethodIntrospector;
+import org.springframework.core.ResolvableType;
+import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.core.annotation.AnnotationUtils;
+import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.annotation.AnnotationTransactionAttributeSource;
+import org.springframework.transaction.interceptor.TransactionAttribute;
+import org.springframework.util.ReflectionUtils;
+import org.springframework.util.StringUtils;
+
+/** Finds {@link ClusterJob} methods on all beans, without creating those that are lazy. */
+final class ClusterJobRegistrar implements SmartInitializingSingleton {
+
+    private final ConfigurableListableBeanFactory beans;
+    private final JobHandlers handlers;
+    private final JobProperties properties;
+    private final ClusterDatabase database;
+    private final AnnotationTransactionAttributeSource transactions = new AnnotationTransactionAttributeSource(false);
+
+    ClusterJobRegistrar(
+            ConfigurableListableBeanFactory beans,
+            JobHandlers handlers,
+            JobProperties properties,
+            ClusterDatabase database) {
+        this.beans = beans;
+        this.handlers = handlers;
+        this.properties = properties;
+        this.database = database;
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
+            Class<?> type = ScopedProxyUtils.isScopedTarget(bean) ? null : typeOf(bean);
+            if (type != null && AnnotationUtils.isCandidateClass(type, ClusterJob.class)) {
+                methodsOf(type).forEach((method, job) -> handlers.add(handler(bean, type, method, job)));
+            }
+        }
+    }
+
+    private @Nullable Class<?> typeOf(String bean) {
+        try {
+            return AutoProxyUtils.determineTargetClass(beans, bean);
+        } catch (RuntimeException | LinkageError e) {
+            // Not a bean whose methods could be ours.
+            return null;
+        }
+    }
+
+    static Map<Method, ClusterJob> methodsOf(Class<?> type) {
+        return MethodIntrospector.selectMethods(type, (MethodIntrospector.MetadataLookup<ClusterJob>)
+                method -> AnnotatedElementUtils.findMergedAnnotation(method, ClusterJob.class));
+    }
+
+    private JobHandler handler(String bean, Class<?> type, Method method, ClusterJob job) {
+        String place = type.getName() + "." + method.getName();
+        try {
+            return new JobHandler(
+                    name(method, job),
+                    Arrays.stream(job.aliases()).map(this::text).toList(),
+                    emptyToNull(text(job.capability())),
+                    value(job.priority(), name -> JobPriority.of(name).value(), JobPriority.NORMAL.value()),
+                    limits(job),
+                    target(bean, type, method, place));
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            throw new ClusterStartupException(
+                    "@ClusterJob on %s: %s".formatted(place, e.getMessage()),
+                    "A handler takes at most one payload and a JobContext, in any order, and is neither private nor static.",
+                    e);
+        }
+    }
+
+    private String name(Method method, ClusterJob job) {
+        String name = text(job.name());
+        if (name.isEmpty()) {
+            name = method.getName().replaceAll("([a-z0-9])([A-Z])", "$1-$2").toLowerCase(Locale.ROOT);
+        }
+        if (name.isBlank() || name.indexOf('\0') >= 0) {
+            throw new IllegalArgumentException("'%s' cannot be the name of a job".formatted(name));
+        }
+        return name;
+    }
+
+    private JobHandler.Limits limits(ClusterJob job) {
+        int maxAttempts = value(job.maxAttempts(), Integer::parseInt, properties.maxAttempts());
+        if (maxAttempts < 1) {
+            throw new IllegalArgumentException("maxAttempts (%d) must be at least 1".formatted(maxAttempts));
+        }
+        return new JobHandler.Limits(
+                maxAttempts,
+                backoff(job.backoff()),
+                value(
+                        job.backoff().jitter(),
+                        Double::parseDouble,
+                        properties.backoff().jitter()),
+                Set.of(job.excluded()),
+                duration(job.timeout(), text -> positive("timeout", text), properties.timeout()),
+                duration(job.retention(), DurationStyle::detectAndParse, completedRetention()));
+    }
+
+    /** Zero means deletion at completion, which the node that completes it does. */
+    private @Nullable Duration completedRetention() {
+        Duration configured = properties.retention().completed();
+        return configured.isZero() ? configured : null;
+    }
+
+    private BackoffStrategy backoff(ClusterJob.Backoff own) {
+        JobProperties.Backoff usual = properties.backoff();
+        boolean changed = !(own.strategy() + own.delay() + own.multiplier() + own.maxDelay()).isEmpty();
+        BackoffStrategy bean = beans.getBeanProvider(BackoffStrategy.class).getIfUnique();
+        if (bean != null && !changed) {
+            return bean;
+        }
+        Duration delay = value(own.delay(), text -> positive("backoff.delay", text), usual.delay());
+        Duration longest = value(own.maxDelay(), text -> positive("backoff.maxDelay", text), usual.maxDelay());
+        return new Backoff(
+                value(
+                        own.strategy(),
+                        text -> Backoff.Growth.valueOf(text.toUpperCase(Locale.ROOT)),
+                        Backoff.Growth.valueOf(usual.strategy().name())),
+                delay,
+                value(own.multiplier(), Double::parseDouble, usual.multiplier()),
+                longest.compareTo(delay) < 0 ? delay : longest);
+    }
+
+    private static Duration positive(String what, String text) {
+        Duration duration = DurationStyle.detectAndParse(text);
+        if (duration.isZero() || duration.isNegative()) {
+            throw new IllegalArgumentException("%s (%s) must be longer than zero".formatted(what, text));
+        }
+        return duration;
+    }
+
+    private <T> T value(String text, Function<String, T> reading, T usual) {
+        String resolved = text(text);
+        return resolved.isEmpty() ? usual : reading.apply(resolved);
+    }
+
+    private @Nullable Duration duration(String text, Function<String, Duration> reading, @Nullable Duration usual) {
+        String resolved = text(text);
+        return resolved.isEmpty() ? usual : reading.apply(resolved);
+    }
+
+    private String text(String text) {
+        String resolved = beans.resolveEmbeddedValue(text);
+        return resolved == null ? "" : resolved.trim();
+    }
+
+    private static @Nullable String emptyToNull(String text) {
+        return StringUtils.hasText(text) ? text : null;
+    }
+
+    private JobHandler.Target target(String bean, Class<?> type, Method method, String place) {
+        if (Modifier.isPrivate(method.getModifiers()) || Modifier.isStatic(method.getModifiers())) {
+            throw new IllegalArgumentException("it is private or static");
+        }
+        Class<?> exposed = beans.getType(bean);
+        Method invocable = AopUtils.selectInvocableMethod(method, exposed != null ? exposed : type);
+        ReflectionUtils.makeAccessible(invocable);
+        Class<?>[] parameters = method.getParameterTypes();
+        List<Type> payloads = IntStream.range(0, parameters.length)
+                .filter(i -> parameters[i] != JobContext.class)
+                .mapToObj(
+                        i -> ResolvableType.forMethodParameter(method, i, type).getType())
+                .toList();
+        if (payloads.size() > 1 || parameters.length > payloads.size() + 1) {
+            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+        }
+        JobHandler.Code code = (payload, context) -> {
+            @Nullable Object[] arguments = new @Nullable Object[parameters.length];
+            for (int i = 0; i < arguments.length; i++) {
+                arguments[i] = parameters[i] == JobContext.class ? context : payload;
+            }
+            try {
+                return invocable.invoke(beans.getBean(bean), arguments);
+            } catch (InvocationTargetException e) {
+                throw e.getTargetException();
+            }
+        };
+        return new JobHandler.Target(
+                payloads.isEmpty() ? null : payloads.get(0), transaction(method, type), code, place);
+    }
+
+    /** The transaction that the annotation asks for, if the job can be completed in it. */
+    private JobHandler.@Nullable Transaction transaction(Method method, Class<?> type) {
+        TransactionAttribute attribute = transactions.getTransactionAttribute(method, type);
+        if (attribute == null
+                || (attribute.getPropagationBehavior() != TransactionDefinition.PROPAGATION_REQUIRED
+                        && attribute.getPropagationBehavior() != TransactionDefinition.PROPAGATION_MANDATORY
+                        && attribute.getPropagationBehavior() != TransactionDefinition.PROPAGATION_NESTED)) {
+            return null;
+        }
+        String qualifier = attribute.getQualifier();
+        PlatformTransactionManager manager = StringUtils.hasText(qualifier)
+                ? BeanFactoryAnnotationUtils.qualifiedBeanOfType(beans, PlatformTransactionManager.class, qualifier)
+                : database.transactions(managers());
+        return new JobHandler.Transaction(manager, new Opened(attribute));
+    }
+
+    private ObjectProvider<PlatformTransactionManager> managers() {
+        return beans.getBeanProvider(PlatformTransactionManager.class);
+    }
+
+    /** As declared, but new: the engine is the outermost. */
+    private record Opened(TransactionAttribute declared) implements TransactionDefinition {
+
+        @Override
+        public int getPropagationBehavior() {
+            return PROPAGATION_REQUIRES_NEW;
+        }
+
+        @Override
+        public int getIsolationLevel() {
+            return declared.getIsolationLevel();
+        }
+
+        @Override
+        public int getTimeout() {
+            return declared.getTimeout();
+        }
+
+        @Override
+        public boolean isReadOnly() {
+            return false;
+        }
+
+        @Override
+        public @Nullable String getName() {
+            return declared.getName();
+        }
+    }
+}

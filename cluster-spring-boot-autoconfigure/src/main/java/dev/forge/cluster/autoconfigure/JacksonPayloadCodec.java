@@ -1,0 +1,26 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.PayloadCodec;
+import java.lang.reflect.Type;
+import org.jspecify.annotations.Nullable;
+import tools.jackson.databind.json.JsonMapper;
+
+/** Payloads as the application's own Jackson writes them. */
+final class JacksonPayloadCodec implements PayloadCodec {
+
+    private final JsonMapper mapper;
+
+    JacksonPayloadCodec(JsonMapper mapper) {
+        this.mapper = mapper;
+    }
+
+    @Override
+    public String write(@Nullable Object value) {
+        return mapper.writeValueAsString(value);
+    }
+
+    @Override
+    public @Nullable Object read(String json, Type type) {
+        return mapper.readValue(json, mapper.constructType(type));
+    }
+}

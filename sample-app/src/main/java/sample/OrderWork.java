@@ -1,0 +1,35 @@
+package sample;
+
+import dev.forge.cluster.ClusterJob;
+import dev.forge.cluster.JobContext;
+import java.util.concurrent.TimeUnit;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.stereotype.Component;
+import org.springframework.transaction.annotation.Transactional;
+
+/** Any node of the cluster may run these. */
+@Component
+class OrderWork {
+
+    private final JdbcClient jdbc;
+
+    OrderWork(JdbcClient jdbc) {
+        this.jdbc = jdbc;
+    }
+
+    /** What it writes and the completion of the job are one transaction: there is one ledger row, whatever dies when. */
+    @ClusterJob(name = "process-order")
+    @Transactional
+    public void process(ProcessOrder order, JobContext job) throws InterruptedException {
+        TimeUnit.MILLISECONDS.sleep(order.workMillis());
+        if (job.attempt() <= order.failTimes()) {
+            throw new IllegalStateException("attempt %d fails, as ordered".formatted(job.attempt()));
+        }
+        jdbc.sql("INSERT INTO ledger (order_id, job_id, attempt, node) VALUES (?, ?, ?, ?)")
+                .params(order.orderId(), job.id(), job.attempt(), job.nodeName())
+                .update();
+        jdbc.sql("UPDATE orders SET status = 'processed' WHERE id = ?")
+                .param(order.orderId())
+                .update();
+    }
+}

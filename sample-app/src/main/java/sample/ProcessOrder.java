@@ -1,0 +1,13 @@
+package sample;
+
+import dev.forge.cluster.JobName;
+import java.util.UUID;
+
+/**
+ * The job that an order becomes.
+ *
+ * @param workMillis how long it takes
+ * @param failTimes how many attempts fail before one succeeds
+ */
+@JobName("process-order")
+record ProcessOrder(UUID orderId, long workMillis, int failTimes) {}
