@@ -10,6 +10,7 @@ dependencies {
     compileOnly(libs.checker.qual)
     testCompileOnly(libs.checker.qual)
     testImplementation("org.junit.jupiter:junit-jupiter")
+    testImplementation("tools.jackson.core:jackson-databind")
     testImplementation("org.junit.platform:junit-platform-testkit")
     testImplementation("org.assertj:assertj-core")
     testImplementation("org.awaitility:awaitility")

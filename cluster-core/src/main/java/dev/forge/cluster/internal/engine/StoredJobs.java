@@ -37,6 +37,8 @@ public final class StoredJobs implements Jobs {
     private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
     private static final Duration LONGEST = Duration.ofDays(36_500);
     private static final int BATCH = 1_000;
+    /** A free worker would have taken it long before. */
+    private static final Duration LONG_OVERDUE = Duration.ofSeconds(2);
 
     private final Node node;
     private final JobEngine engine;
@@ -368,9 +370,10 @@ public final class StoredJobs implements Jobs {
                     "None of %d active workers that know it offers the capability '%s'."
                             .formatted(obstacles.knowing(), job.capability()));
         }
-        if (obstacles.free() == 0) {
+        if (obstacles.free() == 0 || obstacles.dueInMillis() < -LONG_OVERDUE.toMillis()) {
             return new JobExplanation(
-                    Reason.WORKERS_FULL, "All %d workers that could take it are busy.".formatted(obstacles.capable()));
+                    Reason.WORKERS_FULL,
+                    "The executors of all %d workers that could take it are busy.".formatted(obstacles.capable()));
         }
         return new JobExplanation(Reason.ABOUT_TO_START, "Nothing stands in its way; a worker will take it.");
     }

@@ -159,7 +159,8 @@ public final class JobStore {
         if (replaced != null || tryInsert(job, key, null)) {
             return replaced != null ? replaced : job.id;
         }
-        UUID running = active(job.name, key, "AND waits_for IS NULL");
+        // One that is pending again is overwritten in the next round.
+        UUID running = active(job.name, key, "AND waits_for IS NULL AND status <> 'pending'");
         return running != null && tryInsert(job, key, running) ? job.id : null;
     }
 
@@ -912,8 +913,10 @@ public final class JobStore {
     private static final String COLUMNS = """
             id, name, status, payload::text, priority, worker_capability, scheduled_at, attempts, max_attempts, recoveries,
             worker_id, claim_epoch, started_at, finished_at, progress::text, result::text, last_error, unique_key,
-            ARRAY(SELECT key FROM jsonb_each_text(metadata) ORDER BY key),
-            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(metadata) ORDER BY key), created_at""";
+            ARRAY(SELECT key FROM jsonb_each_text(%1$s) ORDER BY key),
+            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at"""
+            // Somebody may have edited it by hand.
+            .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END");
 
     private static JobInfo info(ResultSet row) throws SQLException {
         var metadata = new TreeMap<String, String>();

@@ -34,7 +34,7 @@ final class TestCluster implements AutoCloseable {
         this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, schemaName);
         database.jdbc()
                 .sql(
-                        "TRUNCATE %1$s.forge_nodes, %1$s.forge_leaders, %1$s.forge_leader_leases, %1$s.forge_locks, %1$s.forge_jobs"
+                        "TRUNCATE %1$s.forge_nodes, %1$s.forge_leaders, %1$s.forge_leader_leases, %1$s.forge_locks, %1$s.forge_jobs, %1$s.forge_job_pauses"
                                 .formatted(schemaName))
                 .update();
     }
@@ -46,7 +46,9 @@ final class TestCluster implements AutoCloseable {
             FencedLeadership leadership,
             StoredLocks locks,
             List<Object> events,
-            ThreadPoolTaskScheduler scheduler) {
+            ThreadPoolTaskScheduler scheduler,
+            JobEngine engine,
+            StoredJobs jobs) {
 
         void stop() {
             node.stop();
@@ -59,6 +61,14 @@ final class TestCluster implements AutoCloseable {
         return start(name, database.dataSource(), change);
     }
 
+    /** A node that runs these jobs. */
+    Member start(String name, TestJobs jobs, UnaryOperator<NodeSettings> change) {
+        Member member = create(name, database.dataSource(), jobs, change);
+        members.add(member);
+        member.node.start();
+        return member;
+    }
+
     Member start(String name, DataSource direct, UnaryOperator<NodeSettings> change) {
         Member member = create(name, direct, change);
         members.add(member);
@@ -67,6 +77,10 @@ final class TestCluster implements AutoCloseable {
     }
 
     Member create(String name, DataSource direct, UnaryOperator<NodeSettings> change) {
+        return create(name, direct, new TestJobs(direct), change);
+    }
+
+    Member create(String name, DataSource direct, TestJobs work, UnaryOperator<NodeSettings> change) {
         var scheduler = new ThreadPoolTaskScheduler();
         scheduler.setPoolSize(3);
         scheduler.setRemoveOnCancelPolicy(true);
@@ -85,7 +99,15 @@ final class TestCluster implements AutoCloseable {
                 new LeaderStore(schema, database.dataSource()),
                 new JdbcTransactionManager(database.dataSource()));
         var locks = new StoredLocks(node, new LockStore(schema, control), Duration.ofSeconds(60));
-        return new Member(node, control, leadership, locks, events, scheduler);
+        var tools = new JobEngine.Tools(database.dataSource(), new TestJobs.Json(), JobMonitor.NONE, null);
+        var engine = new JobEngine(
+                node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
+        var jobs = new StoredJobs(
+                node,
+                engine,
+                work.handlers(),
+                new StoredJobs.Setup(database.dataSource(), control.shared(), tools, work.maxPayload));
+        return new Member(node, control, leadership, locks, events, scheduler, engine, jobs);
     }
 
     String status(String name) {

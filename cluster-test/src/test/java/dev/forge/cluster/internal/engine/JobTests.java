@@ -1,0 +1,861 @@
+package dev.forge.cluster.internal.engine;
+
+import static dev.forge.cluster.internal.engine.TestJobs.job;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.JobContext;
+import dev.forge.cluster.JobExplanation.Reason;
+import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.JobRejectedException;
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.Outcome;
+import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.internal.engine.TestCluster.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.math.BigDecimal;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/** Jobs from enqueueing to their end, on nodes in this JVM. */
+@ClusterPostgres
+class JobTests {
+
+    record Order(String item, int quantity) {}
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private final TestCluster cluster;
+    private final TestJobs work;
+
+    JobTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+        this.cluster = new TestCluster(database);
+        this.work = new TestJobs(database.dataSource());
+        jdbc.sql("CREATE TABLE IF NOT EXISTS effects (job uuid, attempt int)").update();
+        jdbc.sql("TRUNCATE effects").update();
+    }
+
+    @AfterEach
+    void close() {
+        cluster.close();
+    }
+
+    private static JobInfo ended(Member member, UUID id) {
+        await().atMost(Duration.ofSeconds(20))
+                .until(() -> member.jobs()
+                        .find(id)
+                        .map(JobInfo::status)
+                        .orElseThrow()
+                        .isFinal());
+        return member.jobs().find(id).orElseThrow();
+    }
+
+    private static void until(CountDownLatch latch) throws InterruptedException {
+        assertThat(latch.await(20, TimeUnit.SECONDS)).isTrue();
+    }
+
+    private static NodeSettings without(NodeSettings settings, NodeRole... roles) {
+        var left = java.util.EnumSet.allOf(NodeRole.class);
+        left.removeAll(List.of(roles));
+        return with(settings, NodeMode.AUTO, left, List.of("general"));
+    }
+
+    private static NodeSettings with(NodeSettings settings, NodeMode mode, Set<NodeRole> roles, List<String> offered) {
+        NodeSettings.Presence usual = settings.presence();
+        return new NodeSettings(
+                new NodeSettings.Presence(
+                        usual.hostname(), mode, roles, offered, usual.version(), usual.info(), usual.load()),
+                settings.heartbeat(),
+                settings.detection(),
+                settings.election(),
+                settings.drainTimeout());
+    }
+
+    private static NodeSettings drainingFor(NodeSettings settings, Duration timeout) {
+        return new NodeSettings(
+                settings.presence(), settings.heartbeat(), settings.detection(), settings.election(), timeout);
+    }
+
+    // Running
+
+    @Test
+    void a_job_finds_its_handler_by_the_type_of_its_payload_and_its_result_is_kept() {
+        work.on(job("order").taking(Order.class), (payload, context) -> Map.of("got", payload));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueue(new Order("anvil", 2));
+        JobInfo job = ended(member, id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.result()).contains("\"got\"", "\"anvil\"", "2");
+        assertThat(job.attempts()).isOne();
+        assertThat(job.nodeId()).isEqualTo(member.node().id());
+        assertThat(job.startedAt()).isBeforeOrEqualTo(job.finishedAt());
+    }
+
+    @Test
+    void a_job_knows_what_it_is() {
+        var seen = new CopyOnWriteArrayList<JobContext>();
+        work.on("job", seen::add);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs()
+                .enqueueNamed(
+                        "job",
+                        null,
+                        JobOptions.defaults().withMetadata("tenant", "acme").withMaxAttempts(7));
+        ended(member, id);
+        JobContext context = seen.get(0);
+        assertThat(context.id()).isEqualTo(id);
+        assertThat(context.name()).isEqualTo("job");
+        assertThat(context.attempt()).isOne();
+        assertThat(context.maxAttempts()).isEqualTo(7);
+        assertThat(context.epoch()).isOne();
+        assertThat(context.idempotencyKey()).isEqualTo(id.toString());
+        assertThat(context.metadata()).isEqualTo(Map.of("tenant", "acme"));
+        assertThat(context.nodeName()).isEqualTo("one");
+        assertThat(context.stopRequested()).isFalse();
+    }
+
+    @Test
+    void a_failed_attempt_is_repeated_until_it_succeeds() {
+        work.on("job", context -> {
+            if (context.attempt() < 3) {
+                throw new IllegalStateException("not yet \0");
+            }
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        JobInfo job = ended(member, member.jobs().enqueueNamed("job", null));
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isEqualTo(3);
+        assertThat(job.lastError()).contains("not yet").contains("at dev.forge.cluster");
+    }
+
+    @Test
+    void the_last_attempt_fails_the_job_and_a_retry_begins_anew() {
+        var broken = new AtomicInteger(3);
+        work.on("job", context -> {
+            if (broken.getAndDecrement() > 0) {
+                throw new IllegalStateException("x".repeat(100_000));
+            }
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        JobInfo failed = ended(member, id);
+        assertThat(failed.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(failed.attempts()).isEqualTo(3);
+        assertThat(failed.lastError()).hasSizeLessThan(21_000);
+        assertThat(member.jobs().retry(id)).isTrue();
+        assertThat(ended(member, id).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void what_no_attempt_can_save_fails_at_once() {
+        work.on("permanent", context -> {
+            throw new PermanentJobFailure("no such customer");
+        });
+        work.on(job("excluded").excluding(IllegalArgumentException.class), (payload, context) -> {
+            throw new NumberFormatException("12x");
+        });
+        work.on(job("decided"), (payload, context) -> Outcome.fail("decided so"));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        for (String name : List.of("permanent", "excluded", "decided")) {
+            JobInfo job = ended(member, member.jobs().enqueueNamed(name, null));
+            assertThat(job.status()).as(name).isEqualTo(JobStatus.FAILED);
+            assertThat(job.attempts()).isOne();
+            assertThat(job.lastError()).containsAnyOf("no such customer", "12x", "decided so");
+        }
+    }
+
+    @Test
+    void a_snooze_spends_no_attempt() {
+        var runs = new AtomicInteger();
+        work.on(job("job").attempts(1), (payload, context) -> {
+            assertThat(context.attempt()).isOne();
+            return runs.incrementAndGet() < 4 ? Outcome.snooze(Duration.ofMillis(20)) : Outcome.complete("done");
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        JobInfo job = ended(member, member.jobs().enqueueNamed("job", null));
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isOne();
+        assertThat(job.epoch()).isEqualTo(4);
+    }
+
+    @Test
+    void an_attempt_that_takes_too_long_is_interrupted_and_counts() {
+        work.on(job("job").attempts(2).timeout(Duration.ofMillis(200)), (payload, context) -> {
+            new CountDownLatch(1).await();
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        JobInfo job = ended(member, member.jobs().enqueueNamed("job", null));
+        assertThat(job.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(job.attempts()).isEqualTo(2);
+        assertThat(job.lastError()).contains("longer than PT0.2S");
+    }
+
+    @Test
+    void progress_is_seen_while_it_runs_and_a_checkpoint_survives_the_attempt() throws Exception {
+        var reached = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.on("job", context -> {
+            if (context.attempt() == 1) {
+                assertThat(context.checkpoint(Order.class)).isEmpty();
+                context.checkpoint(new Order("page", 7));
+                context.progress(40, "page 7");
+                reached.countDown();
+                until(go);
+                throw new IllegalStateException("lost my place");
+            }
+            assertThat(context.checkpoint(Order.class)).contains(new Order("page", 7));
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(reached);
+        await().untilAsserted(() ->
+                assertThat(member.jobs().find(id).orElseThrow().progress()).contains("40", "page 7"));
+        go.countDown();
+        assertThat(ended(member, id).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    // Transactions
+
+    private void effect(JobContext context) {
+        jdbc.sql("INSERT INTO effects VALUES (?, ?)")
+                .params(context.id(), context.attempt())
+                .update();
+    }
+
+    private List<Integer> effects(UUID id) {
+        return jdbc.sql("SELECT attempt FROM effects WHERE job = ?")
+                .param(id)
+                .query(Integer.class)
+                .list();
+    }
+
+    @Test
+    void what_a_transactional_handler_writes_and_its_completion_are_one() {
+        // Its own JdbcClient on the same data source joins the transaction.
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            effect(context);
+            if (context.attempt() < 3) {
+                throw new IllegalStateException("roll back");
+            }
+            return "kept";
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        JobInfo job = ended(member, id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.result()).isEqualTo("\"kept\"");
+        assertThat(effects(id)).containsExactly(3);
+    }
+
+    @Test
+    void a_transactional_handler_whose_claim_is_gone_leaves_nothing() throws Exception {
+        var inside = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            if (context.epoch() == 1) {
+                effect(context);
+                inside.countDown();
+                until(go);
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(inside);
+        jdbc.sql(
+                        "UPDATE forge_jobs SET claim_epoch = claim_epoch + 1, status = 'pending', worker_id = NULL WHERE id = ?")
+                .param(id)
+                .update();
+        go.countDown();
+        assertThat(ended(member, id).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(effects(id)).isEmpty();
+    }
+
+    @Test
+    void repeatable_read_handlers_complete() throws Exception {
+        work.heartbeat = Duration.ofMillis(50);
+        work.lease = Duration.ofMillis(300);
+        work.sweep = Duration.ofMillis(100);
+        work.grace = Duration.ZERO;
+        for (int isolation : List.of(
+                TransactionDefinition.ISOLATION_REPEATABLE_READ, TransactionDefinition.ISOLATION_SERIALIZABLE)) {
+            work.on(job("job" + isolation).in(work.transaction(isolation)), (payload, context) -> {
+                effect(context);
+                context.progress(50, "half");
+                // Several heartbeats, and longer than a lease.
+                TimeUnit.MILLISECONDS.sleep(600);
+                return null;
+            });
+        }
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        await().until(() -> member.leadership().isLeader("scheduler"));
+        for (String name : work.handlers().names()) {
+            UUID id = member.jobs().enqueueNamed(name, null);
+            JobInfo job = ended(member, id);
+            assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(job.attempts()).isOne();
+            assertThat(job.recoveries()).isZero();
+            assertThat(effects(id)).containsExactly(1);
+        }
+    }
+
+    @Test
+    void a_transaction_that_its_handler_marked_for_rollback_is_a_failed_attempt() {
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            effect(context);
+            if (context.attempt() == 1) {
+                var inner = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+                inner.executeWithoutResult(status -> status.setRollbackOnly());
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        assertThat(ended(member, id).attempts()).isEqualTo(2);
+        assertThat(effects(id)).containsExactly(2);
+    }
+
+    @Test
+    void enqueueing_is_part_of_the_callers_transaction() {
+        work.on("job", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+        var ids = new ArrayList<UUID>();
+        transactions.executeWithoutResult(status -> {
+            ids.add(member.jobs().enqueueNamed("job", null));
+            status.setRollbackOnly();
+        });
+        transactions.executeWithoutResult(status -> ids.add(member.jobs().enqueueNamed("job", null)));
+        assertThat(ended(member, ids.get(1)).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.jobs().find(ids.get(0))).isEmpty();
+        assertThat(member.jobs().explain(ids.get(0)).reason()).isEqualTo(Reason.NOT_FOUND);
+    }
+
+    // Enqueueing
+
+    @Test
+    void what_cannot_be_enqueued_is_refused_with_the_reason_and_leaves_nothing() {
+        work.maxPayload = 1_000;
+        work.on(job("order").taking(Order.class), (payload, context) -> null);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        StoredJobs jobs = member.jobs();
+        JobOptions options = JobOptions.defaults();
+        refused(() -> jobs.enqueue(new Order("x".repeat(2_000), 1)), "'order'", "max-payload-size", "1000");
+        refused(() -> jobs.enqueueNamed("oder", null), "'oder'", "[order]");
+        refused(() -> jobs.enqueue("text"), "java.lang.String", Order.class.getName());
+        refused(() -> jobs.enqueue(new Order("nul \0", 1)), "NUL");
+        refused(() -> jobs.enqueue(new Order("half \ud83d", 1)), "surrogate");
+        var endless = new ArrayList<Object>();
+        endless.add(endless);
+        refused(() -> jobs.enqueueNamed("order", endless), "cannot be written as JSON");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withDelay(Duration.ofSeconds(-1))), "PT-1S");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withDelay(Duration.ofDays(99_999))), "hundred years");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withTime(Instant.MAX)), "+1000000000");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withUniqueKey("a\0b")), "unique key");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withMaxAttempts(0)), "max attempts 0");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withMetadata("k", "\0")), "metadata", "NUL");
+        refused(() -> jobs.enqueueAll(List.of(new Order("a", 1)), options.withUniqueKey("k")), "unique key");
+        refused(() -> jobs.enqueueAll(List.of(new Order("a", 1), "text")), "java.lang.String");
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs").query(Long.class).single())
+                .isZero();
+        // The same characters, escaped, are text like any other.
+        assertThat(jobs.enqueue(new Order("back\\u0000slash \ud83d\ude00", 1))).isNotNull();
+    }
+
+    private static void refused(org.assertj.core.api.ThrowableAssert.ThrowingCallable enqueueing, String... words) {
+        assertThatExceptionOfType(JobRejectedException.class)
+                .isThrownBy(enqueueing)
+                .satisfies(e -> assertThat(e.getMessage()).contains(words));
+    }
+
+    @Test
+    void many_at_once_keep_their_order() {
+        var seen = new CopyOnWriteArrayList<Integer>();
+        work.slots = 1;
+        work.prefetch = 0;
+        work.on(job("order").taking(Order.class), (payload, context) -> {
+            seen.add(((Order) payload).quantity());
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = member.jobs()
+                .enqueueAll(IntStream.range(0, 2_500)
+                        .mapToObj(i -> new Order("a", i))
+                        .toList());
+        assertThat(ids).hasSize(2_500).doesNotHaveDuplicates().isSorted();
+        await().atMost(Duration.ofSeconds(30)).until(() -> seen.size() == 2_500);
+        assertThat(seen).doesNotHaveDuplicates();
+        assertThat(member.jobs().enqueueAll(List.of())).isEmpty();
+    }
+
+    @Test
+    void a_job_enqueued_with_plain_sql_runs_too() {
+        work.poll = Duration.ofMillis(100);
+        work.on(job("order").taking(Order.class), (payload, context) -> payload);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = jdbc.sql("SELECT forge_enqueue('order', '{\"item\": \"sql\", \"quantity\": 3}')")
+                .query(UUID.class)
+                .single();
+        assertThat(ended(member, id).result()).contains("sql");
+    }
+
+    @Test
+    void a_delayed_job_starts_on_time() {
+        work.poll = Duration.ofSeconds(30);
+        var started = new CopyOnWriteArrayList<Long>();
+        work.on("job", context -> started.add(System.nanoTime()));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        long enqueued = System.nanoTime();
+        UUID id = member.jobs().enqueueNamed("job", null, JobOptions.defaults().withDelay(Duration.ofMillis(700)));
+        assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.NOT_DUE);
+        ended(member, id);
+        assertThat(Duration.ofNanos(started.get(0) - enqueued)).isGreaterThanOrEqualTo(Duration.ofMillis(690));
+    }
+
+    @Test
+    void a_replacement_never_runs_beside_the_old_one() throws Exception {
+        var running = new AtomicInteger();
+        var most = new AtomicInteger();
+        var seen = new CopyOnWriteArrayList<Integer>();
+        work.on(job("order").taking(Order.class), (payload, context) -> {
+            most.accumulateAndGet(running.incrementAndGet(), Math::max);
+            TimeUnit.MILLISECONDS.sleep(30);
+            seen.add(((Order) payload).quantity());
+            running.decrementAndGet();
+            return null;
+        });
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        cluster.start("two", copy(), UnaryOperator.identity());
+        JobOptions replacing = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
+        for (int i = 0; i < 100; i++) {
+            one.jobs().enqueue(new Order("a", i), replacing);
+            TimeUnit.MILLISECONDS.sleep(3);
+        }
+        await().untilAsserted(() -> assertThat(seen).contains(99));
+        assertThat(most).hasValue(1);
+    }
+
+    private TestJobs copy() {
+        var copy = new TestJobs(database.dataSource());
+        work.handlers().all().forEach(copy.handlers()::add);
+        return copy;
+    }
+
+    // Who runs what
+
+    @Test
+    void nodes_run_only_what_they_know() {
+        var one = new TestJobs(database.dataSource()).on("a", context -> {});
+        var two = new TestJobs(database.dataSource()).on(job("b").alias("old-b"), (payload, context) -> null);
+        Member first = cluster.start("one", one, UnaryOperator.identity());
+        Member second = cluster.start("two", two, UnaryOperator.identity());
+        UUID a = second.jobs().enqueueNamed("a", null);
+        UUID b = first.jobs().enqueueNamed("b", null);
+        UUID old = first.jobs().enqueueNamed("old-b", null);
+        UUID unknown = jdbc.sql("SELECT forge_enqueue('c')").query(UUID.class).single();
+        assertThat(ended(first, a).nodeId()).isEqualTo(first.node().id());
+        assertThat(ended(first, b).nodeId()).isEqualTo(second.node().id());
+        assertThat(ended(first, old).nodeId()).isEqualTo(second.node().id());
+        assertThat(first.jobs().explain(unknown).reason()).isEqualTo(Reason.UNKNOWN_NAME);
+    }
+
+    @Test
+    void a_job_waits_for_a_node_with_its_capability_and_starts_as_soon_as_one_joins() {
+        work.on("render", context -> {});
+        Member general = cluster.start("general", work, UnaryOperator.identity());
+        UUID id = general.jobs()
+                .enqueueNamed("render", null, JobOptions.defaults().withCapability("gpu"));
+        await().until(() -> general.jobs().explain(id).reason() == Reason.NO_CAPABLE_WORKER);
+        Member gpu = cluster.start(
+                "gpu", copy(), s -> with(s, NodeMode.AUTO, Set.of(NodeRole.values()), List.of("general", "gpu")));
+        long joined = System.nanoTime();
+        JobInfo job = ended(gpu, id);
+        assertThat(job.nodeId()).isEqualTo(gpu.node().id());
+        System.out.printf(
+                "a GPU job ended %d ms after a GPU node had joined%n", (System.nanoTime() - joined) / 1_000_000);
+    }
+
+    @Test
+    void urgent_jobs_come_first_and_old_ones_do_not_starve() throws Exception {
+        var order = new CopyOnWriteArrayList<Integer>();
+        var go = new CountDownLatch(1);
+        work.slots = 1;
+        work.prefetch = 0;
+        work.on("gate", context -> until(go));
+        work.on(job("order").taking(Order.class), (payload, context) -> {
+            order.add(((Order) payload).quantity());
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID gate = member.jobs().enqueueNamed("gate", null);
+        await().until(() -> member.jobs().find(gate).orElseThrow().status() == JobStatus.RUNNING);
+        member.jobs().enqueue(new Order("background", 0), JobOptions.defaults().withPriority(JobPriority.BACKGROUND));
+        for (int i = 0; i < 40; i++) {
+            member.jobs().enqueue(new Order("high", 75), JobOptions.defaults().withPriority(JobPriority.HIGH));
+        }
+        member.jobs().enqueue(new Order("critical", 100), JobOptions.defaults().withPriority(JobPriority.CRITICAL));
+        go.countDown();
+        await().until(() -> order.size() == 42);
+        assertThat(order.indexOf(100)).isLessThan(2);
+        assertThat(order.indexOf(0)).as("%s", order).isBetween(1, 40);
+    }
+
+    @Test
+    void a_full_executor_does_not_hold_up_another() throws Exception {
+        var go = new CountDownLatch(1);
+        work.on("slow", context -> until(go));
+        work.on("quick", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> slow = IntStream.range(0, 20)
+                .mapToObj(i -> member.jobs().enqueueNamed("slow", null))
+                .toList();
+        UUID quick = member.jobs().enqueueNamed("quick", null);
+        assertThat(ended(member, quick).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.engine().lanes().get("slow")).containsEntry("jobs", 1);
+        go.countDown();
+        slow.forEach(id -> ended(member, id));
+    }
+
+    @Test
+    void a_paused_name_waits_until_it_is_resumed() {
+        work.on("job", context -> {});
+        work.on("other", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        member.jobs().pause("job");
+        assertThat(member.jobs().paused()).containsExactly("job");
+        UUID id = member.jobs().enqueueNamed("job", null);
+        ended(member, member.jobs().enqueueNamed("other", null));
+        assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.PAUSED);
+        assertThat(member.jobs().resume("job")).isTrue();
+        ended(member, id);
+    }
+
+    @Test
+    void why_it_is_not_running_is_explained() throws Exception {
+        var go = new CountDownLatch(1);
+        work.slots = 1;
+        work.prefetch = 0;
+        work.on("job", context -> until(go));
+        Member enqueuer = cluster.start("enqueuer", copy(), s -> without(s, NodeRole.WORKER));
+        UUID id =
+                enqueuer.jobs().enqueueNamed("job", null, JobOptions.defaults().withUniqueKey("k"));
+        assertThat(enqueuer.jobs().explain(id).reason()).isEqualTo(Reason.NO_LIVE_WORKER);
+        Member member = cluster.start(
+                "worker",
+                work,
+                s -> TestNodes.with(
+                        s,
+                        new NodeSettings.Heartbeat(
+                                Duration.ofMillis(100),
+                                false,
+                                Duration.ofMinutes(1),
+                                Duration.ofSeconds(10),
+                                Duration.ofSeconds(15))));
+        await().until(() -> member.jobs().explain(id).reason() == Reason.RUNNING);
+        UUID second =
+                member.jobs().enqueueNamed("job", null, JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE));
+        assertThat(member.jobs().explain(second).reason()).isEqualTo(Reason.WAITING_FOR_PREDECESSOR);
+        UUID third = member.jobs().enqueueNamed("job", null);
+        await().until(() -> member.jobs().explain(third).reason() == Reason.WORKERS_FULL);
+        go.countDown();
+        ended(member, third);
+        ended(member, second);
+        assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.FINISHED);
+    }
+
+    @Test
+    void an_observer_neither_runs_nor_enqueues() {
+        work.on("job", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        Member observer = cluster.start(
+                "observer", copy(), s -> with(s, NodeMode.OBSERVER, Set.of(NodeRole.values()), List.of("general")));
+        assertThatExceptionOfType(MutationRefusedException.class)
+                .isThrownBy(() -> observer.jobs().enqueueNamed("job", null));
+        List<UUID> ids = IntStream.range(0, 50)
+                .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .toList();
+        assertThat(ids)
+                .allSatisfy(id -> assertThat(ended(member, id).nodeId())
+                        .isEqualTo(member.node().id()));
+    }
+
+    @Test
+    void a_worker_that_was_to_be_alone_takes_nothing_beside_another() {
+        work.claiming = false;
+        work.on("job", context -> {});
+        Member alone = cluster.start("alone", work, UnaryOperator.identity());
+        assertThat(ended(alone, alone.jobs().enqueueNamed("job", null)).status())
+                .isEqualTo(JobStatus.COMPLETED);
+        cluster.start("other", new TestJobs(database.dataSource()), UnaryOperator.identity());
+        await().until(() -> alone.engine().isCrowded());
+        UUID id = alone.jobs().enqueueNamed("job", null);
+        await().during(Duration.ofMillis(500))
+                .until(() -> alone.jobs().find(id).orElseThrow().status() == JobStatus.PENDING);
+    }
+
+    // Ends that nobody asked for
+
+    @Test
+    void a_cancelled_job_is_interrupted_on_whatever_node_it_runs() throws Exception {
+        var started = new CountDownLatch(1);
+        var interrupted = new CountDownLatch(1);
+        work.on("job", context -> {
+            started.countDown();
+            try {
+                new CountDownLatch(1).await();
+            } catch (InterruptedException e) {
+                assertThat(context.stopRequested()).isTrue();
+                interrupted.countDown();
+            }
+        });
+        Member runner = cluster.start("runner", work, UnaryOperator.identity());
+        Member other = cluster.start("other", new TestJobs(database.dataSource()), UnaryOperator.identity());
+        UUID id = other.jobs().enqueueNamed("job", null);
+        until(started);
+        assertThat(other.jobs().cancel(id)).isTrue();
+        until(interrupted);
+        assertThat(other.jobs().cancel(id)).isFalse();
+        await().until(() -> runner.engine().load() == 0);
+        assertThat(runner.jobs().find(id).orElseThrow().status()).isEqualTo(JobStatus.CANCELLED);
+    }
+
+    @Test
+    void a_handler_whose_job_was_given_to_another_is_interrupted_and_its_result_dropped() throws Exception {
+        work.heartbeat = Duration.ofMillis(100);
+        var started = new CountDownLatch(1);
+        var interrupted = new CountDownLatch(1);
+        work.on(job("job"), (payload, context) -> {
+            if (context.epoch() > 1) {
+                return "second";
+            }
+            started.countDown();
+            try {
+                new CountDownLatch(1).await();
+            } catch (InterruptedException e) {
+                interrupted.countDown();
+            }
+            return "first";
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(started);
+        jdbc.sql("UPDATE forge_jobs SET status = 'pending', worker_id = NULL WHERE id = ?")
+                .param(id)
+                .update();
+        until(interrupted);
+        assertThat(ended(member, id).result()).isEqualTo("\"second\"");
+    }
+
+    @Test
+    void a_long_job_keeps_its_lease_as_long_as_its_node_lives() throws Exception {
+        work.lease = Duration.ofMillis(500);
+        work.heartbeat = Duration.ofMillis(100);
+        work.sweep = Duration.ofMillis(50);
+        work.grace = Duration.ZERO;
+        work.on("job", context -> TimeUnit.SECONDS.sleep(2));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        await().until(() -> member.leadership().isLeader("scheduler"));
+        JobInfo job = ended(member, member.jobs().enqueueNamed("job", null));
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.epoch()).isOne();
+        assertThat(job.recoveries()).isZero();
+    }
+
+    @Test
+    void a_drain_waits_for_what_runs_and_returns_what_has_not_begun() throws Exception {
+        var started = new CountDownLatch(2);
+        var go = new CountDownLatch(1);
+        work.slots = 2;
+        work.prefetch = 10;
+        work.on("job", context -> {
+            started.countDown();
+            until(go);
+        });
+        Member first = cluster.start("first", work, UnaryOperator.identity());
+        List<UUID> ids = IntStream.range(0, 8)
+                .mapToObj(i -> first.jobs().enqueueNamed("job", null))
+                .toList();
+        until(started);
+        await().until(() -> first.engine().load() == 8);
+        var draining = new Thread(first.node()::stop);
+        draining.start();
+        await().until(() -> jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status = 'pending' AND attempts = 0")
+                        .query(Long.class)
+                        .single()
+                == 6);
+        go.countDown();
+        draining.join(20_000);
+        Member second = cluster.start("second", copy(), UnaryOperator.identity());
+        ids.forEach(id -> {
+            JobInfo job = ended(second, id);
+            assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(job.attempts()).isOne();
+            assertThat(job.recoveries()).isZero();
+        });
+    }
+
+    @Test
+    void a_drain_that_runs_out_of_time_interrupts_and_gives_the_attempt_back() throws Exception {
+        var started = new CountDownLatch(1);
+        work.on(job("job").attempts(1), (payload, context) -> {
+            if (context.epoch() == 1) {
+                started.countDown();
+                new CountDownLatch(1).await();
+            }
+            return context.nodeName();
+        });
+        Member first = cluster.start("first", work, s -> drainingFor(s, Duration.ofMillis(300)));
+        UUID id = first.jobs().enqueueNamed("job", null);
+        until(started);
+        first.node().stop();
+        Member second = cluster.start("second", copy(), UnaryOperator.identity());
+        JobInfo job = ended(second, id);
+        assertThat(job.result()).isEqualTo("\"second\"");
+        assertThat(job.attempts()).isOne();
+        assertThat(job.recoveries()).isZero();
+    }
+
+    @Test
+    void a_handler_that_ignores_the_drain_does_not_hold_up_the_exit() throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.on("job", context -> {
+            if (context.epoch() > 1) {
+                return;
+            }
+            started.countDown();
+            while (go.getCount() > 0) {
+                try {
+                    go.await();
+                } catch (InterruptedException e) {
+                    // Deaf on purpose.
+                }
+            }
+        });
+        Member first = cluster.start("first", work, s -> drainingFor(s, Duration.ofMillis(300)));
+        UUID id = first.jobs().enqueueNamed("job", null);
+        until(started);
+        first.node().stop();
+        Member second = cluster.start("second", copy(), UnaryOperator.identity());
+        assertThat(ended(second, id).nodeId()).isEqualTo(second.node().id());
+        go.countDown();
+    }
+
+    @Test
+    void a_node_that_was_declared_dead_drops_what_it_ran() throws Exception {
+        var started = new CountDownLatch(1);
+        var interrupted = new CountDownLatch(1);
+        work.on(job("job"), (payload, context) -> {
+            if (context.epoch() > 1) {
+                return "again";
+            }
+            started.countDown();
+            try {
+                new CountDownLatch(1).await();
+            } catch (InterruptedException e) {
+                interrupted.countDown();
+            }
+            return "dropped";
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(started);
+        UUID former = member.node().id();
+        assertThat(member.node().members().nodes().declareDead(former, beats(former)))
+                .isTrue();
+        until(interrupted);
+        JobInfo job = ended(member, id);
+        assertThat(job.result()).isEqualTo("\"again\"");
+        assertThat(job.recoveries()).isOne();
+        assertThat(job.nodeId()).isNotEqualTo(former);
+    }
+
+    private long beats(UUID id) {
+        return jdbc.sql("SELECT beats FROM forge_nodes WHERE id = ?")
+                .param(id)
+                .query(Long.class)
+                .single();
+    }
+
+    @Test
+    void bad_rows_fail_with_a_reason_and_their_neighbours_complete() {
+        work.poll = Duration.ofMillis(200);
+        work.on(job("order").taking(Order.class), (payload, context) -> {
+            int quantity = ((Order) payload).quantity();
+            return quantity % 10 == 7 ? "nul \0" : payload;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        member.jobs().pause("order");
+        var ids = new ArrayList<>(member.jobs()
+                .enqueueAll(
+                        IntStream.range(0, 60).mapToObj(i -> new Order("a", i)).toList()));
+        jdbc.sql("UPDATE forge_jobs SET payload = '[1, 2]' WHERE id = ?")
+                .param(ids.get(3))
+                .update();
+        jdbc.sql("UPDATE forge_jobs SET payload = '\"text\"' WHERE id = ?")
+                .param(ids.get(4))
+                .update();
+        jdbc.sql("UPDATE forge_jobs SET metadata = '[]', last_error = repeat('e', 1000000) WHERE id = ?")
+                .param(ids.get(5))
+                .update();
+        jdbc.sql("UPDATE forge_jobs SET attempts = -5, recoveries = 99 WHERE id = ?")
+                .param(ids.get(6))
+                .update();
+        member.jobs().resume("order");
+        for (int i = 0; i < ids.size(); i++) {
+            JobInfo job = ended(member, ids.get(i));
+            boolean bad = i == 3 || i == 4 || i % 10 == 7;
+            assertThat(job.status())
+                    .as("%d: %s", i, job.lastError())
+                    .isEqualTo(bad ? JobStatus.FAILED : JobStatus.COMPLETED);
+            if (bad) {
+                assertThat(job.lastError()).containsAnyOf("cannot be read as", "its result");
+            }
+        }
+    }
+
+    @Test
+    void a_result_that_only_the_database_refuses_fails_alone() {
+        // Valid JSON that jsonb does not take: a number beyond any numeric.
+        work.on(
+                job("order").taking(Order.class),
+                (payload, context) -> ((Order) payload).quantity() == 5 ? new BigDecimal("1e200000") : payload);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = member.jobs()
+                .enqueueAll(
+                        IntStream.range(0, 20).mapToObj(i -> new Order("a", i)).toList());
+        for (int i = 0; i < ids.size(); i++) {
+            JobInfo job = ended(member, ids.get(i));
+            assertThat(job.status()).isEqualTo(i == 5 ? JobStatus.FAILED : JobStatus.COMPLETED);
+        }
+        assertThat(member.jobs().find(ids.get(5)).orElseThrow().lastError()).contains("the database refused");
+    }
+}
