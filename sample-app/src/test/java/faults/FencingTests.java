@@ -191,15 +191,27 @@ class FencingTests {
         assertThat(violations()).isNotEmpty();
     }
 
+    private void manyFaults(boolean fence) {
+        startAll(fence);
+        var random = new Random(42);
+        while (term() < 25 || writes() < 4_000) {
+            strike(Fault.values()[random.nextInt(Fault.values().length)], fence);
+        }
+    }
+
     @Test
     @Tag("soak")
     void many_terms_many_writes() {
-        startAll(true);
-        var random = new Random(42);
-        while (term() < 25 || writes() < 4_000) {
-            strike(Fault.values()[random.nextInt(Fault.values().length)], true);
-        }
+        manyFaults(true);
         report("fenced, random faults");
         assertThat(violations()).isEmpty();
+    }
+
+    @Test
+    @Tag("soak")
+    void the_same_run_without_the_fence_is_found_out() {
+        manyFaults(false);
+        report("not fenced, the same faults");
+        assertThat(violations()).isNotEmpty();
     }
 }

@@ -23,6 +23,8 @@ import sample.SampleApplication;
 class ServerFaultTests {
 
     private static final Duration START = Duration.ofSeconds(90);
+    /** Longer than observers leave missing locks alone after a restart, and than the suspicion that follows. */
+    private static final Duration GRACE = Duration.ofSeconds(17);
 
     private OwnPostgres server;
     private final List<AppProcess> processes = new ArrayList<>();
@@ -86,12 +88,14 @@ class ServerFaultTests {
         return members;
     }
 
-    private static long millisUntilLed(OwnPostgres server, long formerTerm) {
-        long start = System.nanoTime();
+    private static long millisSince(long start) {
+        return (System.nanoTime() - start) / 1_000_000;
+    }
+
+    private static void awaitLed(OwnPostgres server, long formerTerm) {
         await().pollInterval(Duration.ofMillis(10))
                 .atMost(Duration.ofSeconds(20))
                 .until(() -> leadingTerm(server) > formerTerm);
-        return (System.nanoTime() - start) / 1_000_000;
     }
 
     private void restarts(int each) {
@@ -99,35 +103,62 @@ class ServerFaultTests {
         Map<String, String> before = members(server);
         assertThat(before).hasSize(3);
         var resumed = new ArrayList<Long>();
+        var without = new ArrayList<Long>();
         for (int round = 0; round < each; round++) {
             for (String mode : List.of("fast", "immediate")) {
                 long term = leadingTerm(server);
+                long stopped = System.nanoTime();
                 server.down(mode);
                 server.up();
-                resumed.add(millisUntilLed(server, term));
-                beatAgain();
+                long up = System.nanoTime();
+                awaitLed(server, term);
+                resumed.add(millisSince(up));
+                without.add(millisSince(stopped));
+                if (mode.equals("fast")) {
+                    beatAgain(server, before);
+                }
             }
+            outliveTheGrace(server, before);
+            assertNobodyDied(server, before);
         }
         System.out.printf(
-                "%d fast and %d immediate restarts: led again after max %d ms; nodes declared dead: %d%n",
-                each, each, Collections.max(resumed), deaths());
+                "%d fast and %d immediate restarts: led again max %d ms after the server was up,"
+                        + " without a leader for max %d ms in all; nodes declared dead: %d%n",
+                each, each, Collections.max(resumed), Collections.max(without), deaths());
         assertThat(Collections.max(resumed)).isLessThanOrEqualTo(5_000);
-        assertThat(members(server)).isEqualTo(before);
-        assertThat(deaths()).isZero();
+        assertThat(Collections.max(without)).isLessThanOrEqualTo(5_000);
     }
 
-    /** Everybody has beaten since now: whoever was to be declared dead would have been. */
-    private void beatAgain() {
-        long before = server.jdbc()
-                .sql("SELECT min(beats) FROM forge_nodes WHERE status <> 'dead'")
-                .query(Long.class)
-                .single();
-        await().atMost(Duration.ofSeconds(15))
-                .until(() -> server.jdbc()
-                                .sql("SELECT min(beats) FROM forge_nodes WHERE status <> 'dead'")
-                                .query(Long.class)
-                                .single()
-                        > before);
+    /** Each of those nodes has beaten since now. */
+    private static void beatAgain(OwnPostgres server, Map<String, String> nodes) {
+        Map<String, Long> before = beats(server);
+        await().atMost(Duration.ofSeconds(15)).until(() -> {
+            Map<String, Long> now = beats(server);
+            return nodes.values().stream().allMatch(id -> now.getOrDefault(id, 0L) > before.getOrDefault(id, 0L));
+        });
+    }
+
+    private static Map<String, Long> beats(OwnPostgres server) {
+        var beats = new TreeMap<String, Long>();
+        server.jdbc()
+                .sql("SELECT id::text, beats FROM forge_nodes")
+                .query((row, n) -> beats.put(row.getString(1), row.getLong(2)))
+                .list();
+        return beats;
+    }
+
+    /**
+     * Observers mistrust missing locks for fifteen seconds after a restart. Only after that is a node that has not come
+     * back declared dead, and only then is it a finding that none was.
+     */
+    private static void outliveTheGrace(OwnPostgres server, Map<String, String> nodes) {
+        await().pollDelay(GRACE).atMost(GRACE.plusSeconds(5)).until(() -> true);
+        beatAgain(server, nodes);
+    }
+
+    private void assertNobodyDied(OwnPostgres server, Map<String, String> before) {
+        assertThat(members(server)).isEqualTo(before);
+        assertThat(deaths()).isZero();
     }
 
     private long deaths() {
@@ -154,32 +185,79 @@ class ServerFaultTests {
         startNodes(url(), "a", "b", "c");
         Map<String, String> before = members(server);
         long term = leadingTerm(server);
+        long stopped = System.nanoTime();
         server.down("fast");
         await().pollDelay(Duration.ofSeconds(20)).atMost(Duration.ofSeconds(30)).until(() -> true);
         server.up();
-        long resumed = millisUntilLed(server, term);
-        beatAgain();
-        System.out.printf("20 s outage: led again %d ms after its end; nodes declared dead: %d%n", resumed, deaths());
-        assertThat(members(server)).isEqualTo(before);
-        assertThat(deaths()).isZero();
+        long up = System.nanoTime();
+        awaitLed(server, term);
+        long resumed = millisSince(up);
+        long without = millisSince(stopped);
+        outliveTheGrace(server, before);
+        System.out.printf(
+                "20 s outage: led again %d ms after its end, without a leader for %d ms in all; nodes declared dead: %d%n",
+                resumed, without, deaths());
+        assertNobodyDied(server, before);
         assertThat(resumed).isLessThanOrEqualTo(5_000);
     }
 
-    @Test
-    void a_promoted_synchronous_standby_is_led_within_seconds_and_no_term_goes_back() throws IOException {
+    /** How long a promotion took until somebody led, as a user sees it and from the standby's being writable. */
+    private record Promotion(long inAll, long afterwards) {}
+
+    private Promotion promote(boolean outlive) throws IOException {
         try (OwnPostgres standby = server.synchronousStandby()) {
             String both = "jdbc:postgresql://127.0.0.1:%d,127.0.0.1:%d/postgres?targetServerType=primary"
                     .formatted(server.port(), standby.port());
             startNodes(both, "a", "b");
             Map<String, String> before = members(server);
+            assertThat(before).hasSize(2);
             long term = leadingTerm(server);
+            long stopped = System.nanoTime();
             server.down("immediate");
             standby.promote();
-            long resumed = millisUntilLed(standby, term);
-            System.out.printf("promotion of a synchronous standby: led again after %d ms%n", resumed);
-            assertThat(resumed).isLessThanOrEqualTo(5_000);
+            long promoted = System.nanoTime();
+            awaitLed(standby, term);
+            var promotion = new Promotion(millisSince(stopped), millisSince(promoted));
             assertThat(leadingTerm(standby)).isGreaterThan(term);
-            assertThat(members(standby)).isEqualTo(before);
+            if (outlive) {
+                outliveTheGrace(standby, before);
+            } else {
+                beatAgain(standby, before);
+            }
+            assertNobodyDied(standby, before);
+            processes.forEach(AppProcess::close);
+            processes.clear();
+            return promotion;
         }
+    }
+
+    private void promotions(int rounds) throws IOException {
+        var inAll = new ArrayList<Long>();
+        var afterwards = new ArrayList<Long>();
+        for (int round = 0; round < rounds; round++) {
+            if (round > 0) {
+                server.close();
+                server = OwnPostgres.start();
+            }
+            Promotion promotion = promote(round == rounds - 1);
+            inAll.add(promotion.inAll);
+            afterwards.add(promotion.afterwards);
+        }
+        System.out.printf(
+                "promotion of a synchronous standby, %d times: led again max %d ms after it was promoted,"
+                        + " without a leader for max %d ms in all%n",
+                rounds, Collections.max(afterwards), Collections.max(inAll));
+        assertThat(Collections.max(inAll)).isLessThanOrEqualTo(5_000);
+    }
+
+    @Test
+    void a_promoted_synchronous_standby_is_led_within_seconds_and_no_term_goes_back() throws IOException {
+        promotions(1);
+    }
+
+    @Test
+    @Tag("soak")
+    void ten_promotions() throws IOException {
+        promotions(10);
     }
 }

@@ -89,6 +89,41 @@ class SampleProcessTests {
     }
 
     @Test
+    void an_idle_node_has_three_connections_of_its_own_beside_the_applications_pool() {
+        try (AppProcess idle = node("idle")
+                .property("spring.datasource.hikari.maximum-pool-size", 2)
+                .property("spring.datasource.hikari.minimum-idle", 2)
+                .start()) {
+            idle.awaitReady(START);
+            await().until(() -> connections("<>") == 2);
+            // Neither more nor fewer while it beats, looks at the others and leads.
+            long before = beats("idle");
+            await().until(() -> {
+                assertThat(connections("=")).isEqualTo(3);
+                return beats("idle") > before + 10;
+            });
+            long sessions = database.jdbc().sql("""
+                            SELECT count(DISTINCT a.pid) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid
+                            WHERE a.datname = current_database() AND a.application_name = 'forge-cluster'
+                              AND l.locktype = 'advisory' AND l.objsubid = 2
+                            """).query(Long.class).single();
+            System.out.printf(
+                    "an idle node: %d connections of its own, %d of them its session; %d in the application's pool%n",
+                    connections("="), sessions, connections("<>"));
+            assertThat(sessions).isOne();
+        }
+    }
+
+    /** Those with the cluster's name on them, or without; the asking one does not count. */
+    private long connections(String named) {
+        return database.jdbc().sql("""
+                        SELECT count(*) FROM pg_stat_activity
+                        WHERE datname = current_database() AND backend_type = 'client backend'
+                          AND pid <> pg_backend_pid() AND application_name %s 'forge-cluster'
+                        """.formatted(named)).query(Long.class).single();
+    }
+
+    @Test
     void without_a_database_it_brings_its_own_and_prints_how_to_start_a_second_instance() {
         try (AppProcess first = AppProcess.of(SampleApplication.class)
                 .environment("SAMPLE_RUN_COMMAND", "run-sample")

@@ -14,8 +14,10 @@ import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
+import org.slf4j.MDC;
 import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
@@ -158,6 +160,26 @@ class ActuatorTests {
         @EventListener(condition = "#event.role == 'reports'")
         void on(LeadershipAcquired event) {
             acquired.add(event);
+        }
+    }
+
+    @Test
+    void listeners_are_called_on_a_thread_that_says_which_node_it_is() {
+        runner().withBean(Witness.class).run(context -> {
+            Witness witness = context.getBean(Witness.class);
+            await().until(() -> !witness.origins.isEmpty());
+            UUID id = context.getBean(ClusterLifecycle.Parts.class).node().id();
+            assertThat(witness.origins).containsOnly("forge-cluster-events-1 first " + id);
+        });
+    }
+
+    static class Witness {
+        final List<String> origins = new CopyOnWriteArrayList<>();
+
+        @EventListener
+        void on(LeadershipAcquired event) {
+            origins.add("%s %s %s"
+                    .formatted(Thread.currentThread().getName(), MDC.get("forge.node.name"), MDC.get("forge.node.id")));
         }
     }
 }

@@ -251,6 +251,7 @@ class ClusterAutoConfigurationTests {
                                                 == 2);
                             }
                             assertThat(nodes()).isEqualTo(before);
+                            System.out.println("an exhausted pool for 60 s: nodes declared dead: 0");
                         }));
     }
 

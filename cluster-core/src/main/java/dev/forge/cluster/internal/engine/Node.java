@@ -675,7 +675,7 @@ public final class Node {
     private final class SessionListener implements Session.Listener {
 
         @Override
-        public void begun(UUID node) {
+        public void opening(UUID node) {
             Mdc.put(node, identity);
         }
 

@@ -46,7 +46,8 @@ final class Session {
     /** Who wants to know how the session fares. Called on its thread. */
     interface Listener {
 
-        void begun(UUID node);
+        /** About to open the connection: whatever is logged from here on is that node's. */
+        void opening(UUID node);
 
         void lost();
 
@@ -119,6 +120,7 @@ final class Session {
             if (current == null) {
                 return;
             }
+            listener.opening(current);
             try (SessionConnection connection = SessionConnection.open(direct, schema, current)) {
                 if (reported) {
                     log.info("session: connected again");
@@ -157,7 +159,6 @@ final class Session {
         Runnable tell = () -> connection.notifyOthers(LEADERSHIP_CHANGED);
         elector.sessionBegun();
         announce(current);
-        listener.begun(current);
         while (isCurrent() && current.equals(node)) {
             Duration due = elector.step(store, tell, current);
             for (String text : connection.notifications(due.compareTo(READ) < 0 ? due : READ)) {

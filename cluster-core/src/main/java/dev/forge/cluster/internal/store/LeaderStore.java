@@ -183,9 +183,8 @@ public final class LeaderStore {
                     .param("lease", lease.toMillis())
                     .param("locked", ground == Ground.LOCK)
                     .update();
-            // Whose death would settle it at once: only if no earlier dispute outlasts this one.
-            UUID predecessor =
-                    node.equals(former.node) || former.disputed.compareTo(former.remaining) > 0 ? null : former.node;
+            // Whose death would settle it at once: only if nobody before it may still believe that it leads.
+            UUID predecessor = node.equals(former.node) || !former.disputed.isZero() ? null : former.node;
             return new Term(role, number, predecessor, disputed);
         });
     }
