@@ -59,8 +59,8 @@ final class Worker implements Work {
     private static final int LARGEST_CLAIM = 500;
     /** Every so many claims the oldest job comes first, however unimportant it is. */
     private static final int AGING = 16;
-    /** Looks may take this share of the time, in tenths; more only where there is nothing else to do. */
-    private static final int LOOK_COST = 10;
+    /** After a look that took its time the next one waits this many times as long, for claims to get their turn. */
+    private static final int LOOK_COST = 4;
 
     private static final Duration LOOK_AT_LEAST = Duration.ofSeconds(5);
     private static final Duration LOOK_AT_MOST = Duration.ofMillis(1);

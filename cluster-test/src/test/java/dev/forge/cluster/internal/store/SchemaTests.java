@@ -9,6 +9,7 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -147,25 +148,41 @@ class SchemaTests {
     void a_schema_installed_with_psql_validates_and_can_be_migrated_later() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE SCHEMA by_hand").update();
-            try (var connection = database.dataSource().getConnection()) {
-                connection.setSchema("by_hand");
-                // One statement, as psql -1 -f would send the file.
-                ScriptUtils.executeSqlScript(
-                        connection,
-                        new EncodedResource(new ClassPathResource("dev/forge/cluster/db/V1__forge_cluster.sql")),
-                        false,
-                        false,
-                        "--",
-                        ScriptUtils.EOF_STATEMENT_SEPARATOR,
-                        "/*",
-                        "*/");
-            }
+            run(database, "V1__forge_cluster.sql");
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand"))
+                    .withMessageContaining("version 1")
+                    .satisfies(e -> assertThat(e.action()).contains("V2 to V" + Schema.VERSION));
+            run(database, "V2__jobs_at_work.sql");
             assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
                             .version())
-                    .isEqualTo(1);
+                    .isEqualTo(Schema.VERSION);
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand");
-            assertThat(tables(database, "by_hand")).contains("forge_jobs");
+            assertThat(tables(database, "by_hand")).contains("forge_jobs", "forge_job_pauses");
         });
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE SCHEMA by_hand").update();
+            run(database, "V1__forge_cluster.sql");
+            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand")
+                            .version())
+                    .isEqualTo(Schema.VERSION);
+        });
+    }
+
+    /** One statement, as psql -1 -f would send the file. */
+    private static void run(TestDatabase database, String script) throws SQLException {
+        try (var connection = database.dataSource().getConnection()) {
+            connection.setSchema("by_hand");
+            ScriptUtils.executeSqlScript(
+                    connection,
+                    new EncodedResource(new ClassPathResource("dev/forge/cluster/db/" + script)),
+                    false,
+                    false,
+                    "--",
+                    ScriptUtils.EOF_STATEMENT_SEPARATOR,
+                    "/*",
+                    "*/");
+        }
     }
 
     @Test
