@@ -99,7 +99,7 @@ public final class ClusterAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    NodeIdentityProvider nodeIdentityProvider(ClusterProperties properties) {
+    NodeIdentityProvider clusterNodeIdentityProvider(ClusterProperties properties) {
         return new ConfiguredNodeIdentity(properties.node());
     }
 
@@ -204,7 +204,7 @@ public final class ClusterAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    Jobs jobs(
+    Jobs clusterJobs(
             ClusterDatabase database,
             ClusterProperties properties,
             ClusterLifecycle.Parts parts,
@@ -281,7 +281,7 @@ public final class ClusterAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    Leadership leadership(
+    Leadership clusterLeadership(
             ClusterDatabase database,
             Schema schema,
             ClusterLifecycle.Parts parts,
@@ -291,7 +291,7 @@ public final class ClusterAutoConfiguration {
     }
 
     @Bean
-    static LeaderRoleRegistrar leaderRoleRegistrar(
+    static LeaderRoleRegistrar clusterLeaderRoleRegistrar(
             ConfigurableListableBeanFactory beans, ObjectProvider<Leadership> leadership) {
         return new LeaderRoleRegistrar(beans, leadership);
     }
@@ -307,7 +307,7 @@ public final class ClusterAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    StartupCoordinator startupCoordinator(ClusterLocks locks, ClusterProperties properties) {
+    StartupCoordinator clusterStartupCoordinator(ClusterLocks locks, ClusterProperties properties) {
         return new StoredStartupCoordinator(locks, properties.startup().leaseDuration());
     }
 

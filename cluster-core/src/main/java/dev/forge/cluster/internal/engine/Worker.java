@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Claiming;
+import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.Head;
 import dev.forge.cluster.internal.store.JobStore.Queue;
@@ -68,6 +69,7 @@ final class Worker implements Work {
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
     private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
     private static final Duration UNKNOWN_AFTER = Duration.ofSeconds(15);
+    private static final Duration LAST_CHANCES_APART = Duration.ofSeconds(1);
     private static final int LONGEST_ERROR = 20_000;
 
     private final WorkSettings settings;
@@ -267,7 +269,7 @@ final class Worker implements Work {
     private void giveBack(Collection<Running> runnings) {
         Map<UUID, List<Finish>> byNode = new LinkedHashMap<>();
         runnings.forEach(running ->
-                byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(returned(running)));
+                byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(returned(running, Duration.ZERO)));
         try {
             byNode.forEach((node, finishes) -> stores.control.finish(node, finishes));
         } catch (DataAccessException e) {
@@ -276,13 +278,13 @@ final class Worker implements Work {
         runnings.forEach(this::forget);
     }
 
-    private static Finish returned(Running running) {
+    private static Finish returned(Running running, Duration delay) {
         return new Finish(
                 running.key(),
                 JobStatus.PENDING,
                 null,
                 null,
-                0,
+                delay.toMillis(),
                 1,
                 running.lateCheckpoint(),
                 running.takeProgress(),
@@ -448,16 +450,33 @@ final class Worker implements Work {
                 bay.due.put(queue, claimed.get(claimed.size() - 1).scheduledAt());
             }
             var holder = new Running.Holder(node, host.nodeName());
+            var postponed = new ArrayList<Finish>();
             for (Claimed one : claimed) {
                 var running = new Running(one, holder, handler, sent, json, stores.control);
-                inFlight.put(running.key(), running);
-                bay.lane.add(running);
+                if (isLastChance(one) && inFlight.values().stream().anyMatch(other -> isLastChance(other.claimed()))) {
+                    postponed.add(returned(running, LAST_CHANCES_APART));
+                } else {
+                    inFlight.put(running.key(), running);
+                    bay.lane.add(running);
+                }
+            }
+            if (!postponed.isEmpty()) {
+                stores.control.finish(node, postponed);
             }
         }
         if (quiet) {
             // Whatever was claimed while the drain began.
             quiesce();
         }
+    }
+
+    /**
+     * Whether it is abandoned if its node dies once more. Of such jobs a node runs one at a time: if the node dies of one,
+     * the others must not go with it.
+     */
+    private boolean isLastChance(Claimed job) {
+        CrashRule crash = settings.leases().crash();
+        return !crash.spendsAttempt() && job.recoveries() > 0 && job.recoveries() >= crash.maxRecoveries();
     }
 
     /** The most urgent queue, and of these the one that has waited longest; now and then simply the latter. */
@@ -611,7 +630,7 @@ final class Worker implements Work {
         Stop stop = running.stopReason();
         if (stop == Stop.DRAIN) {
             log.info("job {} {}: interrupted by the drain; another node will run it", running.name(), running.id());
-            return returned(running);
+            return returned(running, Duration.ZERO);
         }
         Throwable cause = failure;
         if (stop == Stop.TIMEOUT) {

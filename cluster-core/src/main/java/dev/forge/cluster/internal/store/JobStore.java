@@ -327,6 +327,7 @@ public final class JobStore {
      *
      * @param payload JSON
      * @param attempt which one this is
+     * @param recoveries how often it was taken from a dead or silent node
      * @param checkpoint JSON
      * @param metadata JSON
      * @param waitedMillis how long it had been due when it was claimed
@@ -339,6 +340,7 @@ public final class JobStore {
             int attempt,
             @Nullable Integer maxAttempts,
             long epoch,
+            int recoveries,
             Instant scheduledAt,
             @Nullable String checkpoint,
             String metadata,
@@ -382,7 +384,7 @@ public final class JobStore {
                                 lease_expires_at = coalesce(clock_timestamp() + ? * interval '1 millisecond', 'infinity')
                             WHERE id = ANY ((SELECT ids FROM picked)::uuid[])
                             RETURNING id, payload::text, attempts, max_attempts, claim_epoch, scheduled_at, checkpoint::text,
-                                      metadata::text, status = 'running', claimed_at
+                                      metadata::text, status = 'running', claimed_at, recoveries
                             """));
                     statement.setString(1, queue.name);
                     statement.setString(2, queue.capability);
@@ -411,6 +413,7 @@ public final class JobStore {
                             row.getInt(3),
                             row.getObject(4, Integer.class),
                             row.getLong(5),
+                            row.getInt(11),
                             scheduledAt,
                             row.getString(7),
                             row.getString(8),
@@ -684,9 +687,11 @@ public final class JobStore {
                 last_error = CASE WHEN %1$s THEN '%3$s' ELSE j.last_error END,
                 recoveries = j.recoveries + CASE j.status WHEN 'running' THEN 1 ELSE 0 END,
                 attempts = j.attempts - CASE WHEN j.status = 'running' AND %4$s THEN 0 ELSE 1 END,
-                -- A job that brings its nodes down must not take the next one with it at once.
+                -- A job that brings its nodes down must not take the next one with it at once; and those that ran beside
+                -- it should not do so every time.
                 scheduled_at = CASE j.status WHEN 'running' THEN
-                                   greatest(j.scheduled_at, clock_timestamp() + interval '500 milliseconds')
+                                   greatest(j.scheduled_at, clock_timestamp() + interval '500 milliseconds'
+                                       + random() * j.recoveries * interval '2 seconds')
                                ELSE j.scheduled_at END,
                 worker_id = NULL, lease_expires_at = NULL, started_at = NULL
                 """.formatted(over, rule.spendsAttempt ? "failed" : "abandoned", reason, rule.spendsAttempt);

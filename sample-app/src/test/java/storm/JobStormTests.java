@@ -1,0 +1,271 @@
+package storm;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.test.AppProcess;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.PostgresServer;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Random;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** Jobs on nodes that are killed and frozen all the time. */
+@ClusterPostgres(migrated = false)
+class JobStormTests {
+
+    private static final Duration START = Duration.ofSeconds(90);
+    /** Longer than a node may be silent, and longer than a lease. */
+    private static final Duration FREEZE = Duration.ofSeconds(6);
+
+    private TestDatabase database;
+    private final List<AppProcess> nodes = new ArrayList<>();
+    private final Random random = new Random(42);
+
+    @BeforeEach
+    void create() {
+        database = PostgresServer.shared().createEmptyDatabase("storm");
+        database.jdbc()
+                .sql("CREATE SCHEMA storm; CREATE TABLE storm.effects (job uuid, epoch bigint, node text)")
+                .update();
+        database.jdbc()
+                .sql("ALTER DATABASE %s SET search_path = public, storm".formatted(database.name()))
+                .update();
+    }
+
+    @AfterEach
+    void drop() {
+        nodes.forEach(AppProcess::close);
+        database.close();
+    }
+
+    private AppProcess start(String name, String... properties) {
+        AppProcess.Builder builder = AppProcess.of(StormApplication.class)
+                .database(database)
+                .property("forge.cluster.node.name", name)
+                .property("spring.datasource.hikari.maximum-pool-size", 6)
+                .property("forge.cluster.worker.max-concurrent-jobs", 4)
+                .property("forge.cluster.heartbeat.interval", "1s")
+                .property("forge.cluster.heartbeat.stale-threshold", "2s")
+                .property("forge.cluster.heartbeat.dead-threshold", "3s")
+                .property("forge.cluster.job.lease-duration", "5s")
+                .property("forge.cluster.job.heartbeat-interval", "1s")
+                .property("forge.cluster.sweep.interval", "1s")
+                .property("forge.cluster.job.max-recoveries", "1000")
+                .property("server.tomcat.threads.max", 2);
+        for (String property : properties) {
+            String[] pair = property.split("=", 2);
+            builder.property(pair[0], pair[1]);
+        }
+        AppProcess node = builder.start();
+        nodes.add(node);
+        return node;
+    }
+
+    private void startAll(int count, String... properties) {
+        for (int i = 0; i < count; i++) {
+            start("node-" + i, properties);
+        }
+        nodes.forEach(node -> node.awaitReady(START));
+    }
+
+    private void enqueue(String name, int jobs, long millis) {
+        database.jdbc()
+                .sql("SELECT count(forge_enqueue(?, jsonb_build_object('millis', ?::int))) FROM generate_series(1, ?)")
+                .params(name, millis, jobs)
+                .query((row, n) -> row.getLong(1))
+                .single();
+    }
+
+    private long count(String sql) {
+        return database.jdbc().sql(sql).query(Long.class).single();
+    }
+
+    private long unfinished() {
+        return count("SELECT count(*) FROM forge_jobs WHERE status <> 'completed'");
+    }
+
+    /** Kills and freezes until every job is done; answers how often it did. */
+    private String storm(Duration patience, String... properties) throws InterruptedException {
+        int kills = 0;
+        int freezes = 0;
+        long deadline = System.nanoTime() + patience.toNanos();
+        while (unfinished() > 0) {
+            assertThat(System.nanoTime()).as("%d jobs unfinished", unfinished()).isLessThan(deadline);
+            AppProcess victim = nodes.get(random.nextInt(nodes.size()));
+            if (random.nextBoolean()) {
+                kills++;
+                nodes.remove(victim);
+                victim.kill();
+                victim.close();
+                TimeUnit.MILLISECONDS.sleep(500);
+                start("node-again-" + kills, properties).awaitReady(START);
+            } else {
+                freezes++;
+                victim.freeze();
+                TimeUnit.MILLISECONDS.sleep(FREEZE.toMillis());
+                victim.thaw();
+                TimeUnit.MILLISECONDS.sleep(500);
+            }
+        }
+        return "%d kills and %d freezes".formatted(kills, freezes);
+    }
+
+    private void survives(int jobs, long millis, Duration patience) throws InterruptedException {
+        startAll(3);
+        enqueue("transactional", jobs, millis);
+        enqueue("plain", jobs / 4, millis);
+        String storm = storm(patience);
+        long lost = nodes.stream()
+                .flatMap(node -> node.log().lines())
+                .filter(line -> line.contains("claim lost"))
+                .count();
+        System.out.printf(
+                "%d transactional and %d plain jobs under %s: %d and %d effects, %d recoveries, %d claims lost seen by survivors%n",
+                jobs,
+                jobs / 4,
+                storm,
+                effects("transactional"),
+                effects("plain"),
+                count("SELECT sum(recoveries) FROM forge_jobs"),
+                lost);
+        assertThat(effects("transactional")).isEqualTo(jobs);
+        assertThat(count("SELECT count(DISTINCT job) FROM storm.effects")).isEqualTo(jobs + jobs / 4);
+        assertThat(count("SELECT sum(recoveries) FROM forge_jobs"))
+                .as("the storm has hit something")
+                .isPositive();
+    }
+
+    private long effects(String name) {
+        return count("SELECT count(*) FROM storm.effects e JOIN forge_jobs j ON j.id = e.job WHERE j.name = '%s'"
+                .formatted(name));
+    }
+
+    @Test
+    void every_transactional_job_has_one_effect_and_every_plain_one_at_least_one() throws InterruptedException {
+        survives(1_000, 150, Duration.ofMinutes(3));
+    }
+
+    @Test
+    @Tag("soak")
+    void ten_thousand_jobs_in_a_storm() throws InterruptedException {
+        survives(10_000, 150, Duration.ofMinutes(15));
+    }
+
+    /** The same without the guards in the statement that completes a job: the checker above would find it out. */
+    @Test
+    void without_its_guards_a_thawed_node_completes_what_another_has_done() throws InterruptedException {
+        startAll(2, "guards=false");
+        enqueue("transactional", 8, 2_000);
+        await().until(() -> count("SELECT count(DISTINCT worker_id) FROM forge_jobs WHERE status = 'running'") == 2);
+        AppProcess frozen = nodes.get(0);
+        frozen.freeze();
+        await().atMost(Duration.ofSeconds(60)).until(() -> unfinished() == 0);
+        frozen.thaw();
+        await().atMost(Duration.ofSeconds(20)).until(() -> effects("transactional") > 8);
+    }
+
+    private void kill(int rounds) throws InterruptedException {
+        startAll(
+                3,
+                "forge.cluster.heartbeat.interval=5s",
+                "forge.cluster.heartbeat.stale-threshold=10s",
+                "forge.cluster.heartbeat.dead-threshold=15s",
+                "forge.cluster.job.lease-duration=60s",
+                "forge.cluster.job.heartbeat-interval=10s",
+                "forge.cluster.sweep.interval=10s");
+        var times = new ArrayList<Long>();
+        for (int round = 0; round < rounds; round++) {
+            UUID id = database.jdbc()
+                    .sql("SELECT forge_enqueue('plain', '{\"millis\": 4000}')")
+                    .query(UUID.class)
+                    .single();
+            String running =
+                    "SELECT count(*) FROM forge_jobs WHERE status = 'running' AND claim_epoch = %d AND id = '%s'";
+            await().until(() -> count(running.formatted(1, id)) == 1);
+            String name = database.jdbc()
+                    .sql("SELECT n.name FROM forge_jobs j JOIN forge_nodes n ON n.id = j.worker_id WHERE j.id = ?")
+                    .param(id)
+                    .query(String.class)
+                    .single();
+            AppProcess victim = nodes.stream()
+                    .filter(node -> node.log().contains("node '" + name + "'"))
+                    .findFirst()
+                    .orElseThrow();
+            long start = System.nanoTime();
+            victim.kill();
+            await().pollInterval(Duration.ofMillis(5)).until(() -> count(running.formatted(2, id)) == 1);
+            times.add((System.nanoTime() - start) / 1_000_000);
+            nodes.remove(victim);
+            victim.close();
+            start("node-again-" + round).awaitReady(START);
+        }
+        Collections.sort(times);
+        System.out.printf(
+                "worker killed mid-job, %d times: running elsewhere after p50 %d ms, max %d ms%n",
+                rounds, times.get(times.size() / 2), times.get(times.size() - 1));
+        assertThat(times.get(times.size() - 1)).isLessThanOrEqualTo(3_000);
+    }
+
+    @Test
+    void a_job_whose_worker_was_killed_runs_elsewhere_within_seconds() throws InterruptedException {
+        kill(1);
+    }
+
+    @Test
+    @Tag("soak")
+    void ten_workers_killed_mid_job() throws InterruptedException {
+        kill(10);
+    }
+
+    @Test
+    void a_poison_job_is_abandoned_and_takes_no_neighbour_with_it() {
+        startAll(2, "forge.cluster.job.max-recoveries=1");
+        enqueue("plain", 40, 300);
+        enqueue("poison", 1, 0);
+        for (int death = 0; death < 2; death++) {
+            await().atMost(Duration.ofSeconds(60)).until(() -> nodes.stream().anyMatch(node -> !node.isAlive()));
+            AppProcess dead =
+                    nodes.stream().filter(node -> !node.isAlive()).findFirst().orElseThrow();
+            nodes.remove(dead);
+            dead.close();
+            start("node-again-" + death, "forge.cluster.job.max-recoveries=1");
+        }
+        await().atMost(Duration.ofSeconds(60))
+                .until(() ->
+                        count("SELECT count(*) FROM forge_jobs WHERE name = 'poison' AND status = 'abandoned'") == 1);
+        await().atMost(Duration.ofSeconds(60))
+                .until(() ->
+                        count("SELECT count(*) FROM forge_jobs WHERE name = 'plain' AND status = 'completed'") == 40);
+        assertThat(nodes).allMatch(AppProcess::isAlive);
+    }
+
+    @Test
+    void a_drain_with_a_long_job_ends_in_time_and_the_job_completes_elsewhere() {
+        startAll(1, "forge.cluster.shutdown.drain-timeout=2s");
+        AppProcess first = nodes.get(0);
+        enqueue("transactional", 1, 15_000);
+        enqueue("plain", 1, 15_000);
+        await().until(() -> count("SELECT count(*) FROM forge_jobs WHERE status = 'running'") == 2);
+        start("second").awaitReady(START);
+        long start = System.nanoTime();
+        first.terminate();
+        first.awaitExit(Duration.ofSeconds(20));
+        long exit = (System.nanoTime() - start) / 1_000_000;
+        await().atMost(Duration.ofSeconds(40)).until(() -> unfinished() == 0);
+        System.out.printf("drain with long jobs, drain-timeout 2 s: exit after %d ms%n", exit);
+        assertThat(exit).isBetween(2_000L, 3_000L);
+        assertThat(count("SELECT count(*) FROM forge_jobs WHERE attempts = 1 AND recoveries = 0"))
+                .isEqualTo(2);
+        assertThat(effects("transactional")).isOne();
+    }
+}

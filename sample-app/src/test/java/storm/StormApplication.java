@@ -1,0 +1,113 @@
+package storm;
+
+import dev.forge.cluster.ClusterJob;
+import dev.forge.cluster.JobContext;
+import dev.forge.cluster.JobName;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.util.concurrent.TimeUnit;
+import javax.sql.DataSource;
+import org.springframework.beans.factory.config.BeanPostProcessor;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.SpringBootApplication;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.context.annotation.Bean;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DelegatingDataSource;
+import org.springframework.transaction.annotation.Transactional;
+
+/** A node whose jobs leave a trace of every execution, and one that takes its node with it. */
+@SpringBootApplication
+public class StormApplication {
+
+    public static void main(String[] args) {
+        SpringApplication.run(StormApplication.class, args);
+    }
+
+    /** What the jobs take. */
+    @JobName("plain")
+    public record Work(long millis) {}
+
+    @Bean
+    Jobs jobs(JdbcClient jdbc) {
+        return new Jobs(jdbc);
+    }
+
+    /** The handlers. */
+    public static class Jobs {
+
+        private final JdbcClient jdbc;
+
+        Jobs(JdbcClient jdbc) {
+            this.jdbc = jdbc;
+        }
+
+        @ClusterJob(name = "transactional", maxAttempts = "1000")
+        @Transactional
+        public void transactional(Work work, JobContext job) throws InterruptedException {
+            effect(job);
+            // With its effect written and not yet committed: where a freeze does the most harm.
+            TimeUnit.MILLISECONDS.sleep(work.millis());
+        }
+
+        @ClusterJob(name = "plain", maxAttempts = "1000")
+        public void plain(Work work, JobContext job) throws InterruptedException {
+            TimeUnit.MILLISECONDS.sleep(work.millis());
+            effect(job);
+        }
+
+        @ClusterJob(name = "poison")
+        public void poison() {
+            Runtime.getRuntime().halt(1);
+        }
+
+        private void effect(JobContext job) {
+            jdbc.sql("INSERT INTO effects (job, epoch, node) VALUES (?, ?, ?)")
+                    .params(job.id(), job.epoch(), job.nodeName())
+                    .update();
+        }
+    }
+
+    /** Takes the guards out of the statement that completes a transactional job, to see that they are needed. */
+    @Bean
+    @ConditionalOnProperty(name = "guards", havingValue = "false")
+    static BeanPostProcessor unguarded() {
+        return new BeanPostProcessor() {
+            @Override
+            public Object postProcessAfterInitialization(Object bean, String name) {
+                return bean instanceof DataSource source ? new Unguarded(source) : bean;
+            }
+        };
+    }
+
+    private static final class Unguarded extends DelegatingDataSource {
+
+        Unguarded(DataSource guarded) {
+            super(guarded);
+        }
+
+        @Override
+        public Connection getConnection() throws SQLException {
+            Connection connection = super.getConnection();
+            return (Connection) Proxy.newProxyInstance(
+                    Unguarded.class.getClassLoader(), new Class<?>[] {Connection.class}, (proxy, method, arguments) -> {
+                        if (method.getName().equals("prepareStatement")) {
+                            arguments[0] = withoutGuards((String) arguments[0]);
+                        }
+                        try {
+                            return method.invoke(connection, arguments);
+                        } catch (InvocationTargetException e) {
+                            throw e.getTargetException();
+                        }
+                    });
+        }
+
+        private static String withoutGuards(String sql) {
+            return sql.replaceFirst(
+                    "(?s)AND j\\.claim_epoch = d\\.epoch AND j\\.worker_id IS NOT DISTINCT FROM \\?\\s+AND j\\.status NOT IN \\([^)]*\\)",
+                    "AND ?::uuid IS NOT NULL");
+        }
+    }
+}
