@@ -26,6 +26,8 @@ class ServerFaultTests {
     /** Longer than observers leave missing locks alone after a restart, and than the suspicion that follows. */
     private static final Duration GRACE = Duration.ofSeconds(17);
 
+    private static final int ORDERS_PER_SECOND = 50;
+
     private OwnPostgres server;
     private final List<AppProcess> processes = new ArrayList<>();
 
@@ -49,7 +51,8 @@ class ServerFaultTests {
         processes.add(AppProcess.of(SampleApplication.class)
                 .property("spring.datasource.url", url)
                 .property("spring.datasource.username", "postgres")
-                .property("spring.datasource.hikari.maximum-pool-size", 2)
+                .property("spring.datasource.hikari.maximum-pool-size", 4)
+                .property("forge.cluster.worker.max-concurrent-jobs", 2)
                 .property("forge.cluster.node.name", name)
                 .start());
     }
@@ -104,6 +107,7 @@ class ServerFaultTests {
         assertThat(before).hasSize(3);
         var resumed = new ArrayList<Long>();
         var without = new ArrayList<Long>();
+        var traffic = new OrderTraffic(processes, ORDERS_PER_SECOND);
         for (int round = 0; round < each; round++) {
             for (String mode : List.of("fast", "immediate")) {
                 long term = leadingTerm(server);
@@ -125,8 +129,28 @@ class ServerFaultTests {
                 "%d fast and %d immediate restarts: led again max %d ms after the server was up,"
                         + " without a leader for max %d ms in all; nodes declared dead: %d%n",
                 each, each, Collections.max(resumed), Collections.max(without), deaths());
+        assertEveryOrderIsProcessed(server, traffic);
         assertThat(Collections.max(resumed)).isLessThanOrEqualTo(5_000);
         assertThat(Collections.max(without)).isLessThanOrEqualTo(5_000);
+    }
+
+    /** Every order that was acknowledged, whatever became of the server meanwhile, and each of them once. */
+    private static void assertEveryOrderIsProcessed(OwnPostgres server, OrderTraffic traffic) {
+        traffic.close();
+        await().atMost(Duration.ofSeconds(60))
+                .until(() -> server.jdbc()
+                                .sql("SELECT count(*) FROM forge_jobs WHERE status <> 'completed'")
+                                .query(Long.class)
+                                .single()
+                        == 0);
+        List<String> processed = server.jdbc()
+                .sql("SELECT order_id::text FROM ledger")
+                .query(String.class)
+                .list();
+        System.out.printf(
+                "%d orders acknowledged, %d requests failed, %d ledger rows%n",
+                traffic.acknowledged.size(), traffic.failures.size(), processed.size());
+        assertThat(processed).doesNotHaveDuplicates().containsAll(traffic.acknowledged);
     }
 
     /** Each of those nodes has beaten since now. */
@@ -211,6 +235,8 @@ class ServerFaultTests {
             startNodes(both, "a", "b");
             Map<String, String> before = members(server);
             assertThat(before).hasSize(2);
+            var traffic = new OrderTraffic(processes, ORDERS_PER_SECOND);
+            await().until(() -> traffic.acknowledged.size() > ORDERS_PER_SECOND);
             long term = leadingTerm(server);
             long stopped = System.nanoTime();
             server.down("immediate");
@@ -225,6 +251,7 @@ class ServerFaultTests {
                 beatAgain(standby, before);
             }
             assertNobodyDied(standby, before);
+            assertEveryOrderIsProcessed(standby, traffic);
             processes.forEach(AppProcess::close);
             processes.clear();
             return promotion;
