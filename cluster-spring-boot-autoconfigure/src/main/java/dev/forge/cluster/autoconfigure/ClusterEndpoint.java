@@ -5,6 +5,7 @@ import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -12,6 +13,7 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.Access;
 import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
+import org.springframework.boot.actuate.endpoint.SecurityContext;
 import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Selector;
@@ -25,11 +27,13 @@ final class ClusterEndpoint {
     private final String clusterName;
     private final Node node;
     private final Stores stores;
+    private final JobsResource jobs;
 
     /** Where it reads. */
     record Stores(NodeStore nodes, LeaderStore leaders, LockStore locks) {}
 
-    ClusterEndpoint(String clusterName, Node node, Stores stores) {
+    ClusterEndpoint(String clusterName, Node node, Stores stores, JobsResource jobs) {
+        this.jobs = jobs;
         this.clusterName = clusterName;
         this.node = node;
         this.stores = stores;
@@ -50,22 +54,35 @@ final class ClusterEndpoint {
                 "nodes",
                 stores.nodes.all().stream()
                         .collect(Collectors.groupingBy(NodeStore.Row::status, TreeMap::new, Collectors.counting())));
+        overview.put("jobs", jobs.counts());
         return overview;
     }
 
     @ReadOperation
     @Nullable
-    Object resource(@Selector(match = Match.ALL_REMAINING) String... path) {
+    Object resource(
+            @Nullable SecurityContext reader,
+            @Nullable String name,
+            @Nullable String status,
+            @Nullable Integer limit,
+            @Selector(match = Match.ALL_REMAINING) String... path) {
         return switch (String.join("/", path)) {
             case "nodes" -> Map.of("nodes", stores.nodes.all());
             case "locks" -> Map.of("locks", stores.locks.held());
-            default -> null;
+            case "jobs" -> jobs.list(name, status, limit);
+            default ->
+                path.length == 2 && path[0].equals("jobs")
+                        ? jobs.one(path[1], reader == null ? SecurityContext.NONE : reader)
+                        : null;
         };
     }
 
     @WriteOperation
     @Nullable
     Object order(@Selector(match = Match.ALL_REMAINING) String[] path, String state) {
+        if (path.length > 1 && path[0].equals("jobs")) {
+            return jobs.order(String.join("/", List.of(path).subList(1, path.length)), state);
+        }
         if (path.length != 2 || !path[0].equals("nodes")) {
             return null;
         }
