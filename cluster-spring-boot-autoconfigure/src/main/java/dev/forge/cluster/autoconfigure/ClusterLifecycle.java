@@ -111,7 +111,7 @@ final class ClusterLifecycle implements SmartLifecycle {
                 "Connections: {}{} control, beside the application's pool",
                 ground == Ground.LOCK ? "1 session, " : "",
                 properties.controlConnections());
-        if (engine.isWorking()) {
+        if (engine.isWorking() && !engine.names().isEmpty()) {
             log.info("Jobs: {} on executors {}", engine.names(), engine.lanes().keySet());
         }
     }
