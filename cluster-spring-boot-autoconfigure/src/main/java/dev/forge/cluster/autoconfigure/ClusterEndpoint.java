@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.Access;
@@ -19,6 +20,7 @@ import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Selector;
 import org.springframework.boot.actuate.endpoint.annotation.Selector.Match;
 import org.springframework.boot.actuate.endpoint.annotation.WriteOperation;
+import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 
 /** {@code /actuator/forgecluster}: what the cluster knows of itself, and orders to it. */
 @Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
@@ -66,7 +68,7 @@ final class ClusterEndpoint {
             @Nullable String status,
             @Nullable Integer limit,
             @Selector(match = Match.ALL_REMAINING) String... path) {
-        return switch (String.join("/", path)) {
+        return answer(() -> switch (String.join("/", path)) {
             case "nodes" -> Map.of("nodes", stores.nodes.all());
             case "locks" -> Map.of("locks", stores.locks.held());
             case "jobs" -> jobs.list(name, status, limit);
@@ -74,12 +76,26 @@ final class ClusterEndpoint {
                 path.length == 2 && path[0].equals("jobs")
                         ? jobs.one(path[1], reader == null ? SecurityContext.NONE : reader)
                         : null;
-        };
+        });
     }
 
     @WriteOperation
     @Nullable
     Object order(@Selector(match = Match.ALL_REMAINING) String[] path, String state) {
+        return answer(() -> obey(path, state));
+    }
+
+    /** Says in the body what is wrong with a request: what Spring Boot makes of the exception keeps it to itself. */
+    private static @Nullable Object answer(Supplier<@Nullable Object> operation) {
+        try {
+            return operation.get();
+        } catch (InvalidEndpointRequestException e) {
+            return new WebEndpointResponse<>(
+                    Map.of("error", String.valueOf(e.getMessage())), WebEndpointResponse.STATUS_BAD_REQUEST);
+        }
+    }
+
+    private @Nullable Object obey(String[] path, String state) {
         if (path.length > 1 && path[0].equals("jobs")) {
             return jobs.order(String.join("/", List.of(path).subList(1, path.length)), state);
         }
