@@ -12,6 +12,7 @@ dependencies {
     optional("org.springframework.boot:spring-boot-health")
     optional("org.springframework.boot:spring-boot-actuator-autoconfigure")
     optional("org.springframework.boot:spring-boot-micrometer-metrics")
+    optional("io.micrometer:micrometer-tracing")
     optional("org.springframework.boot:spring-boot-jackson")
     optional("org.springframework:spring-web")
     optional("jakarta.servlet:jakarta.servlet-api")
@@ -21,6 +22,8 @@ dependencies {
     testImplementation("org.springframework.boot:spring-boot-starter-jdbc")
     testImplementation("org.springframework.boot:spring-boot-flyway")
     testImplementation("org.springframework.boot:spring-boot-liquibase")
+    testImplementation("org.springframework:spring-core-test")
+    testImplementation("io.micrometer:micrometer-tracing-bridge-otel")
     testImplementation(libs.archunit)
     testImplementation(project(":cluster-test"))
 }

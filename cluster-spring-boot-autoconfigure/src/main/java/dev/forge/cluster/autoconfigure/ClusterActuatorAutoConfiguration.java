@@ -1,16 +1,26 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.Jobs;
 import dev.forge.cluster.Leadership;
+import dev.forge.cluster.internal.engine.JobEngine;
+import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Schema;
 import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.observation.ObservationRegistry;
+import io.micrometer.tracing.Tracer;
+import io.micrometer.tracing.propagation.Propagator;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.actuate.autoconfigure.endpoint.condition.ConditionalOnAvailableEndpoint;
+import org.springframework.boot.actuate.endpoint.Sanitizer;
+import org.springframework.boot.actuate.endpoint.SanitizingFunction;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.boot.context.properties.bind.Bindable;
 import org.springframework.boot.context.properties.bind.Binder;
 import org.springframework.boot.health.autoconfigure.contributor.ConditionalOnEnabledHealthIndicator;
@@ -42,8 +52,9 @@ public final class ClusterActuatorAutoConfiguration {
         @Bean
         @ConditionalOnMissingBean(name = "forgeClusterHealthContributor")
         CompositeHealthContributor forgeClusterHealthContributor(
-                ClusterLifecycle.Parts parts, Schema schema, ClusterProperties properties) {
-            return new ClusterHealth(parts.node(), schema, properties.health().readinessIncludesDatabase())
+                ClusterLifecycle.Parts parts, JobEngine engine, Schema schema, ClusterProperties properties) {
+            return new ClusterHealth(
+                            parts.node(), engine, schema, properties.health().readinessIncludesDatabase())
                     .contributor();
         }
 
@@ -66,20 +77,41 @@ public final class ClusterActuatorAutoConfiguration {
 
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(ConditionalOnAvailableEndpoint.class)
+    @EnableConfigurationProperties(ClusterEndpointProperties.class)
     static class EndpointConfiguration {
 
         @Bean
         @ConditionalOnMissingBean
         @ConditionalOnAvailableEndpoint
         ClusterEndpoint clusterEndpoint(
-                ClusterAutoConfiguration.ClusterName name, ClusterLifecycle.Parts parts, Schema schema) {
+                ClusterAutoConfiguration.ClusterName name,
+                ClusterLifecycle.Parts parts,
+                Schema schema,
+                JobsResource jobs) {
             return new ClusterEndpoint(
                     name.text(),
                     parts.node(),
                     new ClusterEndpoint.Stores(
                             new NodeStore(schema, parts.control().shared()),
                             new LeaderStore(schema, parts.control().shared()),
-                            new LockStore(schema, parts.control().shared())));
+                            new LockStore(schema, parts.control().shared())),
+                    jobs);
+        }
+
+        @Bean
+        JobsResource clusterJobsResource(
+                Jobs jobs,
+                Schema schema,
+                ClusterLifecycle.Parts parts,
+                JobEngine.Tools tools,
+                ObjectProvider<SanitizingFunction> sanitizingFunctions,
+                ClusterEndpointProperties properties) {
+            return new JobsResource(
+                    jobs,
+                    new JobStore(schema, parts.control().shared()),
+                    tools.codec(),
+                    new Sanitizer(sanitizingFunctions.orderedStream().toList()),
+                    properties);
         }
     }
 
@@ -99,7 +131,36 @@ public final class ClusterActuatorAutoConfiguration {
                     registry,
                     name.text(),
                     leadership,
-                    new NodeStore(schema, parts.control().shared()));
+                    new ClusterMetrics.Sources(
+                            new NodeStore(schema, parts.control().shared()),
+                            new JobStore(schema, parts.control().shared()),
+                            parts.scheduler()));
+        }
+
+        @Bean
+        JobMeters clusterJobMeters(MeterRegistry registry, ClusterAutoConfiguration.ClusterName name) {
+            return new JobMeters(registry, name.text());
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(ObservationRegistry.class)
+    static class ObservationConfiguration {
+
+        @Bean
+        JobObservations clusterJobObservations(
+                ObjectProvider<ObservationRegistry> registry, ClusterAutoConfiguration.ClusterName name) {
+            return new JobObservations(registry.getIfUnique(() -> ObservationRegistry.NOOP), name.text());
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass({Tracer.class, Propagator.class})
+    static class TracingConfiguration {
+
+        @Bean
+        JobOrigins clusterJobOrigins(ObjectProvider<Tracer> tracer, ObjectProvider<Propagator> propagator) {
+            return new JobOrigins(tracer.getIfUnique(() -> Tracer.NOOP), propagator.getIfUnique(() -> Propagator.NOOP));
         }
     }
 }

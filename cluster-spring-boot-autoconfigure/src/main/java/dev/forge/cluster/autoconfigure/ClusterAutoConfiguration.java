@@ -13,7 +13,6 @@ import dev.forge.cluster.internal.engine.FencedLeadership;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.JobHandlers;
 import dev.forge.cluster.internal.engine.JobMonitor;
-import dev.forge.cluster.internal.engine.NamePattern;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.NodeSettings;
 import dev.forge.cluster.internal.engine.StoredJobs;
@@ -32,10 +31,7 @@ import dev.forge.cluster.internal.store.Schema;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
-import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -161,19 +157,19 @@ public final class ClusterAutoConfiguration {
             JobHandlers handlers,
             ClusterProperties properties,
             ClusterDatabase database) {
-        return new ClusterJobRegistrar(beans, handlers, properties.job(), database);
+        return new ClusterJobRegistrar(beans, handlers, properties, database);
     }
 
     @Bean
     JobEngine.Tools clusterJobTools(
             ClusterDatabase database,
             ObjectProvider<PayloadCodec> codec,
-            ObjectProvider<JobMonitor> monitor,
+            ObjectProvider<JobMonitor> monitors,
             ObjectProvider<ClusterCoordinator> coordinator) {
         return new JobEngine.Tools(
                 database.application(),
                 codec.getIfAvailable(NoJson::new),
-                monitor.getIfAvailable(() -> JobMonitor.NONE),
+                JobMonitors.of(monitors.orderedStream().toList()),
                 coordinator.getIfAvailable());
     }
 
@@ -184,22 +180,12 @@ public final class ClusterAutoConfiguration {
             JobHandlers handlers,
             JobEngine.Tools tools,
             Environment environment) {
-        WorkerProperties worker = properties.worker();
-        Map<NamePattern, String> routes = new LinkedHashMap<>();
-        worker.routing()
-                .forEach(route -> routes.put(
-                        new NamePattern(Objects.requireNonNull(route.pattern())),
-                        Objects.requireNonNull(route.executor())));
         return new JobEngine(
                 parts.node(),
                 work(properties, Threading.VIRTUAL.isActive(environment)),
                 handlers,
                 tools,
-                name -> routes.entrySet().stream()
-                        .filter(route -> route.getKey().matches(name))
-                        .map(Map.Entry::getValue)
-                        .findFirst()
-                        .orElse(worker.defaultExecutor()));
+                properties.worker().routes());
     }
 
     @Bean

@@ -5,18 +5,22 @@ import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.Access;
 import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
+import org.springframework.boot.actuate.endpoint.SecurityContext;
 import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 import org.springframework.boot.actuate.endpoint.annotation.Selector;
 import org.springframework.boot.actuate.endpoint.annotation.Selector.Match;
 import org.springframework.boot.actuate.endpoint.annotation.WriteOperation;
+import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 
 /** {@code /actuator/forgecluster}: what the cluster knows of itself, and orders to it. */
 @Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
@@ -25,11 +29,13 @@ final class ClusterEndpoint {
     private final String clusterName;
     private final Node node;
     private final Stores stores;
+    private final JobsResource jobs;
 
     /** Where it reads. */
     record Stores(NodeStore nodes, LeaderStore leaders, LockStore locks) {}
 
-    ClusterEndpoint(String clusterName, Node node, Stores stores) {
+    ClusterEndpoint(String clusterName, Node node, Stores stores, JobsResource jobs) {
+        this.jobs = jobs;
         this.clusterName = clusterName;
         this.node = node;
         this.stores = stores;
@@ -50,22 +56,49 @@ final class ClusterEndpoint {
                 "nodes",
                 stores.nodes.all().stream()
                         .collect(Collectors.groupingBy(NodeStore.Row::status, TreeMap::new, Collectors.counting())));
+        overview.put("jobs", jobs.counts());
         return overview;
     }
 
     @ReadOperation
     @Nullable
-    Object resource(@Selector(match = Match.ALL_REMAINING) String... path) {
-        return switch (String.join("/", path)) {
+    Object resource(
+            @Nullable SecurityContext reader,
+            @Nullable String name,
+            @Nullable String status,
+            @Nullable Integer limit,
+            @Selector(match = Match.ALL_REMAINING) String... path) {
+        return answer(() -> switch (String.join("/", path)) {
             case "nodes" -> Map.of("nodes", stores.nodes.all());
             case "locks" -> Map.of("locks", stores.locks.held());
-            default -> null;
-        };
+            case "jobs" -> jobs.list(name, status, limit);
+            default ->
+                path.length == 2 && path[0].equals("jobs")
+                        ? jobs.one(path[1], reader == null ? SecurityContext.NONE : reader)
+                        : null;
+        });
     }
 
     @WriteOperation
     @Nullable
     Object order(@Selector(match = Match.ALL_REMAINING) String[] path, String state) {
+        return answer(() -> obey(path, state));
+    }
+
+    /** Says in the body what is wrong with a request: what Spring Boot makes of the exception keeps it to itself. */
+    private static @Nullable Object answer(Supplier<@Nullable Object> operation) {
+        try {
+            return operation.get();
+        } catch (InvalidEndpointRequestException e) {
+            return new WebEndpointResponse<>(
+                    Map.of("error", String.valueOf(e.getMessage())), WebEndpointResponse.STATUS_BAD_REQUEST);
+        }
+    }
+
+    private @Nullable Object obey(String[] path, String state) {
+        if (path.length > 1 && path[0].equals("jobs")) {
+            return jobs.order(String.join("/", List.of(path).subList(1, path.length)), state);
+        }
         if (path.length != 2 || !path[0].equals("nodes")) {
             return null;
         }

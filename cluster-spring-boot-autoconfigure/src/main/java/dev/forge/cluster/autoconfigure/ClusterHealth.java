@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.store.Schema;
 import java.util.List;
@@ -14,11 +15,13 @@ import org.springframework.boot.health.contributor.HealthIndicator;
 final class ClusterHealth {
 
     private final Node node;
+    private final JobEngine engine;
     private final Schema schema;
     private final boolean includesDatabase;
 
-    ClusterHealth(Node node, Schema schema, boolean includesDatabase) {
+    ClusterHealth(Node node, JobEngine engine, Schema schema, boolean includesDatabase) {
         this.node = node;
+        this.engine = engine;
         this.schema = schema;
         this.includesDatabase = includesDatabase;
     }
@@ -28,6 +31,7 @@ final class ClusterHealth {
         parts.put("node", (HealthIndicator) this::node);
         parts.put("leadership", (HealthIndicator) this::leadership);
         parts.put("schema", (HealthIndicator) this::schema);
+        parts.put("workers", (HealthIndicator) this::workers);
         return CompositeHealthContributor.fromMap(parts);
     }
 
@@ -56,6 +60,24 @@ final class ClusterHealth {
         Health.Builder health = Health.up().withDetail("leads", node.rolesLed());
         if (!node.hasLiveCandidate()) {
             health.withDetail("warning", "no live scheduler candidate");
+        }
+        return health.build();
+    }
+
+    Health workers() {
+        Health.Builder health = Health.up().withDetail("working", engine.isWorking());
+        if (engine.isWorking()) {
+            health.withDetail("slots", engine.slots())
+                    .withDetail("executors", engine.lanes())
+                    .withDetail("overloaded", engine.isOverloaded());
+        }
+        if (engine.isCrowded()) {
+            health.down()
+                    .withDetail(
+                            "reason",
+                            "forge.cluster.worker.claiming (false) wants this node to be the only worker, but there are %d;"
+                                            .formatted(node.liveWorkers())
+                                    + " it takes nothing");
         }
         return health.build();
     }

@@ -1,10 +1,13 @@
 package dev.forge.cluster.autoconfigure;
 
+import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.internal.engine.Backoff;
 import dev.forge.cluster.internal.engine.JobHandler;
 import dev.forge.cluster.internal.engine.JobHandlers;
@@ -20,7 +23,10 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
 import org.springframework.aop.scope.ScopedProxyUtils;
 import org.springframework.aop.support.AopUtils;
@@ -29,8 +35,8 @@ import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.annotation.BeanFactoryAnnotationUtils;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.convert.DurationStyle;
+import org.springframework.core.GenericTypeResolver;
 import org.springframework.core.MethodIntrospector;
-import org.springframework.core.ResolvableType;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.transaction.PlatformTransactionManager;
@@ -43,20 +49,24 @@ import org.springframework.util.StringUtils;
 /** Finds {@link ClusterJob} methods on all beans, without creating those that are lazy. */
 final class ClusterJobRegistrar implements SmartInitializingSingleton {
 
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
     private final ConfigurableListableBeanFactory beans;
     private final JobHandlers handlers;
     private final JobProperties properties;
+    private final ClusterProperties cluster;
     private final ClusterDatabase database;
     private final AnnotationTransactionAttributeSource transactions = new AnnotationTransactionAttributeSource(false);
 
     ClusterJobRegistrar(
             ConfigurableListableBeanFactory beans,
             JobHandlers handlers,
-            JobProperties properties,
+            ClusterProperties cluster,
             ClusterDatabase database) {
         this.beans = beans;
         this.handlers = handlers;
-        this.properties = properties;
+        this.cluster = cluster;
+        this.properties = cluster.job();
         this.database = database;
     }
 
@@ -66,6 +76,44 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
             Class<?> type = ScopedProxyUtils.isScopedTarget(bean) ? null : typeOf(bean);
             if (type != null && AnnotationUtils.isCandidateClass(type, ClusterJob.class)) {
                 methodsOf(type).forEach((method, job) -> handlers.add(handler(bean, type, method, job)));
+            }
+        }
+        if (ClusterDatabase.HIKARI && isWorker()) {
+            HikariSize.compare(this);
+        }
+    }
+
+    private boolean isWorker() {
+        return cluster.node().roles().contains(NodeRole.WORKER)
+                && cluster.node().mode() != NodeMode.OBSERVER;
+    }
+
+    /** How many handlers may want a transaction at the same time: all slots of the executors that run such handlers. */
+    private int transactionalSlots() {
+        Function<String, String> routes = cluster.worker().routes();
+        return handlers.all().stream()
+                .filter(handler -> handler.target().transaction() != null)
+                .flatMap(handler -> Stream.concat(Stream.of(handler.name()), handler.aliases().stream()))
+                .map(routes)
+                .distinct()
+                .mapToInt(cluster.worker()::slots)
+                .sum();
+    }
+
+    /** Apart, so that HikariCP may be absent. */
+    private static final class HikariSize {
+        static void compare(ClusterJobRegistrar registrar) {
+            HikariDataSource hikari = ClusterDatabase.hikari(registrar.database.application());
+            int slots = registrar.transactionalSlots();
+            if (hikari != null && slots > hikari.getMaximumPoolSize()) {
+                log.warn(
+                        "Transactional jobs may want {} connections at once, but the pool '{}' has {} at most: raise"
+                                + " spring.datasource.hikari.maximum-pool-size, or lower"
+                                + " forge.cluster.worker.max-concurrent-jobs; until then jobs wait for each other, and"
+                                + " requests for them",
+                        slots,
+                        hikari.getPoolName(),
+                        hikari.getMaximumPoolSize());
             }
         }
     }
@@ -91,7 +139,11 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
                     name(method, job),
                     Arrays.stream(job.aliases()).map(this::text).toList(),
                     emptyToNull(text(job.capability())),
-                    value(job.priority(), name -> JobPriority.of(name).value(), JobPriority.NORMAL.value()),
+                    value(
+                            "priority",
+                            job.priority(),
+                            name -> JobPriority.of(name).value(),
+                            JobPriority.NORMAL.value()),
                     limits(job),
                     target(bean, type, method, place));
         } catch (IllegalArgumentException | IllegalStateException e) {
@@ -114,20 +166,17 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
     }
 
     private JobHandler.Limits limits(ClusterJob job) {
-        int maxAttempts = value(job.maxAttempts(), Integer::parseInt, properties.maxAttempts());
-        if (maxAttempts < 1) {
-            throw new IllegalArgumentException("maxAttempts (%d) must be at least 1".formatted(maxAttempts));
-        }
         return new JobHandler.Limits(
-                maxAttempts,
+                value("maxAttempts", job.maxAttempts(), ClusterJobRegistrar::attempts, properties.maxAttempts()),
                 backoff(job.backoff()),
                 value(
+                        "backoff.jitter",
                         job.backoff().jitter(),
-                        Double::parseDouble,
+                        text -> number(text, 0, 1),
                         properties.backoff().jitter()),
                 Set.of(job.excluded()),
-                duration(job.timeout(), text -> positive("timeout", text), properties.timeout()),
-                duration(job.retention(), DurationStyle::detectAndParse, completedRetention()));
+                duration("timeout", job.timeout(), ClusterJobRegistrar::positive, properties.timeout()),
+                duration("retention", job.retention(), ClusterJobRegistrar::notNegative, completedRetention()));
     }
 
     /** Zero means deletion at completion, which the node that completes it does. */
@@ -143,34 +192,83 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
         if (bean != null && !changed) {
             return bean;
         }
-        Duration delay = value(own.delay(), text -> positive("backoff.delay", text), usual.delay());
-        Duration longest = value(own.maxDelay(), text -> positive("backoff.maxDelay", text), usual.maxDelay());
+        Duration delay = value("backoff.delay", own.delay(), ClusterJobRegistrar::positive, usual.delay());
+        Duration longest = value("backoff.maxDelay", own.maxDelay(), ClusterJobRegistrar::positive, usual.maxDelay());
         return new Backoff(
                 value(
+                        "backoff.strategy",
                         own.strategy(),
-                        text -> Backoff.Growth.valueOf(text.toUpperCase(Locale.ROOT)),
+                        ClusterJobRegistrar::growth,
                         Backoff.Growth.valueOf(usual.strategy().name())),
                 delay,
-                value(own.multiplier(), Double::parseDouble, usual.multiplier()),
+                value(
+                        "backoff.multiplier",
+                        own.multiplier(),
+                        text -> number(text, 1, Double.MAX_VALUE),
+                        usual.multiplier()),
                 longest.compareTo(delay) < 0 ? delay : longest);
     }
 
-    private static Duration positive(String what, String text) {
-        Duration duration = DurationStyle.detectAndParse(text);
-        if (duration.isZero() || duration.isNegative()) {
-            throw new IllegalArgumentException("%s (%s) must be longer than zero".formatted(what, text));
+    private static Backoff.Growth growth(String text) {
+        return Arrays.stream(Backoff.Growth.values())
+                .filter(growth -> growth.name().equals(text.toUpperCase(Locale.ROOT)))
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException(
+                        "there are " + Arrays.toString(JobProperties.Backoff.Strategy.values())));
+    }
+
+    private static int attempts(String text) {
+        int attempts = Integer.parseInt(text);
+        if (attempts < 1) {
+            throw new IllegalArgumentException("must be at least 1");
+        }
+        return attempts;
+    }
+
+    private static double number(String text, double least, double most) {
+        double number = Double.parseDouble(text);
+        if (!(number >= least && number <= most)) {
+            throw new IllegalArgumentException(
+                    most == Double.MAX_VALUE
+                            ? "must be at least %.0f".formatted(least)
+                            : "must lie between %.0f and %.0f".formatted(least, most));
+        }
+        return number;
+    }
+
+    private static Duration positive(String text) {
+        Duration duration = notNegative(text);
+        if (duration.isZero()) {
+            throw new IllegalArgumentException("must be longer than zero");
         }
         return duration;
     }
 
-    private <T> T value(String text, Function<String, T> reading, T usual) {
-        String resolved = text(text);
-        return resolved.isEmpty() ? usual : reading.apply(resolved);
+    private static Duration notNegative(String text) {
+        Duration duration = DurationStyle.detectAndParse(text);
+        if (duration.isNegative()) {
+            throw new IllegalArgumentException("must not be negative");
+        }
+        return duration;
     }
 
-    private @Nullable Duration duration(String text, Function<String, Duration> reading, @Nullable Duration usual) {
+    private <T> T value(String attribute, String text, Function<String, T> reading, T usual) {
         String resolved = text(text);
-        return resolved.isEmpty() ? usual : reading.apply(resolved);
+        return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
+    }
+
+    private @Nullable Duration duration(
+            String attribute, String text, Function<String, Duration> reading, @Nullable Duration usual) {
+        String resolved = text(text);
+        return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
+    }
+
+    private static <T> T read(String attribute, String text, Function<String, T> reading) {
+        try {
+            return reading.apply(text);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("%s (%s): %s".formatted(attribute, text, e.getMessage()), e);
+        }
     }
 
     private String text(String text) {
@@ -192,8 +290,7 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
         Class<?>[] parameters = method.getParameterTypes();
         List<Type> payloads = IntStream.range(0, parameters.length)
                 .filter(i -> parameters[i] != JobContext.class)
-                .mapToObj(
-                        i -> ResolvableType.forMethodParameter(method, i, type).getType())
+                .mapToObj(i -> GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], type))
                 .toList();
         if (payloads.size() > 1 || parameters.length > payloads.size() + 1) {
             throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));

@@ -4,15 +4,22 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
 import dev.forge.cluster.NodeStatus;
+import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.MultiGauge;
+import io.micrometer.core.instrument.Tags;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Future;
+import org.jspecify.annotations.Nullable;
 import org.springframework.context.event.EventListener;
 import org.springframework.dao.DataAccessException;
+import org.springframework.scheduling.TaskScheduler;
 
 /**
  * Gauges of the cluster. What describes the whole of it is published by the metrics_aggregator alone, which takes its
@@ -20,18 +27,30 @@ import org.springframework.dao.DataAccessException;
  */
 final class ClusterMetrics {
 
+    private static final Duration COUNT_INTERVAL = Duration.ofSeconds(10);
+
     private final MeterRegistry registry;
     private final String cluster;
     private final Leadership leadership;
-    private final NodeStore nodes;
+    private final Sources sources;
+    private final MultiGauge jobs;
     private final List<Meter> clusterWide = new ArrayList<>();
+    private @Nullable Future<?> counting;
+    private volatile double oldestAge = Double.NaN;
     private final ConcurrentHashMap<String, Boolean> roles = new ConcurrentHashMap<>();
 
-    ClusterMetrics(MeterRegistry registry, String cluster, Leadership leadership, NodeStore nodes) {
+    /** What there is to be told of the whole cluster, and who asks for it in time. */
+    record Sources(NodeStore nodes, JobStore jobs, TaskScheduler scheduler) {}
+
+    ClusterMetrics(MeterRegistry registry, String cluster, Leadership leadership, Sources sources) {
         this.cluster = cluster;
         this.registry = registry;
         this.leadership = leadership;
-        this.nodes = nodes;
+        this.sources = sources;
+        this.jobs = MultiGauge.builder("forge.cluster.jobs")
+                .description("Unfinished jobs by name and status")
+                .tag("cluster", cluster)
+                .register(registry);
         List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
                 .forEach(this::gaugesOf);
     }
@@ -41,6 +60,7 @@ final class ClusterMetrics {
         gaugesOf(event.role());
         if (event.role().equals(Leadership.METRICS_AGGREGATOR)) {
             synchronized (clusterWide) {
+                forget();
                 for (NodeStatus status : NodeStatus.values()) {
                     String word = ClusterLifecycle.word(status);
                     clusterWide.add(Gauge.builder("forge.cluster.nodes", () -> count(word))
@@ -49,6 +69,12 @@ final class ClusterMetrics {
                             .tag("status", word)
                             .register(registry));
                 }
+                clusterWide.add(Gauge.builder("forge.cluster.queue.oldest.age", () -> oldestAge)
+                        .description("For how long the oldest due job has been waiting")
+                        .baseUnit("seconds")
+                        .tag("cluster", cluster)
+                        .register(registry));
+                counting = sources.scheduler.scheduleWithFixedDelay(this::countJobs, COUNT_INTERVAL);
             }
         }
     }
@@ -57,8 +83,40 @@ final class ClusterMetrics {
     void lost(LeadershipLost event) {
         if (event.role().equals(Leadership.METRICS_AGGREGATOR)) {
             synchronized (clusterWide) {
-                clusterWide.forEach(registry::remove);
-                clusterWide.clear();
+                forget();
+            }
+        }
+    }
+
+    private void forget() {
+        clusterWide.forEach(registry::remove);
+        clusterWide.clear();
+        jobs.register(List.of(), true);
+        if (counting != null) {
+            counting.cancel(false);
+            counting = null;
+        }
+    }
+
+    /** Not when somebody asks: counting many jobs takes its time. */
+    void countJobs() {
+        List<MultiGauge.Row<?>> rows = new ArrayList<>();
+        double oldest = Double.NaN;
+        try {
+            sources.jobs
+                    .unfinished()
+                    .forEach(count -> rows.add(MultiGauge.Row.of(
+                            Tags.of("job", count.name(), "status", ClusterLifecycle.word(count.status())),
+                            count.jobs())));
+            oldest = sources.jobs.oldestAge().toMillis() / 1000.0;
+        } catch (DataAccessException e) {
+            // Nothing is better than what was true once.
+            rows.clear();
+        }
+        synchronized (clusterWide) {
+            if (counting != null) {
+                jobs.register(rows, true);
+                oldestAge = oldest;
             }
         }
     }
@@ -81,7 +139,7 @@ final class ClusterMetrics {
 
     private double count(String status) {
         try {
-            return nodes.all().stream()
+            return sources.nodes.all().stream()
                     .filter(node -> node.status().equals(status))
                     .count();
         } catch (DataAccessException e) {

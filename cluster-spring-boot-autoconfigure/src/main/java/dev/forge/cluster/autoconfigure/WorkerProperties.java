@@ -6,8 +6,11 @@ import static dev.forge.cluster.autoconfigure.Rules.require;
 
 import dev.forge.cluster.internal.engine.NamePattern;
 import java.time.Duration;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
@@ -53,6 +56,23 @@ public record WorkerProperties(
             requirePattern("worker.routing[%d].pattern".formatted(i), routing.get(i).pattern);
         }
         executors = known;
+    }
+
+    /** Which executor runs the jobs of a name. */
+    Function<String, String> routes() {
+        Map<NamePattern, String> routes = new LinkedHashMap<>();
+        routing.forEach(route -> routes.put(
+                new NamePattern(Objects.requireNonNull(route.pattern)), Objects.requireNonNull(route.executor)));
+        return name -> routes.entrySet().stream()
+                .filter(route -> route.getKey().matches(name))
+                .map(Map.Entry::getValue)
+                .findFirst()
+                .orElse(defaultExecutor);
+    }
+
+    int slots(String executor) {
+        Executor own = executors.get(executor);
+        return own == null ? maxConcurrentJobs : own.maxConcurrentJobs;
     }
 
     private static void requireExecutor(Map<String, Executor> known, String key, @Nullable String name) {

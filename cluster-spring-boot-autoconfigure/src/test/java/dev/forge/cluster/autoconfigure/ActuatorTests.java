@@ -4,7 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.ClusterLocks;
+import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Jobs;
 import dev.forge.cluster.LeaderRole;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
@@ -12,13 +16,29 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import java.security.Principal;
+import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
+import org.springframework.boot.actuate.endpoint.EndpointId;
 import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
+import org.springframework.boot.actuate.endpoint.InvocationContext;
+import org.springframework.boot.actuate.endpoint.SanitizingFunction;
+import org.springframework.boot.actuate.endpoint.SecurityContext;
+import org.springframework.boot.actuate.endpoint.invoke.convert.ConversionServiceParameterValueMapper;
+import org.springframework.boot.actuate.endpoint.web.EndpointMediaTypes;
+import org.springframework.boot.actuate.endpoint.web.WebEndpointHttpMethod;
+import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
+import org.springframework.boot.actuate.endpoint.web.WebOperation;
+import org.springframework.boot.actuate.endpoint.web.annotation.WebEndpointDiscoverer;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.boot.health.contributor.Health;
@@ -52,6 +72,10 @@ class ActuatorTests {
                         DataSourceAutoConfiguration.class,
                         ClusterAutoConfiguration.class,
                         ClusterActuatorAutoConfiguration.class));
+    }
+
+    private static @Nullable Object resource(ClusterEndpoint endpoint, String... path) {
+        return endpoint.resource(null, null, null, null, path);
     }
 
     private static Health health(ApplicationContext context, String part) {
@@ -90,8 +114,8 @@ class ActuatorTests {
             assertThat(overview.get("node").toString()).contains("name=first", "state=running", "scheduler");
             assertThat(overview.get("leaders").toString())
                     .contains("role=scheduler", "role=metrics_aggregator", "role=log_compactor", "term=");
-            assertThat(endpoint.resource("nodes").toString()).contains("name=first", "status=active");
-            assertThat(endpoint.resource("nothing")).isNull();
+            assertThat(resource(endpoint, "nodes").toString()).contains("name=first", "status=active");
+            assertThat(resource(endpoint, "nothing")).isNull();
         });
     }
 
@@ -100,11 +124,10 @@ class ActuatorTests {
         runner().run(context -> {
             assertThat(context.getBean(ClusterLocks.class).tryLock("import")).isPresent();
             ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
-            assertThat(endpoint.resource("locks").toString()).contains("name=import");
+            assertThat(resource(endpoint, "locks").toString()).contains("name=import");
             var node = context.getBean(ClusterLifecycle.Parts.class).node();
             String id = node.id().toString();
-            assertThatExceptionOfType(InvalidEndpointRequestException.class)
-                    .isThrownBy(() -> endpoint.order(new String[] {"nodes", id}, "flying"));
+            refused(endpoint.order(new String[] {"nodes", id}, "flying"), "flying");
             assertThat(endpoint.order(new String[] {"nodes", id}, "draining")).isNotNull();
             await().until(() -> health(context, "node").getStatus().equals(Status.OUT_OF_SERVICE));
             assertThat(endpoint.order(new String[] {"nodes", "00000000-0000-0000-0000-000000000000"}, "draining"))
@@ -150,6 +173,231 @@ class ActuatorTests {
             await().until(() -> !reports.acquired.isEmpty());
             assertThat(context.getBean(Leadership.class).isLeader("reports")).isTrue();
             assertThat(reports.acquired.get(0).term()).isPositive();
+        });
+    }
+
+    // Jobs --------------------------------------------------------------------------------------------------
+
+    record Letter(String to, String password, List<String> pages) {}
+
+    static class Post {
+        @ClusterJob
+        Map<String, String> send(Letter letter) {
+            return Map.of("sentTo", letter.to());
+        }
+
+        @ClusterJob(maxAttempts = "1")
+        void burn() {
+            throw new IllegalStateException("ashes of Alice");
+        }
+    }
+
+    /** As over HTTP: arguments by name, converted and checked by Actuator, and a user. */
+    private static @Nullable Object get(ApplicationContext context, Map<String, Object> query, String... path) {
+        return invoke(context, WebEndpointHttpMethod.GET, query, null, path);
+    }
+
+    private static @Nullable Object post(ApplicationContext context, String state, String... path) {
+        return invoke(context, WebEndpointHttpMethod.POST, Map.of("state", state), null, path);
+    }
+
+    private static @Nullable Object invoke(
+            ApplicationContext context,
+            WebEndpointHttpMethod method,
+            Map<String, Object> arguments,
+            @Nullable String role,
+            String... path) {
+        var endpoints = new WebEndpointDiscoverer(
+                context,
+                new ConversionServiceParameterValueMapper(),
+                EndpointMediaTypes.DEFAULT,
+                List.of(),
+                List.of(),
+                List.of(),
+                List.of(),
+                List.of());
+        WebOperation operation = endpoints.getEndpoints().stream()
+                .filter(endpoint -> endpoint.getEndpointId().equals(EndpointId.of("forgecluster")))
+                .flatMap(endpoint -> endpoint.getOperations().stream())
+                .filter(candidate -> candidate.getRequestPredicate().getHttpMethod() == method
+                        && candidate.getRequestPredicate().getMatchAllRemainingPathSegmentsVariable() != null)
+                .findFirst()
+                .orElseThrow();
+        var all = new HashMap<>(arguments);
+        all.put(operation.getRequestPredicate().getMatchAllRemainingPathSegmentsVariable(), path);
+        return operation.invoke(new InvocationContext(new User(role), all));
+    }
+
+    private record User(@Nullable String role) implements SecurityContext {
+        @Override
+        public @Nullable Principal getPrincipal() {
+            return role == null ? null : () -> "user";
+        }
+
+        @Override
+        public boolean isUserInRole(String asked) {
+            return asked.equals(role);
+        }
+    }
+
+    private static Map<?, ?> map(@Nullable Object answer) {
+        return (Map<?, ?>) Objects.requireNonNull(answer);
+    }
+
+    @Test
+    void jobs_are_listed_by_name_and_status_up_to_a_limit() {
+        runner().withBean(Post.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("send");
+            List<UUID> sent = jobs.enqueueAll(Collections.nCopies(60, new Letter("A", "p", List.of())));
+            UUID burnt = jobs.enqueueNamed("burn", null);
+            await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
+            assertThat((List<?>) map(get(context, Map.of(), "jobs")).get("jobs"))
+                    .hasSize(50);
+            assertThat((List<?>)
+                            map(get(context, Map.of("limit", "1000"), "jobs")).get("jobs"))
+                    .hasSize(61);
+            Map<?, ?> failed = map(get(context, Map.of("status", "failed"), "jobs"));
+            assertThat(failed.get("paused")).isEqualTo(Set.of("send"));
+            assertThat((List<?>) failed.get("jobs"))
+                    .singleElement()
+                    .satisfies(job -> assertThat(map(job).get("id")).isEqualTo(burnt))
+                    .satisfies(job -> assertThat(map(job).get("status")).isEqualTo("failed"))
+                    .satisfies(job -> assertThat(job.toString()).doesNotContain("Alice"));
+            assertThat((List<?>) map(get(context, Map.of("name", "send", "status", "PENDING", "limit", "7"), "jobs"))
+                            .get("jobs"))
+                    .hasSize(7);
+            assertThat((List<?>) map(get(context, Map.of("name", "nobody's"), "jobs"))
+                            .get("jobs"))
+                    .isEmpty();
+            assertThat(context.getBean(ClusterEndpoint.class).cluster()).containsEntry("jobs", Map.of("pending", 60L));
+            refused(
+                    get(context, Map.of("status", "flying"), "jobs"),
+                    "status \'flying\' is unknown; there are [pending, claimed, running, completed, failed, cancelled, abandoned]");
+            for (String limit : List.of("0", "-1", "1001")) {
+                refused(get(context, Map.of("limit", limit), "jobs"), "limit " + limit);
+            }
+            assertThatExceptionOfType(InvalidEndpointRequestException.class)
+                    .isThrownBy(() -> get(context, Map.of("limit", "many"), "jobs"));
+            sent.forEach(jobs::cancel);
+            jobs.resume("send");
+        });
+        database.jdbc().sql("DELETE FROM forge_jobs").update();
+    }
+
+    @Test
+    void what_is_in_a_job_is_masked_unless_values_are_shown_and_then_still_sanitized() {
+        JobOptions options =
+                JobOptions.defaults().withUniqueKey("alice@example.org").withMetadata("tenant", "acme");
+        runner().withBean(Post.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            UUID job = jobs.enqueue(new Letter("Alice", "secret", List.of("one", "two")), options);
+            await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.COMPLETED);
+            Map<?, ?> view = map(get(context, Map.of(), "jobs", job.toString()));
+            assertThat(view.get("payload"))
+                    .isEqualTo(Map.of("to", "******", "password", "******", "pages", List.of("******", "******")));
+            assertThat(view.get("result")).isEqualTo(Map.of("sentTo", "******"));
+            assertThat(view.get("metadata")).isEqualTo(Map.of("tenant", "******"));
+            assertThat(view.get("uniqueKey")).isEqualTo("******");
+            assertThat(map(view.get("explanation")).get("reason").toString()).isEqualTo("FINISHED");
+            UUID burnt = jobs.enqueueNamed("burn", null);
+            await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
+            assertThat(map(get(context, Map.of(), "jobs", burnt.toString())).get("error"))
+                    .isEqualTo("******");
+        });
+        runner().withBean(Post.class)
+                .withPropertyValues(
+                        "management.endpoint.forgecluster.show-values=when-authorized",
+                        "management.endpoint.forgecluster.roles=operator")
+                .withBean(
+                        SanitizingFunction.class,
+                        () -> SanitizingFunction.sanitizeValue().ifKeyMatches("payload\\.password"))
+                .run(context -> {
+                    Jobs jobs = context.getBean(Jobs.class);
+                    jobs.pause("send");
+                    UUID job = jobs.enqueue(new Letter("Alice", "secret", List.of("one")), options);
+                    String[] path = {"jobs", job.toString()};
+                    Map<?, ?> guest = map(invoke(context, WebEndpointHttpMethod.GET, Map.of(), "guest", path));
+                    assertThat(guest.toString()).doesNotContain("Alice", "secret", "alice@example.org");
+                    Map<?, ?> operator = map(invoke(context, WebEndpointHttpMethod.GET, Map.of(), "operator", path));
+                    assertThat(operator.get("payload"))
+                            .isEqualTo(Map.of("to", "Alice", "password", "******", "pages", List.of("one")));
+                    assertThat(operator.get("uniqueKey")).isEqualTo("alice@example.org");
+                    assertThat(map(operator.get("explanation")).get("reason").toString())
+                            .isEqualTo("PAUSED");
+                    jobs.cancel(job);
+                    jobs.resume("send");
+                });
+        database.jdbc().sql("DELETE FROM forge_jobs").update();
+    }
+
+    @Test
+    void operators_cancel_and_retry_jobs_and_pause_and_resume_names() {
+        runner().withBean(Post.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            assertThat(post(context, "paused", "jobs", "send")).isEqualTo(Map.of("name", "send", "state", "paused"));
+            assertThat(jobs.paused()).containsExactly("send");
+            UUID job = jobs.enqueue(new Letter("A", "p", List.of()));
+            String id = job.toString();
+            assertThat(post(context, "cancelled", "jobs", id)).isEqualTo(Map.of("id", job, "status", "cancelled"));
+            refused(post(context, "cancelled", "jobs", id), "cancelled");
+            assertThat(post(context, "retry", "jobs", id)).isEqualTo(Map.of("id", job, "status", "pending"));
+            refused(post(context, "retry", "jobs", id), "pending");
+            assertThat(post(context, "running", "jobs", "send")).isEqualTo(Map.of("name", "send", "state", "running"));
+            await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.COMPLETED);
+            refused(post(context, "running", "jobs", "send"), "not paused");
+            refused(post(context, "paused", "jobs", "nobody"), "no node of this cluster knows");
+            refused(post(context, "paused", "jobs", id), "'cancelled' and 'retry' can");
+            refused(post(context, "cancelled", "jobs", "send"), "'paused' and 'running' can");
+            refused(get(context, Map.of(), "jobs", "send"), "not the id of a job");
+            String nobody = UUID.randomUUID().toString();
+            assertThat(get(context, Map.of(), "jobs", nobody)).isNull();
+            assertThat(post(context, "cancelled", "jobs", nobody)).isNull();
+            assertThat(post(context, "cancelled", "jobs")).isNull();
+            assertThatExceptionOfType(InvalidEndpointRequestException.class)
+                    .isThrownBy(() -> invoke(context, WebEndpointHttpMethod.POST, Map.of(), null, "jobs", id));
+        });
+        runner().withPropertyValues("forge.cluster.node.mode=observer")
+                .withBean(Post.class)
+                .run(context -> refused(post(context, "paused", "jobs", "send"), "observer"));
+    }
+
+    private static void refused(@Nullable Object answer, String reason) {
+        assertThat(answer).isInstanceOfSatisfying(WebEndpointResponse.class, response -> {
+            assertThat(response.getStatus()).isEqualTo(400);
+            assertThat(String.valueOf(response.getBody())).contains(reason);
+        });
+    }
+
+    @Test
+    void workers_tell_their_slots_and_one_that_wants_to_be_alone_is_down_beside_another() {
+        runner().withPropertyValues("forge.cluster.worker.executors.narrow.max-concurrent-jobs=2")
+                .run(context -> {
+                    Health health = health(context, "workers");
+                    assertThat(health.getStatus()).isEqualTo(Status.UP);
+                    assertThat(health.getDetails())
+                            .containsEntry("working", true)
+                            .containsEntry("slots", 12)
+                            .containsEntry("overloaded", false)
+                            .containsEntry(
+                                    "executors",
+                                    Map.of(
+                                            "default", Map.of("slots", 10, "jobs", 0),
+                                            "narrow", Map.of("slots", 2, "jobs", 0)));
+                });
+        runner().withPropertyValues("forge.cluster.node.roles=scheduler").run(context -> {
+            assertThat(health(context, "workers").getStatus()).isEqualTo(Status.UP);
+            assertThat(health(context, "workers").getDetails()).isEqualTo(Map.of("working", false));
+        });
+        runner().withPropertyValues("forge.cluster.worker.claiming=false").run(alone -> {
+            assertThat(health(alone, "workers").getStatus()).isEqualTo(Status.UP);
+            runner().withPropertyValues("forge.cluster.node.name=second").run(other -> {
+                await().until(() -> health(alone, "workers").getStatus().equals(Status.DOWN));
+                assertThat(health(alone, "workers").getDetails().get("reason").toString())
+                        .contains("forge.cluster.worker.claiming (false)", "there are 2");
+                assertThat(health(other, "workers").getStatus()).isEqualTo(Status.UP);
+            });
+            await().until(() -> health(alone, "workers").getStatus().equals(Status.UP));
         });
     }
 

@@ -273,6 +273,11 @@ public final class JobEngine implements Work {
         wakeWorker();
     }
 
+    @Override
+    public void returned(List<Recovered> recovered) {
+        recovered.forEach(this::report);
+    }
+
     // Duties ------------------------------------------------------------------------------------------------
 
     private void watch() {

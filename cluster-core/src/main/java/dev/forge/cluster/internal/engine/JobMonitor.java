@@ -1,8 +1,9 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.store.JobStore.Claimed;
+import dev.forge.cluster.JobContext;
 import java.time.Duration;
 import java.util.Map;
+import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /** What metrics and traces want to know of jobs. */
@@ -11,9 +12,9 @@ public interface JobMonitor {
     /** Nobody wants to know. */
     JobMonitor NONE = new JobMonitor() {};
 
-    /** Runs a handler, perhaps within an observation. */
-    default @Nullable Object observe(Claimed job, Attempt attempt) throws Throwable {
-        return attempt.run();
+    /** Runs an attempt, with its transaction if it has one, perhaps within an observation. */
+    default void observe(Attempt attempt, Runnable run) {
+        run.run();
     }
 
     /** What to attach to a new job, so that its execution can be linked with whoever enqueued it. */
@@ -21,12 +22,35 @@ public interface JobMonitor {
         return Map.of();
     }
 
-    /** A handler's run. */
-    @FunctionalInterface
+    /** A handler's run. How it ended can be asked once it has. */
     interface Attempt {
 
+        JobContext job();
+
+        /** The node that runs it. */
+        UUID node();
+
+        Ending outcome();
+
+        /** What it threw; null if it returned, or was only interrupted. */
         @Nullable
-        Object run() throws Throwable;
+        Throwable failure();
+    }
+
+    /** How an attempt ended. */
+    enum Ending {
+        /** Done. */
+        COMPLETED,
+        /** It comes back later, without having spent an attempt. */
+        SNOOZED,
+        /** It failed, and will be tried again. */
+        RETRIED,
+        /** It failed for good. */
+        FAILED,
+        /** Interrupted, because the node leaves; another will run it. */
+        RETURNED,
+        /** The job was no longer this node's; what the handler did was dropped. */
+        LOST
     }
 
     /** A job has begun, that long after it was due. */

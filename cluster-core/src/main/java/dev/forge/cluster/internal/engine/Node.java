@@ -631,6 +631,10 @@ public final class Node {
     }
 
     private void observed(Object event) {
+        if (event instanceof Observer.JobsReturned returned) {
+            works.forEach(work -> work.returned(returned.jobs()));
+            return;
+        }
         if (event instanceof NodeDied died) {
             elector.died(died.id());
             works.forEach(work -> work.died(died.id()));

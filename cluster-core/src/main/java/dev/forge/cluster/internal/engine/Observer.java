@@ -4,11 +4,13 @@ import dev.forge.cluster.NodeDied;
 import dev.forge.cluster.NodeJoined;
 import dev.forge.cluster.NodeLeft;
 import dev.forge.cluster.NodeStatus;
+import dev.forge.cluster.internal.store.JobStore.Recovered;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;
 import dev.forge.cluster.internal.store.NodeStore.Sightings;
 import java.time.Duration;
 import java.time.OffsetDateTime;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -233,8 +235,12 @@ final class Observer {
         return false;
     }
 
+    /** For the works of this node, not for the application. */
+    record JobsReturned(List<Recovered> jobs) {}
+
     private boolean declareDead(Sighting node, String reason) {
-        if (!nodes.declareDead(node.id(), node.beats())) {
+        var returned = new ArrayList<Recovered>();
+        if (!nodes.declareDead(node.id(), node.beats(), returned::addAll)) {
             return false;
         }
         log.warn("node {} '{}': declared dead, {}", node.id(), node.name(), reason);
@@ -243,6 +249,9 @@ final class Observer {
             known.status = NodeStatus.DEAD;
         }
         publish(new NodeDied(node.id(), node.name()));
+        if (!returned.isEmpty()) {
+            publish(new JobsReturned(returned));
+        }
         return true;
     }
 }

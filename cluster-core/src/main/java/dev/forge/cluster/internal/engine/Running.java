@@ -13,7 +13,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /** A claim of this node, from the claim to its end. */
-final class Running implements JobContext {
+final class Running implements JobContext, JobMonitor.Attempt {
 
     /** Where it is on this node. */
     enum Stage {
@@ -54,6 +54,8 @@ final class Running implements JobContext {
     private volatile boolean ending;
     private volatile @Nullable String progress;
     private volatile @Nullable String checkpoint;
+    private volatile JobMonitor.Ending ended = JobMonitor.Ending.FAILED;
+    private volatile @Nullable Throwable failure;
     private @Nullable Thread thread;
 
     Running(Claimed claimed, Holder holder, JobHandler handler, long sentAt, JobJson json, JobStore notes) {
@@ -76,8 +78,30 @@ final class Running implements JobContext {
         return new ClaimKey(claimed.id(), claimed.epoch());
     }
 
-    UUID node() {
+    @Override
+    public JobContext job() {
+        return this;
+    }
+
+    @Override
+    public UUID node() {
         return node;
+    }
+
+    @Override
+    public JobMonitor.Ending outcome() {
+        return ended;
+    }
+
+    @Override
+    public @Nullable Throwable failure() {
+        return failure;
+    }
+
+    /** How its attempt has ended, for those who observe it. */
+    void ended(JobMonitor.Ending how, @Nullable Throwable cause) {
+        ended = how;
+        failure = cause;
     }
 
     JobHandler handler() {

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.store.JobStore.Recovered;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
@@ -52,6 +53,9 @@ interface Work {
 
     /** Something came back that a dead node held. */
     default void died(UUID node) {}
+
+    /** These are the jobs that came back when this node declared another one dead. */
+    default void returned(List<Recovered> jobs) {}
 
     /** Another node has said something that is not about leadership. */
     default void heard(String news) {}

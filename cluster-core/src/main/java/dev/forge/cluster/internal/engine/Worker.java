@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.internal.engine.JobMonitor.Ending;
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import dev.forge.cluster.internal.store.JobStore;
@@ -28,6 +29,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
@@ -502,7 +504,7 @@ final class Worker implements Work {
         MDC.put("forge.job.name", running.name());
         try {
             monitor.started(running.name(), waited(running));
-            Finish finish = attempt(running);
+            Finish finish = observed(running);
             running.returned();
             running.ending();
             if (finish == null) {
@@ -531,6 +533,17 @@ final class Worker implements Work {
                 .plusNanos(Math.max(0, running.startedAt() - running.confirmedAt()));
     }
 
+    private @Nullable Finish observed(Running running) {
+        var finish = new AtomicReference<@Nullable Finish>();
+        monitor.observe(running, () -> {
+            finish.set(attempt(running));
+            if (finish.get() != null && running.stopReason() == Stop.LOST) {
+                running.ended(Ending.LOST, running.failure());
+            }
+        });
+        return finish.get();
+    }
+
     /** How it ended; null if that is written already. */
     private @Nullable Finish attempt(Running running) {
         try {
@@ -540,6 +553,7 @@ final class Worker implements Work {
             }
             return inTransaction(running, transaction);
         } catch (LostInTransaction e) {
+            running.ended(Ending.LOST, null);
             throw e;
         } catch (Throwable e) {
             return failure(running, e);
@@ -558,8 +572,7 @@ final class Worker implements Work {
                         "its payload cannot be read as %s: %s".formatted(type.getTypeName(), e.getMessage()), e);
             }
         }
-        Object read = payload;
-        return monitor.observe(running.claimed(), () -> target.code().run(read, running));
+        return target.code().run(payload, running);
     }
 
     private @Nullable Finish inTransaction(Running running, JobHandler.Transaction transaction) throws Throwable {
@@ -630,6 +643,7 @@ final class Worker implements Work {
         Stop stop = running.stopReason();
         if (stop == Stop.DRAIN) {
             log.info("job {} {}: interrupted by the drain; another node will run it", running.name(), running.id());
+            running.ended(Ending.RETURNED, null);
             return returned(running, Duration.ZERO);
         }
         Throwable cause = failure;
@@ -637,6 +651,7 @@ final class Worker implements Work {
             cause = new JobTimeout(
                     "the attempt took longer than " + running.handler().limits().timeout(), failure);
         }
+        running.ended(Ending.FAILED, cause);
         if (cause instanceof PermanentJobFailure || running.handler().limits().isPermanent(cause)) {
             log.warn("job {} {}: failed for good", running.name(), running.id(), failure);
             return finish(running, JobStatus.FAILED, null, text(cause), 0, 0);
@@ -686,6 +701,7 @@ final class Worker implements Work {
             @Nullable String error,
             long delayMillis,
             int givenBack) {
+        running.ended(ending(status, givenBack), running.failure());
         return new Finish(
                 running.key(),
                 status,
@@ -697,6 +713,14 @@ final class Worker implements Work {
                 running.takeProgress(),
                 running.handler().limits().retention(),
                 (host.nanos() - running.startedAt()) / 1_000_000);
+    }
+
+    private static Ending ending(JobStatus status, int givenBack) {
+        return switch (status) {
+            case COMPLETED -> Ending.COMPLETED;
+            case PENDING -> givenBack > 0 ? Ending.SNOOZED : Ending.RETRIED;
+            case CLAIMED, RUNNING, FAILED, CANCELLED, ABANDONED -> Ending.FAILED;
+        };
     }
 
     private static String storable(String error) {

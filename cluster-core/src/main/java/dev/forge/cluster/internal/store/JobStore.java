@@ -672,6 +672,16 @@ public final class JobStore {
     public record Recovered(
             UUID id, String name, @Nullable UUID node, long silentMillis, int recoveries, JobStatus status) {}
 
+    static Recovered recovered(ResultSet row, UUID node) throws SQLException {
+        return new Recovered(
+                row.getObject(1, UUID.class),
+                row.getString(2),
+                node,
+                row.getLong(3),
+                row.getInt(4),
+                status(row.getString(5)));
+    }
+
     /** What becomes of a job that is taken from its node; the alias of its row is {@code j}. */
     static String recovery(CrashRule rule) {
         String over = rule.spendsAttempt
@@ -819,13 +829,13 @@ public final class JobStore {
                 .optional();
     }
 
-    /** The newest jobs, if wanted only of that name or status. */
+    /** The newest jobs, if wanted only of that name or status; without what may be large. */
     public List<JobInfo> list(@Nullable String name, @Nullable JobStatus status, int limit) {
         return client.sql(schema.sql("""
                 SELECT %s FROM ~.forge_jobs
                 WHERE (:name::text IS NULL OR name = :name) AND (:status::text IS NULL OR status = :status)
                 ORDER BY id DESC LIMIT :limit
-                """.formatted(COLUMNS)))
+                """.formatted(SMALL_COLUMNS)))
                 .param("name", name, Types.VARCHAR)
                 .param("status", status == null ? null : word(status), Types.VARCHAR)
                 .param("limit", limit)
@@ -922,6 +932,10 @@ public final class JobStore {
             ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at"""
             // Somebody may have edited it by hand.
             .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END");
+
+    private static final String SMALL_COLUMNS = COLUMNS.replace("payload::text", "'{}'")
+            .replace("result::text", "NULL::text")
+            .replace("last_error", "NULL::text");
 
     private static JobInfo info(ResultSet row) throws SQLException {
         var metadata = new TreeMap<String, String>();

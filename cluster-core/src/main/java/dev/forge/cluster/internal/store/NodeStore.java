@@ -4,11 +4,13 @@ import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.NodeStatus;
 import dev.forge.cluster.internal.store.JobStore.CrashRule;
+import dev.forge.cluster.internal.store.JobStore.Recovered;
 import java.sql.Array;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.time.OffsetDateTime;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -16,6 +18,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Consumer;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -97,7 +100,7 @@ public final class NodeStore {
                 .param("key", node.identity().id())
                 .query((row, n) -> Map.entry(row.getObject(1, UUID.class), row.getLong(2)))
                 .list()
-                .forEach(former -> declareDead(former.getKey(), former.getValue()));
+                .forEach(former -> declareDead(former.getKey(), former.getValue(), jobs -> {}));
         int rows = jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_nodes
                     (id, node_key, name, hostname, roles, worker_capabilities, handlers, status, version, stale_at, dead_at,
@@ -262,9 +265,12 @@ public final class NodeStore {
     /**
      * Declares a node dead, unless it has beaten since it was seen, and in the same transaction ends all that it held.
      * Of several observers one succeeds.
+     *
+     * @param returned hears, once that is committed, of the jobs that were taken from it
      */
-    public boolean declareDead(UUID id, long beatsSeen) {
-        return Boolean.TRUE.equals(transaction.execute(status -> {
+    public boolean declareDead(UUID id, long beatsSeen, Consumer<List<Recovered>> returned) {
+        var jobs = new ArrayList<Recovered>();
+        boolean dead = Boolean.TRUE.equals(transaction.execute(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '1s'").update();
             jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
             int declared = jdbc.sql(schema.sql("""
@@ -298,9 +304,12 @@ public final class NodeStore {
                     WHERE id = ANY (ARRAY(
                         SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
                         ORDER BY id FOR UPDATE SKIP LOCKED))
+                    RETURNING j.id, j.name, (extract(epoch FROM clock_timestamp() - j.last_heartbeat) * 1000)::bigint,
+                              j.recoveries, j.status
                     """.formatted(JobStore.recovery(crash))))
                     .param(id)
-                    .update();
+                    .query((row, n) -> jobs.add(JobStore.recovered(row, id)))
+                    .list();
             jdbc.sql(schema.sql("""
                     UPDATE ~.forge_daemons SET status = 'pending', node_id = NULL
                     WHERE (name, instance) IN (
@@ -309,6 +318,10 @@ public final class NodeStore {
                     """)).param(id).update();
             return true;
         }));
+        if (dead && !jobs.isEmpty()) {
+            returned.accept(jobs);
+        }
+        return dead;
     }
 
     /** Forgets nodes that died longer ago than that. */

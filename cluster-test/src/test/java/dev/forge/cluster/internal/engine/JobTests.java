@@ -789,7 +789,7 @@ class JobTests {
         UUID id = member.jobs().enqueueNamed("job", null);
         until(started);
         UUID former = member.node().id();
-        assertThat(member.node().members().nodes().declareDead(former, beats(former)))
+        assertThat(member.node().members().nodes().declareDead(former, beats(former), returned -> {}))
                 .isTrue();
         until(interrupted);
         JobInfo job = ended(member, id);

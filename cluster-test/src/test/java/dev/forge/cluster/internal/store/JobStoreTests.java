@@ -528,7 +528,7 @@ class JobStoreTests {
                 Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"),
                 database.dataSource(),
                 new CrashRule(false, 10, 0));
-        assertThat(nodes.declareDead(one, 0)).isTrue();
+        assertThat(nodes.declareDead(one, 0, returned -> {})).isTrue();
         assertThat(status(id)).isEqualTo("abandoned");
     }
 

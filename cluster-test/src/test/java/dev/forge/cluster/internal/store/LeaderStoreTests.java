@@ -100,7 +100,7 @@ class LeaderStoreTests {
     @Test
     void who_follows_a_dead_node_is_not() {
         begin(one);
-        assertThat(nodes.declareDead(one, 0)).isTrue();
+        assertThat(nodes.declareDead(one, 0, returned -> {})).isTrue();
         assertThat(begin(two).disputed()).isZero();
     }
 

@@ -1,0 +1,75 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.JobContext;
+import dev.forge.cluster.Outcome;
+import java.lang.reflect.Method;
+import java.lang.reflect.Type;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
+import org.springframework.aot.hint.BindingReflectionHintsRegistrar;
+import org.springframework.aot.hint.ExecutableMode;
+import org.springframework.aot.hint.ReflectionHints;
+import org.springframework.aot.hint.RuntimeHints;
+import org.springframework.aot.hint.RuntimeHintsRegistrar;
+import org.springframework.beans.factory.aot.BeanRegistrationAotContribution;
+import org.springframework.beans.factory.aot.BeanRegistrationAotProcessor;
+import org.springframework.beans.factory.support.RegisteredBean;
+import org.springframework.core.GenericTypeResolver;
+import org.springframework.util.ClassUtils;
+
+/**
+ * What a native image must know of handlers: their methods are called by reflection, payloads and results become JSON.
+ * Types of checkpoints appear in no signature; an application that keeps some registers them itself.
+ */
+final class ClusterJobHints implements BeanRegistrationAotProcessor {
+
+    private static final BindingReflectionHintsRegistrar BINDING = new BindingReflectionHintsRegistrar();
+
+    @Override
+    public @Nullable BeanRegistrationAotContribution processAheadOfTime(RegisteredBean bean) {
+        Class<?> target = AutoProxyUtils.determineTargetClass(bean.getBeanFactory(), bean.getBeanName());
+        Class<?> type = ClassUtils.getUserClass(target != null ? target : bean.getBeanClass());
+        Set<Method> methods = ClusterJobRegistrar.methodsOf(type).keySet();
+        return methods.isEmpty()
+                ? null
+                : (context, code) -> methods.forEach(
+                        method -> register(context.getRuntimeHints().reflection(), type, method));
+    }
+
+    private static void register(ReflectionHints hints, Class<?> type, Method method) {
+        hints.registerMethod(method, ExecutableMode.INVOKE);
+        // Behind a JDK proxy it is the interface's method that is called.
+        for (Class<?> face : ClassUtils.getAllInterfacesForClass(type)) {
+            Method declared = ClassUtils.getMethodIfAvailable(face, method.getName(), method.getParameterTypes());
+            if (declared != null) {
+                hints.registerMethod(declared, ExecutableMode.INVOKE);
+            }
+        }
+        List<Type> bound = new ArrayList<>();
+        for (int i = 0; i < method.getParameterCount(); i++) {
+            if (method.getParameterTypes()[i] != JobContext.class) {
+                bound.add(GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], type));
+            }
+        }
+        Class<?> result = method.getReturnType();
+        if (result != void.class && !Outcome.class.isAssignableFrom(result)) {
+            bound.add(GenericTypeResolver.resolveType(method.getGenericReturnType(), type));
+        }
+        BINDING.registerReflectionHints(hints, bound.toArray(Type[]::new));
+    }
+
+    /** What the cluster itself writes as JSON, and the scripts of its schema. */
+    static final class OwnHints implements RuntimeHintsRegistrar {
+
+        @Override
+        public void registerHints(RuntimeHints hints, @Nullable ClassLoader loader) {
+            BINDING.registerReflectionHints(
+                    hints.reflection(),
+                    ClassUtils.resolveClassName("dev.forge.cluster.internal.engine.Running$Progress", loader));
+            hints.resources().registerPattern("dev/forge/cluster/db/*.sql");
+        }
+    }
+}

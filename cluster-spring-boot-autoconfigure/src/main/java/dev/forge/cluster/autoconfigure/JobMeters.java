@@ -1,0 +1,69 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.internal.engine.JobMonitor;
+import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.Timer;
+import java.time.Duration;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+
+/** Timers and counters of what this node does with jobs. Tagged by the names it has handlers for, never by ids. */
+final class JobMeters implements JobMonitor {
+
+    private final MeterRegistry registry;
+    private final String cluster;
+    private final Timer claims;
+    // The registry finds a meter by building its id anew each time, which is much for something done that often.
+    private final ConcurrentMap<String, Timer> waits = new ConcurrentHashMap<>();
+
+    JobMeters(MeterRegistry registry, String cluster) {
+        this.registry = registry;
+        this.cluster = cluster;
+        this.claims = Timer.builder("forge.cluster.job.claim")
+                .description("How long claims took, those that found nothing among them")
+                .tag("cluster", cluster)
+                .register(registry);
+    }
+
+    @Override
+    public void started(String name, Duration waited) {
+        waits.computeIfAbsent(
+                        name,
+                        job -> Timer.builder("forge.cluster.job.wait")
+                                .description("How long jobs had been due when their handler began")
+                                .tag("cluster", cluster)
+                                .tag("job", job)
+                                .register(registry))
+                .record(waited);
+    }
+
+    @Override
+    public void claimed(Duration took) {
+        claims.record(took);
+    }
+
+    @Override
+    public void retried(String name) {
+        count("forge.cluster.job.retries", "Failed attempts that will be repeated", name);
+    }
+
+    @Override
+    public void claimLost(String name) {
+        count("forge.cluster.job.claims.lost", "Jobs that were taken from this node while it had them", name);
+    }
+
+    @Override
+    public void recovered(String name) {
+        count("forge.cluster.job.recoveries", "Jobs that this node took from dead or silent ones", name);
+    }
+
+    private void count(String meter, String description, String job) {
+        Counter.builder(meter)
+                .description(description)
+                .tag("cluster", cluster)
+                .tag("job", job)
+                .register(registry)
+                .increment();
+    }
+}

@@ -1,0 +1,78 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.JobContext;
+import dev.forge.cluster.internal.engine.JobMonitor;
+import io.micrometer.observation.Observation;
+import io.micrometer.observation.ObservationRegistry;
+import io.micrometer.observation.transport.Kind;
+import io.micrometer.observation.transport.ReceiverContext;
+import java.util.Map;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * An observation around each attempt, from the beginning of its transaction to the commit. It receives what the enqueuer
+ * attached to the job, so that a tracer links the two.
+ */
+final class JobObservations implements JobMonitor {
+
+    static final String NAME = "forge.cluster.job.execution";
+
+    private static final Logger log = LoggerFactory.getLogger(JobObservations.class);
+
+    private final ObservationRegistry registry;
+    private final String cluster;
+
+    JobObservations(ObservationRegistry registry, String cluster) {
+        this.registry = registry;
+        this.cluster = cluster;
+    }
+
+    @Override
+    public void observe(Attempt attempt, Runnable run) {
+        if (registry.isNoop()) {
+            run.run();
+            return;
+        }
+        JobContext job = attempt.job();
+        var context = new ReceiverContext<Map<String, String>>((texts, key) -> texts.get(key), Kind.CONSUMER);
+        context.setCarrier(metadata(job));
+        Observation observation = Observation.createNotStarted(NAME, () -> context, registry)
+                .contextualName("job " + job.name())
+                .lowCardinalityKeyValue("cluster", cluster)
+                .lowCardinalityKeyValue("job", job.name())
+                .highCardinalityKeyValue("forge.job.id", job.id().toString())
+                .highCardinalityKeyValue("forge.job.attempt", Integer.toString(job.attempt()))
+                .highCardinalityKeyValue("forge.node.id", attempt.node().toString())
+                .highCardinalityKeyValue("forge.node.name", job.nodeName())
+                .start();
+        Observation.Scope scope = observation.openScope();
+        try {
+            run.run();
+        } finally {
+            scope.close();
+            Throwable failure = attempt.failure();
+            if (failure != null) {
+                observation.error(failure);
+            }
+            observation
+                    .lowCardinalityKeyValue("outcome", attempt.outcome().name())
+                    .lowCardinalityKeyValue("exception", failure == null ? "none" : name(failure))
+                    .stop();
+        }
+    }
+
+    private static Map<String, String> metadata(JobContext job) {
+        try {
+            return job.metadata();
+        } catch (RuntimeException e) {
+            log.debug("job {}: its metadata cannot be read", job.id(), e);
+            return Map.of();
+        }
+    }
+
+    private static String name(Throwable failure) {
+        String simple = failure.getClass().getSimpleName();
+        return simple.isEmpty() ? failure.getClass().getName() : simple;
+    }
+}

@@ -1,0 +1,112 @@
+package dev.forge.cluster.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.ClusterJob;
+import dev.forge.cluster.JobContext;
+import dev.forge.cluster.Outcome;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.springframework.aot.hint.RuntimeHints;
+import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
+import org.springframework.aot.test.generate.TestGenerationContext;
+import org.springframework.beans.factory.aot.AotServices;
+import org.springframework.beans.factory.aot.BeanRegistrationAotProcessor;
+import org.springframework.beans.factory.support.DefaultListableBeanFactory;
+import org.springframework.beans.factory.support.RegisteredBean;
+import org.springframework.beans.factory.support.RootBeanDefinition;
+import org.springframework.context.aot.ApplicationContextAotGenerator;
+import org.springframework.context.support.GenericApplicationContext;
+
+class ClusterJobHintsTests {
+
+    record Item(String name) {}
+
+    record Order(List<Item> items) {}
+
+    record Receipt(Map<String, Price> prices) {}
+
+    record Price(long cents) {}
+
+    record Untouched(String nothing) {}
+
+    interface Imports {
+        void read(Order order);
+    }
+
+    static class Work implements Imports {
+        @ClusterJob
+        Receipt process(Order order, JobContext job) {
+            return new Receipt(Map.of());
+        }
+
+        @ClusterJob
+        Outcome decide(List<Item> items) {
+            return Outcome.complete();
+        }
+
+        @Override
+        @ClusterJob
+        public void read(Order order) {}
+
+        void notAJob(Untouched untouched) {}
+    }
+
+    static class Bystander {}
+
+    private static RuntimeHints hintsOf(Class<?> bean) {
+        var context = new GenericApplicationContext();
+        context.registerBeanDefinition("bean", new RootBeanDefinition(bean));
+        var generation = new TestGenerationContext();
+        new ApplicationContextAotGenerator().processAheadOfTime(context, generation);
+        return generation.getRuntimeHints();
+    }
+
+    @Test
+    void a_native_image_learns_the_methods_of_handlers_and_what_becomes_json() throws Exception {
+        RuntimeHints hints = hintsOf(Work.class);
+        assertThat(RuntimeHintsPredicates.reflection()
+                        .onMethodInvocation(Work.class.getDeclaredMethod("process", Order.class, JobContext.class)))
+                .accepts(hints);
+        assertThat(RuntimeHintsPredicates.reflection()
+                        .onMethodInvocation(Work.class.getDeclaredMethod("decide", List.class)))
+                .accepts(hints);
+        for (Class<?> bound : List.of(Order.class, Item.class, Receipt.class, Price.class)) {
+            assertThat(RuntimeHintsPredicates.reflection()
+                            .onMethodInvocation(bound.getRecordComponents()[0].getAccessor()))
+                    .as(bound.getName())
+                    .accepts(hints);
+            assertThat(RuntimeHintsPredicates.reflection().onType(bound)).accepts(hints);
+        }
+        assertThat(RuntimeHintsPredicates.reflection().onType(Untouched.class)).rejects(hints);
+        assertThat(RuntimeHintsPredicates.reflection().onType(Outcome.class)).rejects(hints);
+    }
+
+    @Test
+    void behind_a_jdk_proxy_the_method_of_the_interface_is_called() throws Exception {
+        assertThat(RuntimeHintsPredicates.reflection().onMethodInvocation(Imports.class.getMethod("read", Order.class)))
+                .accepts(hintsOf(Work.class));
+    }
+
+    @Test
+    void a_bean_without_handlers_contributes_nothing() {
+        var beans = new DefaultListableBeanFactory();
+        beans.registerBeanDefinition("bystander", new RootBeanDefinition(Bystander.class));
+        assertThat(new ClusterJobHints().processAheadOfTime(RegisteredBean.of(beans, "bystander")))
+                .isNull();
+    }
+
+    @Test
+    void spring_finds_the_processor_and_the_hints_of_the_cluster_itself() throws Exception {
+        assertThat(AotServices.factories().load(BeanRegistrationAotProcessor.class))
+                .anyMatch(ClusterJobHints.class::isInstance);
+        RuntimeHints hints = hintsOf(Bystander.class);
+        assertThat(RuntimeHintsPredicates.resource().forResource("dev/forge/cluster/db/V1__forge_cluster.sql"))
+                .accepts(hints);
+        Class<?> progress = Class.forName("dev.forge.cluster.internal.engine.Running$Progress");
+        assertThat(RuntimeHintsPredicates.reflection()
+                        .onMethodInvocation(progress.getRecordComponents()[0].getAccessor()))
+                .accepts(hints);
+    }
+}

@@ -1,0 +1,551 @@
+package dev.forge.cluster.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterJob;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.JobContext;
+import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobName;
+import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.JobRejectedException;
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Jobs;
+import dev.forge.cluster.Outcome;
+import dev.forge.cluster.internal.engine.JobHandlers;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.autoconfigure.context.PropertyPlaceholderAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.JdbcClientAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.JdbcTemplateAutoConfiguration;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.boot.transaction.autoconfigure.TransactionAutoConfiguration;
+import org.springframework.context.ApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Lazy;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.annotation.Transactional;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+
+/** Handlers on all kinds of beans, in real applications on a real database. */
+@ClusterPostgres
+@ExtendWith(OutputCaptureExtension.class)
+class HandlerDiscoveryTests {
+
+    private final TestDatabase database;
+
+    HandlerDiscoveryTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    @AfterEach
+    void clear() {
+        database.jdbc().sql("DELETE FROM forge_jobs").update();
+    }
+
+    private ApplicationContextRunner runner() {
+        return new ApplicationContextRunner()
+                .withPropertyValues(
+                        "spring.datasource.url=" + database.url(),
+                        "spring.datasource.username=" + database.username(),
+                        "spring.datasource.password=" + database.password(),
+                        "forge.cluster.job.backoff.delay=1ms",
+                        "forge.cluster.job.backoff.max-delay=1ms")
+                .withConfiguration(AutoConfigurations.of(
+                        PropertyPlaceholderAutoConfiguration.class,
+                        DataSourceAutoConfiguration.class,
+                        DataSourceTransactionManagerAutoConfiguration.class,
+                        TransactionAutoConfiguration.class,
+                        JdbcTemplateAutoConfiguration.class,
+                        JdbcClientAutoConfiguration.class,
+                        ClusterAutoConfiguration.class));
+    }
+
+    private static JobInfo ended(ApplicationContext context, UUID job) {
+        Jobs jobs = context.getBean(Jobs.class);
+        await().until(() -> jobs.find(job).orElseThrow().status().isFinal());
+        return jobs.find(job).orElseThrow();
+    }
+
+    private static ClusterStartupException refusal(@Nullable Throwable failure) {
+        for (Throwable e = failure; e != null; e = e.getCause()) {
+            if (e instanceof ClusterStartupException startup) {
+                return startup;
+            }
+        }
+        throw new AssertionError("not refused by us", failure);
+    }
+
+    // Names -------------------------------------------------------------------------------------------------
+
+    static class Named {
+        @ClusterJob
+        void processOrder() {}
+
+        @ClusterJob(
+                name = "${reports.job}",
+                aliases = {"former", "${reports.alias:}x"})
+        String report() {
+            return "reported";
+        }
+    }
+
+    @Test
+    void a_name_is_that_of_the_method_or_a_placeholder_and_aliases_run_too() {
+        runner().withPropertyValues("reports.job=daily-report")
+                .withBean(Named.class)
+                .run(context -> {
+                    assertThat(context.getBean(JobHandlers.class).names())
+                            .containsExactly("daily-report", "former", "process-order", "x");
+                    assertThat(database.jdbc()
+                                    .sql("SELECT handlers FROM forge_nodes")
+                                    .query((row, n) ->
+                                            List.of((String[]) row.getArray(1).getArray()))
+                                    .single())
+                            .containsExactlyInAnyOrder("daily-report", "former", "process-order", "x");
+                    UUID renamed = database.jdbc()
+                            .sql("SELECT forge_enqueue('former')")
+                            .query(UUID.class)
+                            .single();
+                    assertThat(ended(context, renamed).result()).isEqualTo("\"reported\"");
+                });
+    }
+
+    static class Rival {
+        @ClusterJob(name = "process-order")
+        void other() {}
+    }
+
+    static class AliasRival {
+        @ClusterJob(aliases = "process-order")
+        void another() {}
+    }
+
+    @Test
+    void two_handlers_of_one_name_fail_the_start_naming_both() {
+        for (Class<?> rival : List.of(Rival.class, AliasRival.class)) {
+            runner().withPropertyValues("reports.job=r")
+                    .withBean(Named.class)
+                    .withBean(rival)
+                    .run(context -> assertThat(refusal(context.getStartupFailure()))
+                            .hasMessageContaining("'process-order'")
+                            .hasMessageContaining(Named.class.getName() + ".processOrder")
+                            .hasMessageContaining(rival.getName()));
+        }
+    }
+
+    // Signatures --------------------------------------------------------------------------------------------
+
+    static class TwoPayloads {
+        @ClusterJob
+        void impossible(String one, String two) {}
+    }
+
+    static class TwoContexts {
+        @ClusterJob
+        void impossible(JobContext one, JobContext two) {}
+    }
+
+    static class Private {
+        @ClusterJob
+        @SuppressWarnings("UnusedMethod")
+        private void impossible() {}
+    }
+
+    static class Static {
+        @ClusterJob
+        static void impossible() {}
+    }
+
+    static class NoNumber {
+        @ClusterJob(maxAttempts = "${attempts}")
+        void impossible() {}
+    }
+
+    static class NoAttempt {
+        @ClusterJob(maxAttempts = "0")
+        void impossible() {}
+    }
+
+    static class NoPlaceholder {
+        @ClusterJob(name = "${nobody.knows}")
+        void impossible() {}
+    }
+
+    static class NoPriority {
+        @ClusterJob(priority = "urgent")
+        void impossible() {}
+    }
+
+    static class NoDuration {
+        @ClusterJob(timeout = "soon")
+        void impossible() {}
+    }
+
+    static class NoTime {
+        @ClusterJob(timeout = "0s")
+        void impossible() {}
+    }
+
+    static class NoRetention {
+        @ClusterJob(retention = "-1d")
+        void impossible() {}
+    }
+
+    static class NoGrowth {
+        @ClusterJob(backoff = @ClusterJob.Backoff(strategy = "random"))
+        void impossible() {}
+    }
+
+    static class NoMultiplier {
+        @ClusterJob(backoff = @ClusterJob.Backoff(multiplier = "many"))
+        void impossible() {}
+    }
+
+    static class NoJitter {
+        @ClusterJob(backoff = @ClusterJob.Backoff(jitter = "7"))
+        void impossible() {}
+    }
+
+    static Stream<Arguments> impossible() {
+        return Stream.of(
+                Arguments.of(TwoPayloads.class, "java.lang.String"),
+                Arguments.of(TwoContexts.class, "JobContext"),
+                Arguments.of(Private.class, "private"),
+                Arguments.of(Static.class, "static"),
+                Arguments.of(NoNumber.class, "maxAttempts (abc)"),
+                Arguments.of(NoAttempt.class, "maxAttempts (0)"),
+                Arguments.of(NoPlaceholder.class, "nobody.knows"),
+                Arguments.of(NoPriority.class, "priority (urgent)"),
+                Arguments.of(NoDuration.class, "timeout (soon)"),
+                Arguments.of(NoTime.class, "timeout (0s)"),
+                Arguments.of(NoRetention.class, "retention (-1d)"),
+                Arguments.of(NoGrowth.class, "backoff.strategy (random): there are"),
+                Arguments.of(NoMultiplier.class, "backoff.multiplier (many)"),
+                Arguments.of(NoJitter.class, "backoff.jitter (7)"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("impossible")
+    void a_handler_that_cannot_be_fails_the_start_naming_its_method(Class<?> bean, String reason) {
+        runner().withPropertyValues("attempts=abc")
+                .withBean(bean)
+                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                        .hasMessageContaining("@ClusterJob on " + bean.getName() + ".impossible")
+                        .hasMessageContaining(reason));
+    }
+
+    record Greeting(String to) {}
+
+    static class Signatures {
+        @ClusterJob
+        String contextFirst(JobContext job, Greeting greeting) {
+            return job.name() + " " + greeting.to();
+        }
+
+        @ClusterJob
+        String contextLast(Greeting greeting, JobContext job) {
+            return job.name() + " " + greeting.to();
+        }
+
+        @ClusterJob
+        String contextOnly(JobContext job) {
+            return job.name();
+        }
+
+        @ClusterJob
+        String payloadOnly(Greeting greeting) {
+            return greeting.to();
+        }
+
+        @ClusterJob
+        void nothing() {}
+
+        @ClusterJob
+        String generic(List<Greeting> greetings) {
+            return greetings.get(1).to();
+        }
+
+        @ClusterJob
+        int primitive(int number) {
+            return number + 1;
+        }
+
+        @ClusterJob
+        Map<String, Greeting> tree(Map<String, List<Greeting>> tree) {
+            return Map.of("first", tree.get("all").get(0));
+        }
+    }
+
+    @Test
+    void payload_and_context_come_in_any_order_and_neither_must() {
+        runner().withBean(Signatures.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            var world = new Greeting("world");
+            var expected = Map.<String, List<Object>>of(
+                    "context-first", List.of(world, "\"context-first world\""),
+                    "context-last", List.of(world, "\"context-last world\""),
+                    "context-only", List.of(world, "\"context-only\""),
+                    "payload-only", List.of(world, "\"world\""),
+                    "generic", List.of(List.of(new Greeting("you"), world), "\"world\""),
+                    "primitive", List.of(41, "42"),
+                    "tree", List.of(Map.of("all", List.of(world)), "{\"first\": {\"to\": \"world\"}}"));
+            expected.forEach((name, example) -> {
+                JobInfo job = ended(context, jobs.enqueueNamed(name, example.get(0)));
+                assertThat(job.result()).as(name + " " + job.lastError()).isEqualTo(example.get(1));
+            });
+            JobInfo nothing = ended(context, jobs.enqueueNamed("nothing", null));
+            assertThat(nothing.status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(nothing.result()).isNull();
+        });
+    }
+
+    static class Outcomes {
+        final AtomicInteger naps = new AtomicInteger();
+
+        @ClusterJob
+        Outcome decides(String how, JobContext job) {
+            return switch (how) {
+                case "complete" -> Outcome.complete("result");
+                case "fail" -> Outcome.fail("told so");
+                case "snooze" -> naps.incrementAndGet() < 3 ? Outcome.snooze(Duration.ofMillis(1)) : Outcome.complete();
+                default -> job.attempt() < 3 ? Outcome.retryAfter(Duration.ofMillis(1), "not yet") : Outcome.complete();
+            };
+        }
+    }
+
+    @Test
+    void an_outcome_decides_what_becomes_of_the_job() {
+        runner().withBean(Outcomes.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            assertThat(ended(context, jobs.enqueue("complete")).result()).isEqualTo("\"result\"");
+            JobInfo failed = ended(context, jobs.enqueue("fail"));
+            assertThat(failed.status()).isEqualTo(JobStatus.FAILED);
+            assertThat(failed.lastError()).isEqualTo("told so");
+            assertThat(failed.attempts()).isEqualTo(1);
+            JobInfo snoozed = ended(context, jobs.enqueue("snooze"));
+            assertThat(snoozed.status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(snoozed.attempts()).isEqualTo(1);
+            JobInfo retried = ended(context, jobs.enqueue("retry"));
+            assertThat(retried.status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(retried.attempts()).isEqualTo(3);
+            assertThat(ended(
+                                    context,
+                                    jobs.enqueue("retry", JobOptions.defaults().withMaxAttempts(2)))
+                            .status())
+                    .isEqualTo(JobStatus.FAILED);
+        });
+    }
+
+    // Kinds of beans ----------------------------------------------------------------------------------------
+
+    interface Ledger {
+        boolean book(String entry);
+    }
+
+    static class JdkProxied implements Ledger {
+        @Override
+        @ClusterJob
+        @Transactional
+        public boolean book(String entry) {
+            return TransactionSynchronizationManager.isActualTransactionActive();
+        }
+    }
+
+    @Test
+    void a_bean_behind_a_jdk_proxy_runs_in_its_transaction() {
+        runner().withPropertyValues("spring.aop.proxy-target-class=false")
+                .withBean("ledger", Ledger.class, JdkProxied::new)
+                .run(context -> {
+                    assertThat(AopUtils.isJdkDynamicProxy(context.getBean(Ledger.class)))
+                            .isTrue();
+                    assertThat(ended(context, context.getBean(Jobs.class).enqueueNamed("book", "entry"))
+                                    .result())
+                            .isEqualTo("true");
+                });
+    }
+
+    interface Declared {
+        @ClusterJob
+        @Transactional
+        String declaredOnTheInterface(String text);
+    }
+
+    static class Implementing implements Declared {
+        @Override
+        public String declaredOnTheInterface(String text) {
+            return text + TransactionSynchronizationManager.isActualTransactionActive();
+        }
+    }
+
+    @Test
+    void the_annotation_may_be_on_the_interface() {
+        runner().withPropertyValues("spring.aop.proxy-target-class=false")
+                .withBean("declared", Declared.class, Implementing::new)
+                .run(context -> assertThat(ended(
+                                        context,
+                                        context.getBean(Jobs.class).enqueueNamed("declared-on-the-interface", "it "))
+                                .result())
+                        .isEqualTo("\"it true\""));
+    }
+
+    @Test
+    void a_transactional_bean_behind_cglib_commits_with_its_job_and_rolls_back_with_its_failure() {
+        database.jdbc().sql("CREATE TABLE IF NOT EXISTS entries (entry text)").update();
+        runner().withBean(Entries.class).run(context -> {
+            assertThat(AopUtils.isCglibProxy(context.getBean(Entries.class))).isTrue();
+            JobInfo job = ended(context, context.getBean(Jobs.class).enqueueNamed("enter", "entry"));
+            assertThat(job.status()).as(job.lastError()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(job.attempts()).isEqualTo(2);
+            assertThat(database.jdbc()
+                            .sql("SELECT entry FROM entries")
+                            .query(String.class)
+                            .list())
+                    .containsExactly("entry 2");
+        });
+        database.jdbc().sql("DROP TABLE entries").update();
+    }
+
+    static class Entries {
+        private final JdbcClient jdbc;
+
+        Entries(JdbcClient jdbc) {
+            this.jdbc = jdbc;
+        }
+
+        @ClusterJob
+        @Transactional
+        void enter(String entry, JobContext job) {
+            jdbc.sql("INSERT INTO entries VALUES (?)")
+                    .param(entry + " " + job.attempt())
+                    .update();
+            if (job.attempt() == 1) {
+                throw new IllegalStateException("rolls back");
+            }
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class LazyConfiguration {
+        static final List<String> CREATED = new CopyOnWriteArrayList<>();
+
+        @Bean
+        @Lazy
+        LazyBean lazyBean() {
+            CREATED.add("lazy");
+            return new LazyBean();
+        }
+    }
+
+    static class LazyBean {
+        @ClusterJob
+        String wakes() {
+            return "awake";
+        }
+    }
+
+    @Test
+    void a_lazy_bean_is_created_by_its_first_job() {
+        LazyConfiguration.CREATED.clear();
+        runner().withUserConfiguration(LazyConfiguration.class).run(context -> {
+            assertThat(context.getBean(JobHandlers.class).names()).contains("wakes");
+            assertThat(LazyConfiguration.CREATED).isEmpty();
+            assertThat(ended(context, context.getBean(Jobs.class).enqueueNamed("wakes", null))
+                            .result())
+                    .isEqualTo("\"awake\"");
+            assertThat(LazyConfiguration.CREATED).containsExactly("lazy");
+        });
+    }
+
+    static class Generic<T> {
+        @ClusterJob
+        String inherited(T payload) {
+            return payload.getClass().getSimpleName();
+        }
+    }
+
+    static class Greetings extends Generic<Greeting> {}
+
+    @Test
+    void a_handler_inherited_from_a_generic_class_takes_the_type_of_the_subclass() {
+        runner().withBean(Greetings.class)
+                .run(context -> assertThat(
+                                ended(context, context.getBean(Jobs.class).enqueue(new Greeting("x")))
+                                        .result())
+                        .isEqualTo("\"Greeting\""));
+    }
+
+    // Typed enqueueing --------------------------------------------------------------------------------------
+
+    @JobName("elsewhere")
+    record Foreign(String text) {}
+
+    record Stranger(String text) {}
+
+    @Test
+    void a_payload_with_a_job_name_needs_no_handler_here_and_one_without_is_refused() {
+        runner().withBean(Signatures.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            JobInfo job = jobs.find(jobs.enqueue(new Foreign("x"))).orElseThrow();
+            assertThat(job.name()).isEqualTo("elsewhere");
+            assertThat(job.status()).isEqualTo(JobStatus.PENDING);
+            assertThatExceptionOfType(JobRejectedException.class)
+                    .isThrownBy(() -> jobs.enqueue(new Stranger("x")))
+                    .withMessageContaining(Stranger.class.getName())
+                    .withMessageContaining(Greeting.class.getName());
+            // Three handlers take it.
+            assertThatExceptionOfType(JobRejectedException.class)
+                    .isThrownBy(() -> jobs.enqueue(new Greeting("x")))
+                    .withMessageContaining("enqueueNamed");
+        });
+    }
+
+    // The pool ----------------------------------------------------------------------------------------------
+
+    @Test
+    void more_transactional_slots_than_connections_are_warned_of(CapturedOutput output) {
+        database.jdbc().sql("CREATE TABLE IF NOT EXISTS entries (entry text)").update();
+        runner().withBean(Entries.class)
+                .withPropertyValues(
+                        "spring.datasource.hikari.maximum-pool-size=4", "spring.datasource.hikari.pool-name=small")
+                .run(context -> assertThat(output.getAll())
+                        .contains("Transactional jobs may want 10 connections", "'small' has 4"));
+        int before = output.getAll().length();
+        runner().withBean(Entries.class)
+                .withBean(Signatures.class)
+                .withPropertyValues(
+                        "spring.datasource.hikari.maximum-pool-size=4",
+                        "forge.cluster.worker.executors.narrow.max-concurrent-jobs=4",
+                        "forge.cluster.worker.routing[0].pattern=enter",
+                        "forge.cluster.worker.routing[0].executor=narrow")
+                .run(context -> assertThat(output.getAll().substring(before)).doesNotContain("Transactional jobs"));
+        runner().withBean(Entries.class)
+                .withPropertyValues(
+                        "spring.datasource.hikari.maximum-pool-size=4", "forge.cluster.node.roles=scheduler")
+                .run(context -> assertThat(output.getAll().substring(before)).doesNotContain("Transactional jobs"));
+        database.jdbc().sql("DROP TABLE entries").update();
+    }
+}
