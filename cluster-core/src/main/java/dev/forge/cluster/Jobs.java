@@ -51,7 +51,10 @@ public interface Jobs {
      */
     boolean cancel(UUID id);
 
-    /** Gives a failed, cancelled or abandoned job all its attempts again; false if it is none of these. */
+    /**
+     * Gives a failed, cancelled or abandoned job all its attempts again; false if it is none of these, or if another one
+     * has its unique key by now.
+     */
     boolean retry(UUID id);
 
     /** No job of that name starts until {@link #resume}; those that run go on. */

@@ -14,7 +14,6 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -36,7 +35,6 @@ final class Finisher {
     private final JobStore jobs;
     private final BiConsumer<Running, Boolean> settled;
     private final LinkedBlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
-    private final AtomicInteger open = new AtomicInteger();
     private volatile boolean stopping;
     private volatile CountDownLatch stopped = new CountDownLatch(1);
     private volatile @Nullable Thread thread;
@@ -70,12 +68,13 @@ final class Finisher {
     }
 
     void add(Running running, Finish finish) {
-        open.incrementAndGet();
         ended.add(new Ended(running, finish));
     }
 
-    boolean isIdle() {
-        return open.get() == 0;
+    /** Whether its thread lives, where it should. */
+    boolean isAlive() {
+        Thread writing = thread;
+        return writing == null || writing.isAlive();
     }
 
     private void run() {
@@ -91,7 +90,7 @@ final class Finisher {
                     batch.add(first);
                 }
                 ended.drainTo(batch, BATCH - batch.size());
-                if (write(batch)) {
+                if (written(batch)) {
                     batch.clear();
                     retry = FIRST_RETRY;
                 } else {
@@ -102,12 +101,12 @@ final class Finisher {
                 }
             }
         } catch (InterruptedException e) {
-            log.debug("finisher: interrupted with {} jobs unwritten", open.get());
+            log.debug("finisher: interrupted with {} jobs unwritten", ended.size() + batch.size());
         }
     }
 
     /** Whether the batch is done with: written, or lost. */
-    private boolean write(List<Ended> batch) {
+    private boolean written(List<Ended> batch) {
         // Claims of a former membership are lost; the guards say so.
         Map<UUID, List<Ended>> byNode = new LinkedHashMap<>();
         batch.forEach(one -> byNode.computeIfAbsent(one.running.node(), n -> new ArrayList<>())
@@ -115,7 +114,8 @@ final class Finisher {
         try {
             byNode.forEach(this::write);
             return true;
-        } catch (DataAccessException e) {
+        } catch (RuntimeException | Error e) {
+            // Whatever it is: without this thread no job would ever end.
             log.debug("finisher: could not write {} jobs; trying again", batch.size(), e);
             batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED);
             return batch.isEmpty();
@@ -166,7 +166,6 @@ final class Finisher {
     private void settle(Running running, boolean written) {
         if (running.stage() != Running.Stage.ENDED) {
             running.end();
-            open.decrementAndGet();
             settled.accept(running, written);
         }
     }

@@ -200,6 +200,11 @@ public final class JobEngine implements Work {
     }
 
     @Override
+    public List<String> stuck() {
+        return worker == null ? List.of() : worker.stuck();
+    }
+
+    @Override
     public int slots() {
         return isWorking()
                 ? settings.lanes().stream()

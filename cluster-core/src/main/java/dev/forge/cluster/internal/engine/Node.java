@@ -442,6 +442,12 @@ public final class Node {
 
     /** The id under which this node may change the cluster. */
     UUID requireMutable() {
+        requireMayMutate();
+        return requireId();
+    }
+
+    /** What needs no membership, only the right: requests that are under way while the node leaves still enqueue. */
+    void requireMayMutate() {
         if (!settings.presence().mayMutate()) {
             throw new MutationRefusedException(
                     "this node may not change the cluster: forge.cluster.node.mode (%s), forge.cluster.node.roles (%s)"
@@ -449,7 +455,6 @@ public final class Node {
                                     settings.presence().mode().name().toLowerCase(Locale.ROOT),
                                     settings.presence().roles()));
         }
-        return requireId();
     }
 
     private void join(Consumer<UUID> joined) throws InterruptedException {

@@ -8,6 +8,7 @@ import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.Jobs;
+import dev.forge.cluster.UniquePolicy;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
 import dev.forge.cluster.internal.store.JobStore.Obstacles;
@@ -27,12 +28,16 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.random.RandomGenerator;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** {@link Jobs} on {@code forge_jobs}. */
 public final class StoredJobs implements Jobs {
 
+    private static final Logger log = LoggerFactory.getLogger(StoredJobs.class);
     private static final Instant EARLIEST = Instant.EPOCH;
     private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
     private static final Duration LONGEST = Duration.ofDays(36_500);
@@ -81,7 +86,7 @@ public final class StoredJobs implements Jobs {
     }
 
     private UUID add(String name, @Nullable Object payload, JobOptions options) {
-        node.requireMutable();
+        node.requireMayMutate();
         NewJob job = job(name, payload, options);
         String key = options.uniqueKey();
         if (key == null) {
@@ -91,13 +96,13 @@ public final class StoredJobs implements Jobs {
         }
         requireStorable("unique key", key);
         UUID id = inbox.insertUnique(job, key, options.uniquePolicy());
-        announce(job.priority(), id.equals(job.id()) ? id : null);
+        announce(job.priority(), options.uniquePolicy() == UniquePolicy.REPLACE && id.equals(job.id()) ? id : null);
         return id;
     }
 
     @Override
     public List<UUID> enqueueAll(Collection<?> payloads, JobOptions options) {
-        node.requireMutable();
+        node.requireMayMutate();
         if (options.uniqueKey() != null) {
             throw new JobRejectedException(
                     "enqueueAll with the unique key '%s' would enqueue one job only".formatted(options.uniqueKey()));
@@ -119,12 +124,21 @@ public final class StoredJobs implements Jobs {
     private void announce(int priority, @Nullable UUID perhapsSuccessor) {
         Runnable announcement = () -> {
             if (perhapsSuccessor != null) {
-                // Its predecessor may have ended while neither saw the other.
-                control.freeSuccessors(perhapsSuccessor);
+                free(perhapsSuccessor);
             }
             engine.announce(JobPriority.of(priority));
         };
         afterCommit(announcement);
+    }
+
+    // Its predecessor may have ended while neither saw the other.
+    private void free(UUID successor) {
+        try {
+            control.freeSuccessors(successor);
+        } catch (DataAccessException e) {
+            // It is committed: the caller must not hear of this.
+            log.debug("job {}: the sweeper will see whether it still has to wait", successor, e);
+        }
     }
 
     private NewJob job(String name, @Nullable Object payload, JobOptions options) {
@@ -260,7 +274,7 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public boolean cancel(UUID id) {
-        node.requireMutable();
+        node.requireMayMutate();
         boolean cancelled = inbox.cancel(id).isPresent();
         if (cancelled) {
             afterCommit(() -> engine.announceCancelled(id));
@@ -284,7 +298,7 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public boolean retry(UUID id) {
-        node.requireMutable();
+        node.requireMayMutate();
         boolean begun = inbox.retry(id);
         if (begun) {
             announce(JobPriority.NORMAL.value(), null);
@@ -294,14 +308,14 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public void pause(String name) {
-        node.requireMutable();
+        node.requireMayMutate();
         requireKnown(name);
         control.pause(name);
     }
 
     @Override
     public boolean resume(String name) {
-        node.requireMutable();
+        node.requireMayMutate();
         boolean resumed = control.resume(name);
         engine.announce(JobPriority.NORMAL);
         return resumed;

@@ -33,6 +33,11 @@ interface Work {
         return 0;
     }
 
+    /** Threads of its own that should have done something long ago, by name. */
+    default List<String> stuck() {
+        return List.of();
+    }
+
     /** The node has joined and is active. */
     default void begin() {}
 

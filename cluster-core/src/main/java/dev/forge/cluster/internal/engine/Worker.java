@@ -68,6 +68,7 @@ final class Worker implements Work {
     private static final Duration LOOK_AT_LEAST = Duration.ofSeconds(5);
     private static final Duration LOOK_AT_MOST = Duration.ofMillis(1);
     private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
+    private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
     private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
     private static final Duration UNKNOWN_AFTER = Duration.ofSeconds(15);
@@ -95,6 +96,7 @@ final class Worker implements Work {
     private volatile boolean quiet = true;
     private volatile boolean stopping;
     private volatile @Nullable Thread thread;
+    private volatile long lastPass;
 
     // Of the claiming thread alone.
     private int claims;
@@ -178,6 +180,7 @@ final class Worker implements Work {
         quiet = false;
         stopping = false;
         looked = false;
+        lastPass = host.nanos();
         Thread starting = new Thread(this::claimAll, "forge-cluster-claim");
         starting.setDaemon(true);
         thread = starting;
@@ -317,17 +320,44 @@ final class Worker implements Work {
     }
 
     private void claimAll() {
+        int failures = 0;
         while (!stopping) {
             Duration pause;
             try {
                 pause = pass();
-            } catch (RuntimeException e) {
-                // Fail closed: what was claimed without our knowing goes back, see renew().
-                log.warn("worker: could not claim; trying again", e);
+                if (failures > 0) {
+                    log.info("worker: claims again after {} failures", failures);
+                    failures = 0;
+                }
+            } catch (RuntimeException | Error e) {
+                // Fail closed: what was claimed without our knowing goes back, see renew(). An Error too: without this
+                // thread nothing would run, and nobody know why. Reported once: an outage must not fill the log.
+                if (failures++ == 0) {
+                    log.warn("worker: could not claim; trying again", e);
+                } else {
+                    log.debug("worker: could not claim {} times in a row", failures, e);
+                }
                 pause = AFTER_FAILURE;
             }
+            lastPass = host.nanos();
             sleep(pause);
         }
+    }
+
+    @Override
+    public List<String> stuck() {
+        var stuck = new ArrayList<String>();
+        Thread claiming = thread;
+        if (claiming != null
+                && (!claiming.isAlive()
+                        || host.nanos() - lastPass
+                                > settings.pollInterval().plus(PASS_PATIENCE).toNanos())) {
+            stuck.add("claim");
+        }
+        if (!finisher.isAlive()) {
+            stuck.add("finish");
+        }
+        return stuck;
     }
 
     private void sleep(Duration pause) {

@@ -764,13 +764,15 @@ public final class JobStore {
     /** A job that was called off, and who had it. */
     public record Cancelled(@Nullable UUID node) {}
 
-    /** Begins a failed, cancelled or abandoned job anew. */
+    /** Begins a failed, cancelled or abandoned job anew, unless an active one has its key by now. */
     public boolean retry(UUID id) {
         return jdbc.update(schema.sql("""
-                UPDATE ~.forge_jobs
+                UPDATE ~.forge_jobs j
                 SET status = 'pending', scheduled_at = now(), attempts = 0, recoveries = 0, finished_at = NULL,
                     started_at = NULL, worker_id = NULL, retention = NULL
                 WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned')
+                  AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key
+                                  AND a.waits_for IS NULL AND a.status IN ('pending', 'claimed', 'running'))
                 """), id) == 1;
     }
 
