@@ -10,6 +10,8 @@ dependencies {
     compileOnly(libs.checker.qual)
     testCompileOnly(libs.checker.qual)
     testImplementation("org.junit.jupiter:junit-jupiter")
+    testImplementation("org.springframework:spring-orm")
+    testImplementation("org.hibernate.orm:hibernate-core")
     testImplementation("tools.jackson.core:jackson-databind")
     testImplementation("org.junit.platform:junit-platform-testkit")
     testImplementation("org.assertj:assertj-core")

@@ -268,4 +268,27 @@ class JobStormTests {
                 .isEqualTo(2);
         assertThat(effects("transactional")).isOne();
     }
+
+    @Test
+    @Tag("soak")
+    void ten_transactional_jobs_of_a_minute_with_a_pool_of_ten_cost_nobody_anything() {
+        startAll(
+                2,
+                "spring.datasource.hikari.maximum-pool-size=10",
+                "forge.cluster.worker.max-concurrent-jobs=10",
+                "forge.cluster.heartbeat.interval=5s",
+                "forge.cluster.heartbeat.stale-threshold=10s",
+                "forge.cluster.heartbeat.dead-threshold=15s");
+        enqueue("transactional", 20, 60_000);
+        await().atMost(Duration.ofMinutes(2)).until(() -> unfinished() == 0);
+        System.out.printf(
+                "20 transactional jobs of 60 s on 2 nodes with pools of ten: %d recoveries, %d effects%n",
+                count("SELECT sum(recoveries) FROM forge_jobs"), effects("transactional"));
+        assertThat(count("SELECT sum(recoveries) FROM forge_jobs")).isZero();
+        assertThat(count("SELECT max(claim_epoch) FROM forge_jobs")).isOne();
+        assertThat(effects("transactional")).isEqualTo(20);
+        assertThat(nodes)
+                .allSatisfy(
+                        node -> assertThat(node.log()).doesNotContain("declared dead", "claim lost", "declared this"));
+    }
 }

@@ -33,6 +33,7 @@ final class Finisher {
     private static final Duration POLL = Duration.ofMillis(500);
 
     private final JobStore jobs;
+    private final Runnable introduce;
     private final BiConsumer<Running, Boolean> settled;
     private final LinkedBlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
     private volatile boolean stopping;
@@ -41,9 +42,13 @@ final class Finisher {
 
     private record Ended(Running running, Finish finish) {}
 
-    /** @param settled hears of each: true if it was written, false if the claim was lost */
-    Finisher(JobStore jobs, BiConsumer<Running, Boolean> settled) {
+    /**
+     * @param introduce says in the log of this thread who we are
+     * @param settled hears of each: true if it was written, false if the claim was lost
+     */
+    Finisher(JobStore jobs, Runnable introduce, BiConsumer<Running, Boolean> settled) {
         this.jobs = jobs;
+        this.introduce = introduce;
         this.settled = settled;
     }
 
@@ -89,6 +94,7 @@ final class Finisher {
                     }
                     batch.add(first);
                 }
+                introduce.run();
                 ended.drainTo(batch, BATCH - batch.size());
                 if (written(batch)) {
                     batch.clear();

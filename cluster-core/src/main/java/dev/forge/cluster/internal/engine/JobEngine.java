@@ -430,8 +430,8 @@ public final class JobEngine implements Work {
         }
 
         @Override
-        public void name(Running running) {
-            Mdc.put(running.node(), node.identity());
+        public void introduce() {
+            Mdc.put(node.id(), node.identity());
         }
     }
 }

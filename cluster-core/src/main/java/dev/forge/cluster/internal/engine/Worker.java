@@ -119,7 +119,8 @@ final class Worker implements Work {
 
         String nodeName();
 
-        void name(Running running);
+        /** Says in the log of this thread who we are. */
+        void introduce();
     }
 
     /**
@@ -157,7 +158,7 @@ final class Worker implements Work {
         this.json = json;
         this.monitor = monitor;
         this.laneOf = laneOf;
-        this.finisher = new Finisher(stores.control, this::settled);
+        this.finisher = new Finisher(stores.control, host::introduce, this::settled);
         for (LaneSettings lane : settings.lanes()) {
             bays.put(lane.name(), new Bay(new Lane(lane, host::nanos, this::run, this::hungry)));
         }
@@ -248,7 +249,10 @@ final class Worker implements Work {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
-        List<Running> deaf = List.copyOf(inFlight.values());
+        // Those whose end is being written have ended.
+        List<Running> deaf = inFlight.values().stream()
+                .filter(running -> !running.isEnding())
+                .toList();
         if (!deaf.isEmpty()) {
             log.warn(
                     "{} jobs did not end within forge.cluster.shutdown.drain-timeout; others will run them: {}",
@@ -323,6 +327,7 @@ final class Worker implements Work {
         int failures = 0;
         while (!stopping) {
             Duration pause;
+            host.introduce();
             try {
                 pause = pass();
                 if (failures > 0) {
@@ -529,7 +534,7 @@ final class Worker implements Work {
             lose(running, "its time was over before it could start");
             return;
         }
-        host.name(running);
+        host.introduce();
         MDC.put("forge.job.id", running.id().toString());
         MDC.put("forge.job.name", running.name());
         try {

@@ -19,6 +19,7 @@ import dev.forge.cluster.Outcome;
 import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.UniquePolicy;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
+import dev.forge.cluster.internal.store.NodeStore.Load;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.math.BigDecimal;
@@ -27,13 +28,16 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -857,5 +861,86 @@ class JobTests {
             assertThat(job.status()).isEqualTo(i == 5 ? JobStatus.FAILED : JobStatus.COMPLETED);
         }
         assertThat(member.jobs().find(ids.get(5)).orElseThrow().lastError()).contains("the database refused");
+    }
+
+    @Test
+    void whatever_json_a_payload_is_the_engine_goes_on() {
+        work.poll = Duration.ofMillis(200);
+        work.on(job("order").taking(Order.class).attempts(1), (payload, context) -> payload);
+        work.on("good", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        var random = new Random(4711);
+        int bad = 0;
+        for (int i = 0; i < 300; i++) {
+            String payload = json(random, 3);
+            bad += payload.startsWith("{") ? 0 : 1;
+            jdbc.sql("SELECT forge_enqueue('order', ?::jsonb)")
+                    .param(payload)
+                    .query((row, n) -> true)
+                    .single();
+            member.jobs().enqueueNamed("good", null);
+        }
+        await().atMost(Duration.ofSeconds(30))
+                .until(() -> jdbc.sql("SELECT count(*) FROM forge_jobs WHERE finished_at IS NULL")
+                                .query(Long.class)
+                                .single()
+                        == 0);
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE name = 'good' AND status = 'completed'")
+                        .query(Long.class)
+                        .single())
+                .isEqualTo(300);
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status = 'failed' AND last_error IS NOT NULL")
+                        .query(Integer.class)
+                        .single())
+                .isGreaterThanOrEqualTo(bad / 2)
+                .isPositive();
+    }
+
+    private static String json(Random random, int depth) {
+        return switch (random.nextInt(depth > 0 ? 8 : 6)) {
+            case 0 -> "null";
+            case 1 -> Long.toString(random.nextLong());
+            case 2 -> "1e" + random.nextInt(300);
+            case 3 -> random.nextBoolean() ? "true" : "false";
+            case 4 -> "\"" + "\u00e9\u4e2d \\\" \\n \\\\ ".repeat(random.nextInt(4)) + "\"";
+            case 5 -> "{\"item\": \"a\", \"quantity\": %d}".formatted(random.nextInt());
+            case 6 ->
+                IntStream.range(0, random.nextInt(4))
+                        .mapToObj(i -> json(random, depth - 1))
+                        .collect(Collectors.joining(", ", "[", "]"));
+            default ->
+                IntStream.range(0, random.nextInt(4))
+                        .mapToObj(i -> "\"k%d\": %s".formatted(i, json(random, depth - 1)))
+                        .collect(Collectors.joining(", ", "{", "}"));
+        };
+    }
+
+    @Test
+    void an_overloaded_node_uses_half_of_its_slots_until_it_recovers() {
+        var cpu = new AtomicReference<>(0.95);
+        work.on("job", context -> {});
+        Member member = cluster.start("one", work, s -> {
+            NodeSettings.Presence usual = s.presence();
+            return new NodeSettings(
+                    new NodeSettings.Presence(
+                            usual.hostname(),
+                            usual.mode(),
+                            usual.roles(),
+                            usual.capabilities(),
+                            usual.version(),
+                            usual.info(),
+                            () -> new Load(0, 0, cpu.get(), 0.5)),
+                    s.heartbeat(),
+                    s.detection(),
+                    s.election(),
+                    s.drainTimeout());
+        });
+        assertThat(member.engine().lanes().get("default")).containsEntry("slots", 4);
+        await().atMost(Duration.ofSeconds(15))
+                .until(() -> member.engine().lanes().get("default").get("slots") == 2);
+        assertThat(ended(member, member.jobs().enqueueNamed("job", null)).status())
+                .isEqualTo(JobStatus.COMPLETED);
+        cpu.set(0.2);
+        await().until(() -> member.engine().lanes().get("default").get("slots") == 4);
     }
 }
