@@ -22,6 +22,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
@@ -557,6 +558,21 @@ class JobStoreTests {
                         .list())
                 .containsExactly(
                         "completed 2 hours 3 hours", "completed 30 minutes null", "failed 2 hours null", "job");
+    }
+
+    @Test
+    void pending_names_that_nobody_knows_are_found() {
+        jdbc.sql("UPDATE forge_nodes SET handlers = '{known}' WHERE id = ?")
+                .param(one)
+                .update();
+        jdbc.sql("UPDATE forge_nodes SET handlers = '{of-the-dead}', status = 'dead' WHERE id = ?")
+                .param(two)
+                .update();
+        for (String name : List.of("known", "of-the-dead", "renamed", "renamed")) {
+            jobs.insert(job(name));
+        }
+        assertThat(jobs.orphanedNames()).isEqualTo(Map.of("of-the-dead", 1L, "renamed", 2L));
+        assertThat(jobs.advertisedNames()).containsExactly("known", "of-the-dead");
     }
 
     @Test
