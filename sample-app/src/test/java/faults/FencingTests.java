@@ -186,8 +186,11 @@ class FencingTests {
     @Test
     void without_the_fence_the_checker_finds_such_writes() {
         startAll(false);
-        strike(Fault.FREEZE, false);
-        report("not fenced, one frozen leader");
+        // Now and then a freeze meets a leader with no thought in its mind.
+        for (int freeze = 0; freeze < 5 && violations().isEmpty(); freeze++) {
+            strike(Fault.FREEZE, false);
+        }
+        report("not fenced, frozen leaders");
         assertThat(violations()).isNotEmpty();
     }
 
