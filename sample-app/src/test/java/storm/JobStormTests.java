@@ -266,8 +266,11 @@ class JobStormTests {
         System.out.printf("drain with long jobs, drain-timeout 2 s: exit after %d ms%n", exit);
         assertThat(exit).isBetween(2_000L, 3_000L);
         assertThat(count("SELECT count(*) FROM forge_jobs WHERE attempts = 1 AND recoveries = 0"))
-                .isEqualTo(2);
-        assertThat(effects("transactional")).isOne();
+                .isEqualTo(8);
+        assertThat(count("SELECT count(*) FROM forge_jobs WHERE claim_epoch = 2"))
+                .as("given back")
+                .isEqualTo(4);
+        assertThat(effects("transactional")).isEqualTo(4);
     }
 
     @Test
