@@ -1,6 +1,5 @@
 package dev.forge.cluster.benchmarks;
 
-import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.NodeIdentity;
@@ -88,7 +87,7 @@ final class Ours implements AutoCloseable {
                             return null;
                         },
                         "Ours")));
-        var tools = new JobEngine.Tools(application, new Json(), JobMonitor.NONE, (@Nullable ClusterCoordinator) null);
+        var tools = new JobEngine.Tools(application, new Json(), JobMonitor.NONE, null, 1 << 20);
         var engine = new JobEngine(
                 node,
                 new WorkSettings(
@@ -105,8 +104,7 @@ final class Ours implements AutoCloseable {
                 handlers,
                 tools,
                 job -> "default");
-        jobs = new StoredJobs(
-                node, engine, handlers, new StoredJobs.Setup(application, control.shared(), tools, 1 << 20));
+        jobs = new StoredJobs(node, engine, handlers, new StoredJobs.Setup(application, control.shared(), tools));
         node.start();
     }
 

@@ -5,7 +5,8 @@ ALTER TABLE forge_jobs
     -- The active job of the same key that must end before this one may run.
     ADD COLUMN waits_for uuid,
     -- How long to keep it once it is finished; NULL: as the cluster is configured.
-    ADD COLUMN retention interval;
+    ADD COLUMN retention interval,
+    ADD CONSTRAINT forge_jobs_scheduled_at CHECK (scheduled_at >= '1970-01-01 00:00:00+00');
 
 -- One index serves every claim: each asks for one name, capability and priority, oldest first, and so never meets
 -- a row that it may not take.

@@ -73,7 +73,8 @@ public final class ClusterAutoConfiguration {
     /** How long a statement of ours waits for one of our few connections. */
     private static final Duration CONTROL_PATIENCE = Duration.ofSeconds(2);
 
-    private static final int SCHEDULER_THREADS = 3;
+    /** Most are idle: what matters is that a pass which takes its time never keeps a heartbeat waiting. */
+    private static final int SCHEDULER_THREADS = 8;
 
     @Bean
     ClusterDatabase clusterDatabase(ConfigurableListableBeanFactory beans, ClusterProperties properties) {
@@ -163,6 +164,7 @@ public final class ClusterAutoConfiguration {
     @Bean
     JobEngine.Tools clusterJobTools(
             ClusterDatabase database,
+            ClusterProperties properties,
             ObjectProvider<PayloadCodec> codec,
             ObjectProvider<JobMonitor> monitors,
             ObjectProvider<ClusterCoordinator> coordinator) {
@@ -170,7 +172,8 @@ public final class ClusterAutoConfiguration {
                 database.application(),
                 codec.getIfAvailable(NoJson::new),
                 JobMonitors.of(monitors.orderedStream().toList()),
-                coordinator.getIfAvailable());
+                coordinator.getIfAvailable(),
+                Math.toIntExact(properties.job().maxPayloadSize().toBytes()));
     }
 
     @Bean
@@ -201,11 +204,7 @@ public final class ClusterAutoConfiguration {
                 parts.node(),
                 engine,
                 handlers,
-                new StoredJobs.Setup(
-                        database.application(),
-                        parts.control().shared(),
-                        tools,
-                        Math.toIntExact(properties.job().maxPayloadSize().toBytes())));
+                new StoredJobs.Setup(database.application(), parts.control().shared(), tools));
     }
 
     @Configuration(proxyBeanMethods = false)

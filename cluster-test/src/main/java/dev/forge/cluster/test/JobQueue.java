@@ -57,7 +57,7 @@ public final class JobQueue {
             int left = limit - claims.size();
             if (left > 0) {
                 for (Claimed claimed :
-                        jobs.claim(head.queue(), JobStore.UNMARKED, new Claiming(worker, left, left, LEASE))) {
+                        jobs.claim(head.queue(), JobStore.UNMARKED, new Claiming(worker, left, left, 10, LEASE))) {
                     claims.add(new Claim(
                             worker,
                             claimed.id(),

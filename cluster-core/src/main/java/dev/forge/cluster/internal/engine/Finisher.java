@@ -28,6 +28,9 @@ final class Finisher {
 
     private static final Logger log = LoggerFactory.getLogger(Finisher.class);
     private static final int BATCH = 500;
+    /** Characters of results in one statement, more or less. */
+    private static final long LARGEST = 8_000_000;
+
     private static final Duration FIRST_RETRY = Duration.ofMillis(50);
     private static final Duration LAST_RETRY = Duration.ofSeconds(1);
     private static final Duration POLL = Duration.ofMillis(500);
@@ -82,24 +85,33 @@ final class Finisher {
         return writing == null || writing.isAlive();
     }
 
+    /** How many jobs have ended whose end is not written. */
+    int backlog() {
+        return ended.size();
+    }
+
     private void run() {
         var batch = new ArrayList<Ended>(BATCH);
         Duration retry = FIRST_RETRY;
+        int failures = 0;
         try {
             while (!(stopping && ended.isEmpty() && batch.isEmpty())) {
-                if (batch.isEmpty()) {
-                    Ended first = ended.poll(POLL.toMillis(), TimeUnit.MILLISECONDS);
-                    if (first == null) {
-                        continue;
-                    }
-                    batch.add(first);
+                if (!gather(batch)) {
+                    continue;
                 }
                 introduce.run();
-                ended.drainTo(batch, BATCH - batch.size());
-                if (written(batch)) {
-                    batch.clear();
+                Throwable failure = write(batch);
+                batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED);
+                if (failure == null) {
+                    if (failures > 0) {
+                        log.info("finisher: writes again after {} failures", failures);
+                    }
+                    failures = 0;
                     retry = FIRST_RETRY;
                 } else {
+                    if (failures++ == 0) {
+                        log.warn("finisher: could not write how {} jobs ended; trying again", batch.size(), failure);
+                    }
                     if (stopped.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
                         return;
                     }
@@ -111,43 +123,59 @@ final class Finisher {
         }
     }
 
-    /** Whether the batch is done with: written, or lost. */
-    private boolean written(List<Ended> batch) {
+    /** Takes what there is, up to a batch; false if there is nothing. */
+    private boolean gather(List<Ended> batch) throws InterruptedException {
+        Ended next = batch.isEmpty() ? ended.poll(POLL.toMillis(), TimeUnit.MILLISECONDS) : ended.poll();
+        long size = 0;
+        while (next != null) {
+            batch.add(next);
+            String result = next.finish.result();
+            size += result == null ? 0 : result.length();
+            next = batch.size() < BATCH && size < LARGEST ? ended.poll() : null;
+        }
+        return !batch.isEmpty();
+    }
+
+    /** Writes what can be written; answers what kept the rest from it. */
+    private @Nullable Throwable write(List<Ended> batch) {
         // Claims of a former membership are lost; the guards say so.
         Map<UUID, List<Ended>> byNode = new LinkedHashMap<>();
         batch.forEach(one -> byNode.computeIfAbsent(one.running.node(), n -> new ArrayList<>())
                 .add(one));
-        try {
-            byNode.forEach(this::write);
-            return true;
-        } catch (RuntimeException | Error e) {
-            // Whatever it is: without this thread no job would ever end.
-            log.debug("finisher: could not write {} jobs; trying again", batch.size(), e);
-            batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED);
-            return batch.isEmpty();
+        Throwable failure = null;
+        for (Map.Entry<UUID, List<Ended>> group : byNode.entrySet()) {
+            Throwable own = write(group.getKey(), group.getValue());
+            failure = own == null ? failure : own;
         }
+        return failure;
     }
 
-    private void write(UUID node, List<Ended> batch) {
+    private @Nullable Throwable write(UUID node, List<Ended> batch) {
         try {
             Set<ClaimKey> lost =
                     jobs.finish(node, batch.stream().map(Ended::finish).toList());
             batch.forEach(one -> settle(one.running, !lost.contains(one.finish.key())));
+            return null;
         } catch (DataAccessException e) {
-            if (!JobStore.isRefusal(e)) {
-                throw e;
+            // One row that cannot be stored, or that somebody has locked, must not keep its neighbours from it.
+            boolean refused = JobStore.isRefusal(e);
+            if (!refused && !JobStore.isLocked(e)) {
+                return e;
             }
-            // One row that cannot be stored must not keep its neighbours from it.
-            if (batch.size() > 1) {
-                write(node, batch.subList(0, batch.size() / 2));
-                write(node, batch.subList(batch.size() / 2, batch.size()));
-            } else {
-                refused(node, batch.get(0), e);
-            }
+            return batch.size() > 1 ? halves(node, batch) : refused ? refused(node, batch.get(0), e) : e;
+        } catch (RuntimeException | Error e) {
+            // Whatever it is: without this thread no job would ever end.
+            return batch.size() > 1 ? halves(node, batch) : e;
         }
     }
 
-    private void refused(UUID node, Ended culprit, DataAccessException refusal) {
+    private @Nullable Throwable halves(UUID node, List<Ended> batch) {
+        Throwable first = write(node, List.copyOf(batch.subList(0, batch.size() / 2)));
+        Throwable second = write(node, List.copyOf(batch.subList(batch.size() / 2, batch.size())));
+        return first != null ? first : second;
+    }
+
+    private @Nullable Throwable refused(UUID node, Ended culprit, DataAccessException refusal) {
         Finish finish = culprit.finish;
         log.warn(
                 "job {}: how it ended cannot be stored; it has failed",
@@ -166,7 +194,12 @@ final class Finisher {
                 null,
                 finish.retention(),
                 finish.ranMillis());
-        settle(culprit.running, jobs.finish(node, List.of(failed)).isEmpty());
+        try {
+            settle(culprit.running, jobs.finish(node, List.of(failed)).isEmpty());
+            return null;
+        } catch (DataAccessException e) {
+            return e;
+        }
     }
 
     private void settle(Running running, boolean written) {

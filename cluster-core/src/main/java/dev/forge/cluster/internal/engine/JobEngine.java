@@ -64,6 +64,7 @@ public final class JobEngine implements Work {
     private volatile long overloadedSince;
     private volatile boolean overloaded;
     private volatile long graceUntil;
+    private volatile long deadAfterVacuum;
     private volatile long lastSweep;
     private volatile @Nullable OffsetDateTime serverStart;
 
@@ -72,12 +73,14 @@ public final class JobEngine implements Work {
      *
      * @param application the data source of handlers' own transactions
      * @param coordinator carries news between nodes; null: NOTIFY
+     * @param maxBytes how large a payload, a result or a checkpoint may be
      */
     public record Tools(
             DataSource application,
             PayloadCodec codec,
             JobMonitor monitor,
-            @Nullable ClusterCoordinator coordinator) {}
+            @Nullable ClusterCoordinator coordinator,
+            int maxBytes) {}
 
     /** @param laneOf which lane runs jobs of a name */
     public JobEngine(
@@ -96,7 +99,7 @@ public final class JobEngine implements Work {
                         handlers,
                         new Host(),
                         new Worker.Stores(jobs, new JobStore(members.schema(), tools.application)),
-                        new JobJson(tools.codec),
+                        new JobJson(tools.codec, tools.maxBytes),
                         monitor,
                         laneOf)
                 : null;
@@ -114,13 +117,19 @@ public final class JobEngine implements Work {
     /** Work was enqueued and is committed: our own worker looks at once, the others as soon as they hear of it. */
     void announce(JobPriority priority) {
         wakeWorker();
-        coordinator.notifyNewWork(priority);
+        try {
+            coordinator.notifyNewWork(priority);
+        } catch (RuntimeException e) {
+            // What was enqueued is committed: its caller must not hear of this. The others will find it by polling.
+            log.debug("could not tell the others of new work", e);
+        }
     }
 
     /** A job was called off: whoever runs it should hear of it. */
     void announceCancelled(UUID job) {
         if (worker != null) {
-            worker.check(job);
+            worker.doubt(job);
+            node.hurry("note-jobs");
         }
         try {
             jobs.notifyOthers(CANCELLED + job);
@@ -140,7 +149,9 @@ public final class JobEngine implements Work {
         if (news.startsWith(WORK) && !news.endsWith(String.valueOf(node.id()))) {
             wakeWorker();
         } else if (news.startsWith(CANCELLED) && worker != null) {
-            worker.check(UUID.fromString(news.substring(CANCELLED.length())));
+            // On the session's thread: nothing here may wait.
+            worker.doubt(UUID.fromString(news.substring(CANCELLED.length())));
+            node.hurry("note-jobs");
         }
     }
 
@@ -185,10 +196,12 @@ public final class JobEngine implements Work {
     public List<Duty> duties() {
         var duties = new ArrayList<Duty>();
         duties.add(new Duty("sweep", settings.keeping()::sweep, this::sweep));
-        duties.add(new Duty("keep-jobs", () -> COMPACT, this::compact));
+        // Deleting and vacuuming a large table takes its time.
+        duties.add(new Duty("keep-jobs", () -> COMPACT, this::compact, HOUR));
         duties.add(new Duty("announce", this::untilNews, this::sendNews));
         if (worker != null) {
             duties.add(new Duty("watch-jobs", () -> WATCH, this::watch));
+            duties.add(new Duty("note-jobs", () -> WATCH, worker::note));
             duties.add(new Duty("renew-leases", settings.leases()::heartbeat, worker::renew));
         }
         return duties;
@@ -364,10 +377,14 @@ public final class JobEngine implements Work {
         while (jobs.purge(settings.keeping().completed(), settings.keeping().failed(), PURGE_BATCH) == PURGE_BATCH) {
             log.debug("deleted {} finished jobs", PURGE_BATCH);
         }
-        if (jobs.deadRows() > DEAD_ROWS) {
+        long dead = jobs.deadRows();
+        // While a snapshot somewhere holds them, no vacuum removes them.
+        boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;
+        if (dead > DEAD_ROWS && !inVain) {
             try {
                 // On a connection of its own: it takes its time.
                 direct.vacuum();
+                deadAfterVacuum = jobs.deadRows();
             } catch (DataAccessException e) {
                 log.debug("could not vacuum; autovacuum will", e);
             }

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.PayloadCodec;
 import java.lang.reflect.Type;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
@@ -12,9 +13,12 @@ final class JobJson {
     private static final int UNICODE_ESCAPE = 6;
 
     private final PayloadCodec codec;
+    private final int maxBytes;
 
-    JobJson(PayloadCodec codec) {
+    /** @param maxBytes how large a text may be */
+    JobJson(PayloadCodec codec, int maxBytes) {
         this.codec = codec;
+        this.maxBytes = maxBytes;
     }
 
     /** @throws IllegalArgumentException saying why it cannot be stored */
@@ -26,7 +30,20 @@ final class JobJson {
             throw new IllegalArgumentException("cannot be written as JSON: " + e.getMessage(), e);
         }
         requireStorable(json);
+        requireSize(json);
         return json;
+    }
+
+    // A cheap bound first: counting bytes means encoding.
+    private void requireSize(String json) {
+        if (json.length() > maxBytes / 3) {
+            int bytes = json.getBytes(StandardCharsets.UTF_8).length;
+            if (bytes > maxBytes) {
+                throw new IllegalArgumentException(
+                        "has %d bytes, forge.cluster.job.max-payload-size is %d; store large data elsewhere and say where it is"
+                                .formatted(bytes, maxBytes));
+            }
+        }
     }
 
     @Nullable

@@ -94,9 +94,11 @@ final class Lane {
 
     private int capacity() {
         Integer configured = settings.prefetch();
-        int ahead = configured != null
-                ? configured
-                : (int) Math.min(MOST_AHEAD, slots() * (AHEAD.toNanos() / Math.max(1, meanNanos)));
+        int ahead = throttled
+                ? 0
+                : configured != null
+                        ? configured
+                        : (int) Math.min(MOST_AHEAD, slots() * (AHEAD.toNanos() / Math.max(1, meanNanos)));
         return slots() + ahead;
     }
 
@@ -115,7 +117,7 @@ final class Lane {
 
     private void startRunner() {
         int running = runners.get();
-        while (running < settings.slots()) {
+        while (running < slots()) {
             if (runners.compareAndSet(running, running + 1)) {
                 executor.execute(this::runAll);
                 return;

@@ -20,13 +20,14 @@ final class Loop {
     private static final Logger log = LoggerFactory.getLogger(Loop.class);
 
     /** A pass that takes longer is not a pass any more. */
-    private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
+    static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
 
     private final String name;
     private final Supplier<Duration> pause;
     private final Runnable pass;
     private final TaskScheduler scheduler;
     private final LongSupplier nanos;
+    private final Duration patience;
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition idle = lock.newCondition();
@@ -39,6 +40,18 @@ final class Loop {
     private @Nullable ScheduledFuture<?> next;
 
     Loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler, LongSupplier nanos) {
+        this(name, pause, pass, scheduler, nanos, PASS_PATIENCE);
+    }
+
+    /** @param patience how long a pass may take before the loop counts as stuck */
+    Loop(
+            String name,
+            Supplier<Duration> pause,
+            Runnable pass,
+            TaskScheduler scheduler,
+            LongSupplier nanos,
+            Duration patience) {
+        this.patience = patience;
         this.name = name;
         this.pause = pause;
         this.pass = pass;
@@ -147,8 +160,7 @@ final class Loop {
         lock.lock();
         try {
             return started
-                    && nanos.getAsLong() - lastEnd
-                            > lastPause.plus(PASS_PATIENCE).toNanos();
+                    && nanos.getAsLong() - lastEnd > lastPause.plus(patience).toNanos();
         } finally {
             lock.unlock();
         }

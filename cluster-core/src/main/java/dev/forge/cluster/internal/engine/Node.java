@@ -341,7 +341,16 @@ public final class Node {
     /** Begins with the node and drains before it leaves, in the order of registration; before the node starts. */
     void register(Work work) {
         works.add(work);
-        work.duties().forEach(duty -> loop(duty.name(), duty.pause(), duty.pass(), scheduler));
+        work.duties()
+                .forEach(duty -> loops.put(
+                        duty.name(),
+                        new Loop(
+                                duty.name(),
+                                duty.pause(),
+                                () -> named(duty.pass()),
+                                scheduler,
+                                pace::nanos,
+                                duty.patience())));
     }
 
     /** Runs that loop at once. */
@@ -401,8 +410,11 @@ public final class Node {
         Stream<String> session = this.session != null && this.session.isMissing(SESSION_PATIENCE)
                 ? Stream.of("session")
                 : Stream.empty();
-        return Stream.concat(
-                        session, loops.values().stream().filter(Loop::isStuck).map(Loop::name))
+        return Stream.of(
+                        session,
+                        loops.values().stream().filter(Loop::isStuck).map(Loop::name),
+                        works.stream().flatMap(work -> work.stuck().stream()))
+                .flatMap(names -> names)
                 .sorted()
                 .toList();
     }

@@ -165,7 +165,7 @@ final class Session {
                 if (text.equals(LEADERSHIP_CHANGED)) {
                     elector.wake();
                 } else {
-                    listener.heard(text);
+                    hear(text);
                 }
             }
         }
@@ -173,6 +173,15 @@ final class Session {
             elector.resign(store, tell, current);
         } catch (DataAccessException e) {
             log.debug("session: could not resign; its end does it", e);
+        }
+    }
+
+    // Whatever somebody sends on our channel, the session outlives it.
+    private void hear(String text) {
+        try {
+            listener.heard(text);
+        } catch (RuntimeException e) {
+            log.debug("session: cannot make sense of '{}'", text, e);
         }
     }
 

@@ -12,7 +12,6 @@ import dev.forge.cluster.UniquePolicy;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
 import dev.forge.cluster.internal.store.JobStore.Obstacles;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -31,6 +30,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
@@ -50,6 +50,7 @@ public final class StoredJobs implements Jobs {
     private final JobHandlers handlers;
     private final Setup setup;
     private final JobStore inbox;
+    private final TransactionOperations alone;
     private final JobStore control;
     private final JobJson json;
     private final JobIds ids;
@@ -61,7 +62,7 @@ public final class StoredJobs implements Jobs {
      * @param application the data source whose transactions enqueueing joins
      * @param control connections of ours
      */
-    public record Setup(DataSource application, DataSource control, JobEngine.Tools tools, int maxPayloadBytes) {}
+    public record Setup(DataSource application, DataSource control, JobEngine.Tools tools) {}
 
     public StoredJobs(Node node, JobEngine engine, JobHandlers handlers, Setup setup) {
         this.node = node;
@@ -69,9 +70,10 @@ public final class StoredJobs implements Jobs {
         this.handlers = handlers;
         this.setup = setup;
         this.inbox = new JobStore(node.members().schema(), setup.application);
+        this.alone = inbox.transaction();
         this.control = new JobStore(node.members().schema(), setup.control);
         this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
-        this.json = new JobJson(setup.tools.codec());
+        this.json = new JobJson(setup.tools.codec(), setup.tools.maxBytes());
     }
 
     @Override
@@ -111,13 +113,22 @@ public final class StoredJobs implements Jobs {
         for (Object payload : payloads) {
             jobs.add(job(nameOf(payload), payload, options));
         }
-        for (int from = 0; from < jobs.size(); from += BATCH) {
-            inbox.insertAll(jobs.subList(from, Math.min(from + BATCH, jobs.size())));
+        if (jobs.size() <= BATCH || TransactionSynchronizationManager.isActualTransactionActive()) {
+            insert(jobs);
+        } else {
+            // All or nothing, as in a transaction of the caller's.
+            alone.executeWithoutResult(status -> insert(jobs));
         }
         if (!jobs.isEmpty()) {
             announce(jobs.get(0).priority(), null);
         }
         return jobs.stream().map(NewJob::id).toList();
+    }
+
+    private void insert(List<NewJob> jobs) {
+        for (int from = 0; from < jobs.size(); from += BATCH) {
+            inbox.insertAll(jobs.subList(from, Math.min(from + BATCH, jobs.size())));
+        }
     }
 
     /** After the commit: before it there is nothing to be found. */
@@ -174,15 +185,6 @@ public final class StoredJobs implements Jobs {
                     "the payload of job '%s' (%s) %s"
                             .formatted(name, payload.getClass().getName(), e.getMessage()),
                     e);
-        }
-        // A cheap bound first: counting bytes means encoding.
-        if (text.length() > setup.maxPayloadBytes / 3) {
-            int bytes = text.getBytes(StandardCharsets.UTF_8).length;
-            if (bytes > setup.maxPayloadBytes) {
-                throw new JobRejectedException(
-                        "the payload of job '%s' has %d bytes, forge.cluster.job.max-payload-size is %d; store large data elsewhere and enqueue where it is"
-                                .formatted(name, bytes, setup.maxPayloadBytes));
-            }
         }
         return text;
     }
@@ -269,7 +271,7 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public Optional<JobInfo> find(UUID id) {
-        return control.find(id);
+        return inbox.find(id);
     }
 
     @Override
@@ -328,7 +330,7 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public JobExplanation explain(UUID id) {
-        JobInfo job = control.find(id).orElse(null);
+        JobInfo job = inbox.find(id).orElse(null);
         if (job == null) {
             return new JobExplanation(
                     Reason.NOT_FOUND, "There is no job %s; perhaps its retention has passed.".formatted(id));
@@ -344,7 +346,7 @@ public final class StoredJobs implements Jobs {
                 new JobExplanation(
                         Reason.FINISHED, "It has ended: %s at %s.".formatted(job.status(), job.finishedAt()));
             case PENDING ->
-                control.obstacles(id)
+                inbox.obstacles(id)
                         .map(obstacles -> explain(job, obstacles))
                         .orElse(new JobExplanation(Reason.ABOUT_TO_START, "It was claimed this very moment."));
         };

@@ -10,8 +10,16 @@ import java.util.function.Supplier;
 /** Something that a node does besides being a member: jobs, daemons. It comes to an end before the node leaves. */
 interface Work {
 
-    /** A loop that it wants to have run while the node is a member. */
-    record Duty(String name, Supplier<Duration> pause, Runnable pass) {}
+    /**
+     * A loop that it wants to have run while the node is a member.
+     *
+     * @param patience how long a pass may take
+     */
+    record Duty(String name, Supplier<Duration> pause, Runnable pass, Duration patience) {
+        Duty(String name, Supplier<Duration> pause, Runnable pass) {
+            this(name, pause, pass, Loop.PASS_PATIENCE);
+        }
+    }
 
     /** What it knows how to do; the others see these names. */
     default Collection<String> handlers() {

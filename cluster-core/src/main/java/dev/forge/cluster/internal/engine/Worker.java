@@ -23,12 +23,14 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -39,6 +41,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
 
 /**
@@ -68,10 +71,12 @@ final class Worker implements Work {
     private static final Duration LOOK_AT_LEAST = Duration.ofSeconds(5);
     private static final Duration LOOK_AT_MOST = Duration.ofMillis(1);
     private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
+    private static final int LARGEST_BACKLOG = 5_000;
     private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
     private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
     private static final Duration UNKNOWN_AFTER = Duration.ofSeconds(15);
+    private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
     private static final Duration LAST_CHANCES_APART = Duration.ofSeconds(1);
     private static final int LONGEST_ERROR = 20_000;
 
@@ -84,6 +89,7 @@ final class Worker implements Work {
     private final Finisher finisher;
     private final Map<String, Bay> bays = new LinkedHashMap<>();
     private final Map<ClaimKey, Running> inFlight = new ConcurrentHashMap<>();
+    private final java.util.Queue<UUID> doubts = new ConcurrentLinkedQueue<>();
     private final RandomGenerator random = RandomGenerator.getDefault();
     private final Function<String, String> laneOf;
     private volatile List<String> capabilities = List.of("");
@@ -99,7 +105,6 @@ final class Worker implements Work {
     private volatile long lastPass;
 
     // Of the claiming thread alone.
-    private int claims;
     private boolean looked;
     private long lastLook;
     private long lookTook;
@@ -137,6 +142,8 @@ final class Worker implements Work {
         final List<String> names = new ArrayList<>();
         /** Queues that have something due, and from where on. */
         final Map<Queue, Instant> due = new LinkedHashMap<>();
+
+        int claims;
 
         Bay(Lane lane) {
             this.lane = lane;
@@ -386,6 +393,10 @@ final class Worker implements Work {
         if (node == null || bays.values().stream().noneMatch(bay -> bay.lane.room() > 0)) {
             return settings.pollInterval();
         }
+        if (finisher.backlog() > LARGEST_BACKLOG) {
+            // What has ended first: otherwise a table that cannot be written fills this node's memory.
+            return AFTER_FAILURE;
+        }
         boolean fresh = lookIfDue();
         for (Bay bay : bays.values()) {
             claim(bay, node);
@@ -433,7 +444,18 @@ final class Worker implements Work {
         } finally {
             lock.unlock();
         }
-        look(now);
+        try {
+            look(now);
+        } catch (DataAccessException e) {
+            // What is known to be due can still be claimed.
+            if (bays.values().stream().allMatch(bay -> bay.due.isEmpty())) {
+                throw e;
+            }
+            log.debug("worker: a look failed", e);
+            lastLook = host.nanos();
+            lookTook = lastLook - now;
+            return false;
+        }
         return true;
     }
 
@@ -461,15 +483,22 @@ final class Worker implements Work {
     }
 
     private void claim(Bay bay, UUID node) {
-        while (!quiet && bay.lane.room() > 0 && !bay.due.isEmpty()) {
-            Queue queue = next(bay.due);
+        var full = new HashSet<Queue>();
+        while (!quiet && bay.lane.room() > 0 && bay.due.size() > full.size()) {
+            Queue queue = next(bay, full);
             JobHandler handler = handlers.named(queue.name());
             if (handler == null) {
                 bay.due.remove(queue);
                 continue;
             }
             Instant mark = bay.due.getOrDefault(queue, JobStore.UNMARKED);
-            int limit = Math.min(bay.lane.room(), LARGEST_CLAIM);
+            // A transactional job's row cannot be marked as running later, so it is claimed only when it starts at
+            // once.
+            int limit = Math.min(handler.isTransactional() ? bay.lane.idle() : bay.lane.room(), LARGEST_CLAIM);
+            if (limit == 0) {
+                full.add(queue);
+                continue;
+            }
             long sent = host.nanos();
             List<Claimed> claimed = stores.control.claim(
                     queue,
@@ -478,9 +507,10 @@ final class Worker implements Work {
                             node,
                             limit,
                             Math.min(bay.lane.idle(), limit),
+                            handler.limits().maxAttempts(),
                             handler.isTransactional() ? null : settings.leases().duration()));
             monitor.claimed(Duration.ofNanos(host.nanos() - sent));
-            claims++;
+            bay.claims++;
             if (claimed.size() < limit) {
                 bay.due.remove(queue);
             } else {
@@ -517,12 +547,13 @@ final class Worker implements Work {
     }
 
     /** The most urgent queue, and of these the one that has waited longest; now and then simply the latter. */
-    private Queue next(Map<Queue, Instant> due) {
+    private static Queue next(Bay bay, Set<Queue> full) {
         Comparator<Map.Entry<Queue, Instant>> oldest = Map.Entry.comparingByValue();
         Comparator<Map.Entry<Queue, Instant>> urgent =
                 Comparator.comparingInt(entry -> -entry.getKey().priority());
-        return due.entrySet().stream()
-                .min(claims % AGING == AGING - 1 ? oldest : urgent.thenComparing(oldest))
+        return bay.due.entrySet().stream()
+                .filter(entry -> !full.contains(entry.getKey()))
+                .min(bay.claims % AGING == AGING - 1 ? oldest : urgent.thenComparing(oldest))
                 .orElseThrow()
                 .getKey();
     }
@@ -611,7 +642,18 @@ final class Worker implements Work {
     }
 
     private @Nullable Finish inTransaction(Running running, JobHandler.Transaction transaction) throws Throwable {
-        TransactionStatus status = transaction.manager().getTransaction(transaction.definition());
+        TransactionStatus status;
+        try {
+            status = transaction.manager().getTransaction(transaction.definition());
+        } catch (TransactionException e) {
+            log.info(
+                    "job {} {}: no transaction for it now, it comes back: {}",
+                    running.name(),
+                    running.id(),
+                    e.getMessage());
+            running.ended(Ending.RETURNED, null);
+            return returned(running, WITHOUT_TRANSACTION);
+        }
         try {
             Finish finish = finish(running, invoke(running));
             running.returned();
@@ -623,7 +665,7 @@ final class Worker implements Work {
                         "the transaction of its handler is not one of the cluster's DataSource, so that the job cannot be"
                                 + " completed in it: name the right manager in @Transactional, or leave the annotation out");
             }
-            if (!stores.application.finish(running.node(), List.of(finish)).isEmpty()) {
+            if (!stores.application.finishInTransaction(running.node(), finish)) {
                 throw new LostInTransaction();
             }
         } catch (Throwable e) {
@@ -746,7 +788,7 @@ final class Worker implements Work {
                 givenBack,
                 status == JobStatus.COMPLETED ? null : running.lateCheckpoint(),
                 running.takeProgress(),
-                running.handler().limits().retention(),
+                retention(running, status),
                 (host.nanos() - running.startedAt()) / 1_000_000);
     }
 
@@ -756,6 +798,13 @@ final class Worker implements Work {
             case PENDING -> givenBack > 0 ? Ending.SNOOZED : Ending.RETRIED;
             case CLAIMED, RUNNING, FAILED, CANCELLED, ABANDONED -> Ending.FAILED;
         };
+    }
+
+    /** Zero means deletion at completion; what has failed is kept as the cluster is configured. */
+    private static @Nullable Duration retention(Running running, JobStatus status) {
+        Duration own = running.handler().limits().retention();
+        boolean kept = status == JobStatus.COMPLETED || (status.isFinal() && own != null && !own.isZero());
+        return kept ? own : null;
     }
 
     private static String storable(String error) {
@@ -814,11 +863,10 @@ final class Worker implements Work {
                         < settings.leases().duration().toNanos() * 4 / 5;
     }
 
-    /** Several times a second: ends what takes too long or may be another's by now, and writes what has gathered. */
+    /** Several times a second: ends what takes too long or may be another's by now. Asks nobody, so that nothing delays it. */
     void watch() {
         boolean trusted = host.isTrusted();
         long now = host.nanos();
-        var started = new LinkedHashMap<UUID, List<Running>>();
         for (Running running : inFlight.values()) {
             if (running.isEnding()) {
                 continue;
@@ -832,12 +880,21 @@ final class Worker implements Work {
             if (runs && timeout != null && now - running.startedAt() > timeout.toNanos()) {
                 running.stop(Stop.TIMEOUT);
             }
-            if (running.isUnmarked()
-                    && !running.handler().isTransactional()
-                    && now - running.startedAt() > MARK_AFTER.toNanos()) {
-                started.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(running);
-            }
         }
+    }
+
+    /** Writes what has gathered: starts and progress. Finds out whether jobs that may be cancelled are. */
+    void note() {
+        for (UUID doubtful = doubts.poll(); doubtful != null; doubtful = doubts.poll()) {
+            check(doubtful);
+        }
+        long now = host.nanos();
+        var started = new LinkedHashMap<UUID, List<Running>>();
+        inFlight.values().stream()
+                .filter(running ->
+                        running.isUnmarked() && !running.isEnding() && now - running.startedAt() > MARK_AFTER.toNanos())
+                .forEach(running -> started.computeIfAbsent(running.node(), n -> new ArrayList<>())
+                        .add(running));
         started.forEach((node, runnings) -> {
             stores.control.start(node, runnings.stream().map(Running::key).toList());
             runnings.forEach(Running::marked);
@@ -852,14 +909,13 @@ final class Worker implements Work {
 
     /** Shows that the jobs of this node are being worked on, and finds out which are not its any more. */
     void renew() {
-        UUID node = host.claimant();
-        if (node == null) {
-            node = inFlight.values().stream().map(Running::node).findFirst().orElse(null);
-            if (node == null) {
-                return;
-            }
+        var nodes = new HashSet<UUID>();
+        inFlight.values().forEach(running -> nodes.add(running.node()));
+        UUID claimant = host.claimant();
+        if (claimant != null) {
+            nodes.add(claimant);
         }
-        renew(node);
+        nodes.forEach(this::renew);
     }
 
     private void renew(UUID node) {
@@ -908,8 +964,12 @@ final class Worker implements Work {
         });
     }
 
-    /** A job was called off somewhere: if it is one of ours, its handler ends. */
-    void check(UUID job) {
+    /** A job was called off somewhere: if it is one of ours, its handler ends with the next {@link #note()}. */
+    void doubt(UUID job) {
+        doubts.add(job);
+    }
+
+    private void check(UUID job) {
         List<Running> affected = inFlight.values().stream()
                 .filter(running -> running.id().equals(job))
                 .toList();

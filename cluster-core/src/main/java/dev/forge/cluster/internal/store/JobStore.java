@@ -8,6 +8,7 @@ import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.sql.Types;
 import java.time.Duration;
 import java.time.Instant;
@@ -20,6 +21,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
@@ -30,9 +32,13 @@ import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
+import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /**
  * The rows of {@code forge_jobs}.
@@ -48,6 +54,8 @@ public final class JobStore {
 
     /** From the beginning: no row is older. */
     public static final Instant UNMARKED = Instant.EPOCH;
+
+    private static final Duration LONGEST_VACUUM = Duration.ofMinutes(30);
 
     private static final String ACTIVE = "('pending', 'claimed', 'running')";
     private static final String HELD = "('claimed', 'running')";
@@ -75,6 +83,11 @@ public final class JobStore {
     public boolean joinsTransaction() {
         DataSource source = jdbc.getDataSource();
         return source != null && TransactionSynchronizationManager.hasResource(source);
+    }
+
+    /** A transaction on the same source, for callers that have none. */
+    public TransactionOperations transaction() {
+        return new TransactionTemplate(new JdbcTransactionManager(Objects.requireNonNull(jdbc.getDataSource())));
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------
@@ -316,11 +329,17 @@ public final class JobStore {
      * How to claim.
      *
      * @param limit how many at most
-     * @param starting how many of them start at once; the rest waits on this node
+     * @param starting how many of them start at once; the rest waits on this node. One that was given back before counts
+     *     as started: should it bring its node down soon after its start, the next claim must know
+     * @param maxAttempts of those that do not say themselves: whoever recovers them may not know their handler
      * @param lease until when they are this node's without a sign of life; null: as long as the node lives
      */
     public record Claiming(
-            UUID node, int limit, int starting, @Nullable Duration lease) {}
+            UUID node,
+            int limit,
+            int starting,
+            int maxAttempts,
+            @Nullable Duration lease) {}
 
     /**
      * A job that is this node's now.
@@ -377,8 +396,11 @@ public final class JobStore {
                                   AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = ?)
                                 ORDER BY scheduled_at LIMIT ? FOR UPDATE SKIP LOCKED) AS ids)
                             UPDATE ~.forge_jobs
-                            SET status = CASE WHEN id = ANY ((SELECT ids[1:?] FROM picked)::uuid[]) THEN 'running' ELSE 'claimed' END,
-                                started_at = CASE WHEN id = ANY ((SELECT ids[1:?] FROM picked)::uuid[]) THEN clock_timestamp() END,
+                            SET status = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
+                                          THEN 'running' ELSE 'claimed' END,
+                                started_at = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
+                                              THEN clock_timestamp() END,
+                                max_attempts = coalesce(max_attempts, ?),
                                 worker_id = ?, claim_epoch = claim_epoch + 1, attempts = attempts + 1,
                                 claimed_at = clock_timestamp(), last_heartbeat = clock_timestamp(),
                                 lease_expires_at = coalesce(clock_timestamp() + ? * interval '1 millisecond', 'infinity')
@@ -395,8 +417,9 @@ public final class JobStore {
                     statement.setInt(7, claiming.limit);
                     statement.setInt(8, claiming.starting);
                     statement.setInt(9, claiming.starting);
-                    statement.setObject(10, claiming.node);
-                    statement.setObject(11, claiming.lease == null ? null : claiming.lease.toMillis(), Types.BIGINT);
+                    statement.setInt(10, claiming.maxAttempts);
+                    statement.setObject(11, claiming.node);
+                    statement.setObject(12, claiming.lease == null ? null : claiming.lease.toMillis(), Types.BIGINT);
                     return statement;
                 },
                 row -> {
@@ -540,6 +563,8 @@ public final class JobStore {
                     scheduled_at = CASE WHEN d.status <> 'pending' THEN j.scheduled_at
                                         ELSE clock_timestamp() + d.delay * interval '1 millisecond' END,
                     attempts = j.attempts - d.given_back,
+                    -- A handler that ended an attempt by itself does not bring its nodes down.
+                    recoveries = CASE WHEN d.status = 'pending' AND d.ran IS NOT NULL THEN 0 ELSE j.recoveries END,
                     started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond'),
                     result = coalesce(d.result::jsonb, j.result), last_error = coalesce(d.error, j.last_error),
                     checkpoint = coalesce(d.checkpoint::jsonb, j.checkpoint),
@@ -572,15 +597,31 @@ public final class JobStore {
         });
     }
 
-    /** Whether the server rejects the values themselves, so that no repetition helps. */
-    public static boolean isRefusal(DataAccessException failure) {
+    /** Ends a claim with the last statement of its handler's own transaction; false if it is not this node's any more. */
+    public boolean finishInTransaction(UUID node, Finish finish) {
+        // Should the node be cut off before it commits, the row must not stay locked for as long as the network lasts.
+        jdbc.queryForObject("SELECT set_config('idle_in_transaction_session_timeout', '5s', true)", String.class);
+        return finish(node, List.of(finish)).isEmpty();
+    }
+
+    /** Whether somebody else has locked what was to be written. */
+    public static boolean isLocked(DataAccessException failure) {
+        return "55P03".equals(state(failure));
+    }
+
+    private static @Nullable String state(Throwable failure) {
         for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
             if (cause instanceof SQLException sql && sql.getSQLState() != null) {
-                String state = sql.getSQLState();
-                return state.startsWith("22") || state.startsWith("23") || state.startsWith("54");
+                return sql.getSQLState();
             }
         }
-        return false;
+        return null;
+    }
+
+    /** Whether the server rejects the values themselves, so that no repetition helps. */
+    public static boolean isRefusal(DataAccessException failure) {
+        String state = state(failure);
+        return state != null && (state.startsWith("22") || state.startsWith("23") || state.startsWith("54"));
     }
 
     /** Marks claimed jobs as running. */
@@ -699,10 +740,8 @@ public final class JobStore {
                 attempts = j.attempts - CASE WHEN j.status = 'running' AND %4$s THEN 0 ELSE 1 END,
                 -- A job that brings its nodes down must not take the next one with it at once; and those that ran beside
                 -- it should not do so every time.
-                scheduled_at = CASE j.status WHEN 'running' THEN
-                                   greatest(j.scheduled_at, clock_timestamp() + interval '500 milliseconds'
-                                       + random() * j.recoveries * interval '2 seconds')
-                               ELSE j.scheduled_at END,
+                scheduled_at = greatest(j.scheduled_at, clock_timestamp() + interval '500 milliseconds'
+                                   + random() * j.recoveries * interval '2 seconds'),
                 worker_id = NULL, lease_expires_at = NULL, started_at = NULL
                 """.formatted(over, rule.spendsAttempt ? "failed" : "abandoned", reason, rule.spendsAttempt);
     }
@@ -820,7 +859,13 @@ public final class JobStore {
 
     /** Cleans the table up. Best effort: only its owner may, and not while somebody else does. */
     public void vacuum() {
-        jdbc.execute(schema.sql("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) ~.forge_jobs"));
+        jdbc.execute((ConnectionCallback<Boolean>) connection -> {
+            connection.setNetworkTimeout(Runnable::run, (int) LONGEST_VACUUM.toMillis());
+            try (Statement statement = connection.createStatement()) {
+                return statement.execute(
+                        schema.sql("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) ~.forge_jobs"));
+            }
+        });
     }
 
     /** A job. */

@@ -943,4 +943,83 @@ class JobTests {
         cpu.set(0.2);
         await().until(() -> member.engine().lanes().get("default").get("slots") == 4);
     }
+
+    @Test
+    void a_row_that_an_application_has_locked_keeps_no_other_job_from_ending() throws Exception {
+        var started = new CountDownLatch(2);
+        var go = new CountDownLatch(1);
+        work.on("job", context -> {
+            started.countDown();
+            until(go);
+        });
+        work.on("other", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID locked = member.jobs().enqueueNamed("job", null);
+        UUID free = member.jobs().enqueueNamed("job", null);
+        until(started);
+        var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+        transactions.executeWithoutResult(status -> {
+            assertThat(member.jobs().cancel(locked)).isTrue();
+            go.countDown();
+            assertThat(ended(member, free).status()).isEqualTo(JobStatus.COMPLETED);
+            UUID later =
+                    jdbc.sql("SELECT forge_enqueue('other')").query(UUID.class).single();
+            assertThat(later).isNotNull();
+            status.setRollbackOnly();
+        });
+        assertThat(ended(member, locked).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void a_transactional_job_is_claimed_only_when_it_starts_at_once() throws Exception {
+        var go = new CountDownLatch(1);
+        work.slots = 2;
+        work.prefetch = 10;
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            until(go);
+            return null;
+        });
+        work.on("quick", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = IntStream.range(0, 6)
+                .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .toList();
+        await().until(() -> member.engine().load() == 2);
+        assertThat(jdbc.sql("SELECT status, count(*) FROM forge_jobs GROUP BY 1 ORDER BY 1")
+                        .query((row, n) -> row.getString(1) + " " + row.getInt(2))
+                        .list())
+                .containsExactly("pending 4", "running 2");
+        go.countDown();
+        ids.forEach(id -> ended(member, id));
+    }
+
+    @Test
+    void retention_zero_deletes_what_completed_and_keeps_what_failed() {
+        JobHandler usual = new TestJobs(database.dataSource())
+                .on(job("job").taking(Order.class), (payload, context) -> {
+                    if (((Order) payload).quantity() == 0) {
+                        throw new PermanentJobFailure("none");
+                    }
+                    return null;
+                })
+                .handlers()
+                .named("job");
+        JobHandler.Limits limits = usual.limits();
+        work.handlers()
+                .add(new JobHandler(
+                        usual.name(),
+                        usual.aliases(),
+                        null,
+                        usual.priority(),
+                        new JobHandler.Limits(
+                                limits.maxAttempts(), limits.backoff(), 0, limits.excluded(), null, Duration.ZERO),
+                        usual.target()));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID failed = member.jobs().enqueue(new Order("a", 0));
+        UUID completed = member.jobs().enqueue(new Order("a", 1));
+        assertThat(ended(member, failed).status()).isEqualTo(JobStatus.FAILED);
+        await().until(() -> member.jobs().find(completed).isEmpty());
+        member.engine().compact();
+        assertThat(member.jobs().find(failed)).isPresent();
+    }
 }

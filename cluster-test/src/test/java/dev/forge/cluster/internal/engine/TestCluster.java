@@ -99,14 +99,12 @@ final class TestCluster implements AutoCloseable {
                 new LeaderStore(schema, database.dataSource()),
                 new JdbcTransactionManager(database.dataSource()));
         var locks = new StoredLocks(node, new LockStore(schema, control), Duration.ofSeconds(60));
-        var tools = new JobEngine.Tools(database.dataSource(), new TestJobs.Json(), JobMonitor.NONE, null);
+        var tools =
+                new JobEngine.Tools(database.dataSource(), new TestJobs.Json(), JobMonitor.NONE, null, work.maxPayload);
         var engine = new JobEngine(
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
         var jobs = new StoredJobs(
-                node,
-                engine,
-                work.handlers(),
-                new StoredJobs.Setup(database.dataSource(), control.shared(), tools, work.maxPayload));
+                node, engine, work.handlers(), new StoredJobs.Setup(database.dataSource(), control.shared(), tools));
         return new Member(node, control, leadership, locks, events, scheduler, engine, jobs);
     }
 

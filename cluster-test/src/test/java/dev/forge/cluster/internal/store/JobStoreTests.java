@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.SchemaMode;
@@ -31,6 +32,7 @@ import java.util.concurrent.Future;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -90,7 +92,7 @@ class JobStoreTests {
     }
 
     private List<Claimed> claim(UUID node, int limit) {
-        return jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(node, limit, limit, LEASE));
+        return jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(node, limit, limit, 10, LEASE));
     }
 
     private Claimed claimOne(UUID node) {
@@ -170,7 +172,7 @@ class JobStoreTests {
     @Test
     void a_claim_marks_what_starts_at_once_and_what_waits() {
         IntStream.range(0, 5).forEach(i -> insert());
-        List<Claimed> claimed = jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(one, 5, 2, LEASE));
+        List<Claimed> claimed = jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(one, 5, 2, 10, LEASE));
         assertThat(claimed).extracting(Claimed::started).containsExactly(true, true, false, false, false);
         assertThat(claimed).allSatisfy(job -> {
             assertThat(job.attempt()).isOne();
@@ -472,7 +474,7 @@ class JobStoreTests {
     @Test
     void jobs_of_a_dead_or_vanished_node_come_back_even_in_grace() {
         UUID id = insert();
-        jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(one, 1, 1, null));
+        jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(one, 1, 1, 10, null));
         assertThat(column(id, "lease_expires_at = 'infinity'", Boolean.class)).isTrue();
         assertThat(jobs.sweep(REQUEUE, START_TIMEOUT, true)).isEmpty();
         jdbc.sql("DELETE FROM forge_nodes WHERE id = ?").param(one).update();
@@ -482,12 +484,44 @@ class JobStoreTests {
     @Test
     void a_claim_that_is_not_started_in_time_goes_back_and_counts_for_nothing() {
         UUID id = insert();
-        jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(one, 1, 0, LEASE));
+        jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(one, 1, 0, 10, LEASE));
         age("claimed_at", "6 minutes");
         assertThat(jobs.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(1);
         assertThat(column(id, "recoveries", Integer.class)).isZero();
         assertThat(column(id, "attempts", Integer.class)).isZero();
+        jdbc.sql("UPDATE forge_jobs SET scheduled_at = now()").update();
         assertThat(claim(two, 1)).hasSize(1);
+    }
+
+    @Test
+    void a_job_that_was_given_back_counts_as_started_at_its_next_claim() {
+        insert();
+        jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(one, 1, 0, 10, LEASE));
+        age("lease_expires_at", "2 minutes");
+        assertThat(jobs.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(1);
+        jdbc.sql("UPDATE forge_jobs SET scheduled_at = now()").update();
+        // Perhaps it brought its node down before anybody could write that it had started.
+        assertThat(jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(two, 1, 0, 10, LEASE)))
+                .singleElement()
+                .extracting(Claimed::started)
+                .isEqualTo(true);
+    }
+
+    @Test
+    void a_date_that_no_clock_knows_is_refused() {
+        assertThatExceptionOfType(DataIntegrityViolationException.class)
+                .isThrownBy(() -> jdbc.sql("SELECT forge_enqueue('job', scheduled_at => '-infinity')")
+                        .query((row, n) -> true)
+                        .single());
+    }
+
+    @Test
+    void what_its_handler_allows_is_known_to_whoever_recovers_it() {
+        UUID id = insert();
+        jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(one, 1, 1, 1, LEASE));
+        age("lease_expires_at", "2 minutes");
+        jobs.sweep(new CrashRule(true, 10, 0), START_TIMEOUT, false);
+        assertThat(status(id)).isEqualTo("failed");
     }
 
     @Test
@@ -511,7 +545,7 @@ class JobStoreTests {
         UUID id = insert();
         for (int crash = 1; crash <= 2; crash++) {
             jdbc.sql("UPDATE forge_jobs SET scheduled_at = now()").update();
-            assertThat(claim(one, 1))
+            assertThat(jobs.claim(QUEUE, JobStore.UNMARKED, new Claiming(one, 1, 1, 2, LEASE)))
                     .singleElement()
                     .extracting(Claimed::attempt)
                     .isEqualTo(crash);
