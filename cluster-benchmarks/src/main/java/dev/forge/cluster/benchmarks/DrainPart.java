@@ -1,0 +1,64 @@
+package dev.forge.cluster.benchmarks;
+
+import java.io.IOException;
+import java.util.List;
+
+/** How fast, and at what cost, each contestant works through jobs that do nothing. */
+final class DrainPart implements Part {
+
+    @Override
+    public void run(Server server, Report report) throws IOException {
+        Contestant raw = new RawSql(server.pool());
+        Contestant ours = new OneNode(server);
+        Contestant dbScheduler = new DbScheduler(server);
+        Contestant jobRunr = new JobRunr(server);
+        List<Contestant> all = List.of(raw, ours, dbScheduler, jobRunr, new Quartz(server));
+        if (!server.cpu().seesServer()) {
+            report.note("no /proc here: the server's processor time is not measured");
+        }
+        var rounds = new Rounds();
+        long doubles = 0;
+        for (int round = 0; round < Rounds.COUNT; round++) {
+            for (Contestant one : all) {
+                one.fill(one.jobs());
+                server.execute("CHECKPOINT");
+                var race = new Race(one.jobs(), server.cpu());
+                Race.Result result = one.drain(race);
+                rounds.add(one.name(), result.perSecond());
+                rounds.add(one.name() + " client", result.clientMicros());
+                Double micros = result.serverMicros();
+                if (micros != null) {
+                    rounds.add(one.name() + " server", micros);
+                    rounds.add(one.name() + " cpu", result.clientMicros() + micros);
+                } else {
+                    rounds.add(one.name() + " cpu", result.clientMicros());
+                }
+                if (one == ours) {
+                    doubles += race.runs() - race.jobs();
+                }
+            }
+        }
+        for (Contestant one : all) {
+            report.add("%s, %,d jobs".formatted(one.name(), one.jobs()), rounds.median(one.name()), "jobs/s");
+        }
+        for (Contestant one : all) {
+            report.add(one.name() + ": CPU per job, client", rounds.median(one.name() + " client"), "us");
+            if (rounds.has(one.name() + " server")) {
+                report.add(one.name() + ": CPU per job, server", rounds.median(one.name() + " server"), "us");
+            }
+        }
+        report.atLeast(0.5, "ours : raw SQL", ratio(rounds, ours, raw), "x");
+        report.atLeast(5, "ours : db-scheduler", ratio(rounds, ours, dbScheduler), "x");
+        report.atLeast(20, "ours : JobRunr", ratio(rounds, ours, jobRunr), "x");
+        report.atMost(
+                2,
+                "CPU per job, ours : raw SQL",
+                rounds.median(ours.name() + " cpu") / rounds.median(raw.name() + " cpu"),
+                "x");
+        report.atMost(0, "jobs of ours that ran twice", (double) doubles, "");
+    }
+
+    private static double ratio(Rounds rounds, Contestant one, Contestant other) {
+        return rounds.median(one.name()) / rounds.median(other.name());
+    }
+}
