@@ -1,5 +1,6 @@
 package dev.forge.cluster.benchmarks;
 
+import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -55,6 +56,8 @@ public final class Benchmarks {
         machine.put("processors", String.valueOf(Runtime.getRuntime().availableProcessors()));
         machine.put("java", System.getProperty("java.version", "?"));
         machine.put("postgresql", server.version());
+        double load = ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage();
+        machine.put("loadAverageBefore", "%.1f".formatted(load));
         machine.put("rounds", String.valueOf(Rounds.COUNT));
         return machine;
     }

@@ -13,8 +13,8 @@ import java.util.List;
 /** db-scheduler as its documentation tunes it for throughput: lock-and-fetch, several times its threads at once. */
 final class DbScheduler implements Contestant {
 
-    private static final double FETCH_BELOW = Double.parseDouble(System.getProperty("dbs.low", "1.0"));
-    private static final double FETCH_UP_TO = Double.parseDouble(System.getProperty("dbs.high", "4.0"));
+    private static final double FETCH_BELOW = 3;
+    private static final double FETCH_UP_TO = 10;
 
     private final Server server;
 

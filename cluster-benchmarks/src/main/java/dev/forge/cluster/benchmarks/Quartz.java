@@ -69,7 +69,7 @@ final class Quartz implements Contestant {
 
     @Override
     public int jobs() {
-        return 3_000;
+        return 1_500;
     }
 
     @Override

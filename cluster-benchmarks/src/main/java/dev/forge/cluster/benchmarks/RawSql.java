@@ -20,19 +20,27 @@ import javax.sql.DataSource;
 final class RawSql implements Contestant {
 
     private static final int INSERT_BATCH = 1_000;
-    private static final int CLAIM = 100;
+    static final int CLAIM = 100;
+    static final int LARGE_CLAIM = 500;
     private static final int CONNECTIONS = 2;
     private static final String PAYLOAD = "{\"orderId\": 42}";
 
     private final DataSource source;
+    private final int batch;
+
+    /** @param claim how many at once */
+    RawSql(DataSource source, int claim) {
+        this.source = source;
+        this.batch = claim;
+    }
 
     RawSql(DataSource source) {
-        this.source = source;
+        this(source, CLAIM);
     }
 
     @Override
     public String name() {
-        return "raw SQL";
+        return batch == CLAIM ? "raw SQL" : "raw SQL, k=" + batch;
     }
 
     @Override
@@ -136,8 +144,8 @@ final class RawSql implements Contestant {
                         """)) {
             while (true) {
                 claim.setObject(1, worker);
-                claim.setInt(2, CLAIM);
-                List<UUID> claimed = new ArrayList<>(CLAIM);
+                claim.setInt(2, batch);
+                List<UUID> claimed = new ArrayList<>(batch);
                 try (ResultSet rows = claim.executeQuery()) {
                     while (rows.next()) {
                         claimed.add(rows.getObject(1, UUID.class));

@@ -47,6 +47,7 @@ final class Report {
     Report(PrintStream out, Map<String, String> machine) {
         this.out = out;
         this.machine = machine;
+        out.println(machine);
     }
 
     void begin(String part) {
