@@ -1,9 +1,12 @@
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Claiming;
 import dev.forge.cluster.internal.store.JobStore.Head;
+import dev.forge.cluster.internal.store.JobStore.Queue;
+import dev.forge.cluster.internal.store.Schema;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -12,6 +15,8 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import javax.sql.DataSource;
+import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
  * How long a claim of 50 rows takes, alone and with obstacles in front of them: a million rows that may not be taken, and
@@ -33,37 +38,34 @@ final class ClaimPart implements Part {
         var rounds = new Rounds();
         var raw = new RawSql(server.pool());
         Runnable more = () -> raw.insert(K * CLAIMS);
-        try (var node = new Ours("claimer", server, Ours.NO_WORKER, job -> {})) {
-            node.start();
-            var claimer = new Claimer(server, new JobStore(server.schema(), server.pool()), node.id());
+        Place obstructed = Place.in(server.schema(), server.pool());
+        server.execute("CREATE DATABASE unobstructed");
+        // A database of its own: a snapshot holds dead rows only in the one it was taken in.
+        try (var pool = server.pool("unobstructed")) {
+            Place free = Place.in(Schema.open(pool, SchemaMode.MIGRATE, "public"), pool);
             raw.empty();
-            claimer.measure(new Rounds(), "warm-up", more);
-            raw.empty();
-            claimer.measure(rounds, "free", more);
+            measure(server, new Rounds(), "warm-up", free, obstructed, more);
 
             raw.empty();
             obstruct(server);
-            claimer.measure(rounds, "obstacles", more);
+            measure(server, rounds, "obstacles", free, obstructed, more);
             server.execute("TRUNCATE forge_job_pauses");
 
             raw.fill(FINISHED);
-            finishUnderSnapshot(server, rounds, "snapshot", () -> claimer.measure(rounds, "snapshot", more));
+            finishUnderSnapshot(
+                    server, rounds, "snapshot", () -> measure(server, rounds, "snapshot", free, obstructed, more));
 
             raw.empty();
             insertAtOnce(server, FINISHED, "now()");
+            Runnable moreAtOnce = () -> insertAtOnce(server, K * CLAIMS, "(SELECT max(scheduled_at) FROM forge_jobs)");
             finishUnderSnapshot(
                     server,
                     rounds,
                     "one moment",
-                    () -> claimer.measure(
-                            rounds,
-                            "one moment",
-                            () -> insertAtOnce(server, K * CLAIMS, "(SELECT max(scheduled_at) FROM forge_jobs)")));
-
-            raw.empty();
-            claimer.measure(rounds, "free", more);
+                    () -> measure(server, rounds, "one moment", free, obstructed, moreAtOnce));
             raw.empty();
         }
+        server.execute("DELETE FROM forge_nodes WHERE id = '%s'".formatted(obstructed.node));
         report.add("claim of 50, nothing in front", rounds.median("free claim"), "ms");
         compare(report, rounds, "a million unclaimable in front", "obstacles");
         compare(report, rounds, "snapshot open over 200,000 finished", "snapshot");
@@ -77,7 +79,7 @@ final class ClaimPart implements Part {
 
     private static void compare(Report report, Rounds rounds, String what, String name) {
         report.add("claim of 50, " + what, rounds.median(name + " claim"), "ms");
-        report.atMost(2, what + " : nothing", rounds.median(name + " claim") / rounds.median("free claim"), "x");
+        report.atMost(2, what + " : nothing", rounds.median(name + " ratio"), "x");
     }
 
     /** What is enqueued in one transaction is due at the same moment: no mark tells these jobs apart. */
@@ -96,7 +98,8 @@ final class ClaimPart implements Part {
             holder.setAutoCommit(false);
             statement.execute("SELECT FROM forge_jobs LIMIT 1");
             var race = new Race(FINISHED, server.cpu());
-            rounds.add(name + " drain", new OneNode(server).drain(race).perSecond());
+            rounds.add(
+                    name + " drain", new OneNode(server, FINISHED).drain(race).perSecond());
             then.run();
             holder.rollback();
         }
@@ -119,43 +122,80 @@ final class ClaimPart implements Part {
         server.execute("VACUUM ANALYZE forge_jobs");
     }
 
-    /** Looks and claims as a worker does. */
-    private record Claimer(Server server, JobStore store, UUID node) {
-
-        void measure(Rounds rounds, String name, Runnable insert) {
-            for (int round = 0; round < Rounds.COUNT; round++) {
-                insert.run();
-                server.execute("ANALYZE forge_jobs");
-                server.execute("CHECKPOINT");
-                List<Double> looks = new ArrayList<>();
-                List<Head> due = List.of();
-                for (int i = 0; i < LOOKS; i++) {
-                    long start = System.nanoTime();
-                    due = store.queues(NAMES, CAPABILITIES).due();
-                    looks.add((System.nanoTime() - start) / 1e6);
-                }
-                if (due.size() != 1 || !due.get(0).queue().name().equals(Ours.JOB)) {
-                    throw new IllegalStateException("not the queue that was expected: " + due);
-                }
-                rounds.add(name + " look", Rounds.percentile(looks, 50));
-                rounds.add(name + " claim", claims(due.get(0)));
+    private static void measure(
+            Server server, Rounds rounds, String name, Place free, Place obstructed, Runnable insert) {
+        for (int round = 0; round < Rounds.COUNT; round++) {
+            free.rows.fill(K * CLAIMS);
+            insert.run();
+            server.execute("ANALYZE forge_jobs");
+            server.execute("CHECKPOINT");
+            var freeTurn = new Turn(free);
+            var obstructedTurn = new Turn(obstructed);
+            // In turns: a busy moment of the machine hits both.
+            for (int i = 0; i < LOOKS; i++) {
+                freeTurn.look();
+                obstructedTurn.look();
             }
+            for (int i = 0; i < CLAIMS; i++) {
+                freeTurn.claim();
+                obstructedTurn.claim();
+            }
+            rounds.add("free look", Rounds.percentile(freeTurn.looks, 50));
+            rounds.add(name + " look", Rounds.percentile(obstructedTurn.looks, 50));
+            double freeClaim = Rounds.percentile(freeTurn.claims, 50);
+            double obstructedClaim = Rounds.percentile(obstructedTurn.claims, 50);
+            rounds.add("free claim", freeClaim);
+            rounds.add(name + " claim", obstructedClaim);
+            rounds.add(name + " ratio", obstructedClaim / freeClaim);
+        }
+    }
+
+    /** Where to claim, and as whom. */
+    private record Place(JobStore store, RawSql rows, UUID node) {
+
+        static Place in(Schema schema, DataSource source) {
+            UUID node = UUID.randomUUID();
+            JdbcClient.create(source).sql("""
+                    INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at)
+                    VALUES (?, 'claimer', 'claimer', 'host', '{worker}', 'active', '1.0', now() + interval '1 day', now() + interval '1 day')
+                    """).param(node).update();
+            return new Place(new JobStore(schema, source), new RawSql(source), node);
+        }
+    }
+
+    /** A worker's looks, and claims that go on from each other. */
+    private static final class Turn {
+
+        final List<Double> looks = new ArrayList<>();
+        final List<Double> claims = new ArrayList<>();
+        private final Place place;
+        private Queue queue = new Queue("", "", 0);
+        private Instant mark = JobStore.UNMARKED;
+
+        Turn(Place place) {
+            this.place = place;
         }
 
-        private double claims(Head head) {
-            List<Double> claims = new ArrayList<>();
-            Instant mark = head.scheduledAt();
-            for (int i = 0; i < CLAIMS; i++) {
-                var claiming = new Claiming(node, K, Ours.SLOTS, Duration.ofSeconds(60));
-                long start = System.nanoTime();
-                List<Claimed> claimed = store.claim(head.queue(), mark, claiming);
-                claims.add((System.nanoTime() - start) / 1e6);
-                if (claimed.size() != K) {
-                    throw new IllegalStateException("claimed " + claimed.size());
-                }
-                mark = claimed.get(K - 1).scheduledAt();
+        void look() {
+            long start = System.nanoTime();
+            List<Head> due = place.store.queues(NAMES, CAPABILITIES).due();
+            looks.add((System.nanoTime() - start) / 1e6);
+            if (due.size() != 1 || !due.get(0).queue().name().equals(Ours.JOB)) {
+                throw new IllegalStateException("not the queue that was expected: " + due);
             }
-            return Rounds.percentile(claims, 50);
+            queue = due.get(0).queue();
+            mark = due.get(0).scheduledAt();
+        }
+
+        void claim() {
+            var claiming = new Claiming(place.node, K, Ours.SLOTS, Duration.ofSeconds(60));
+            long start = System.nanoTime();
+            List<Claimed> claimed = place.store.claim(queue, mark, claiming);
+            claims.add((System.nanoTime() - start) / 1e6);
+            if (claimed.size() != K) {
+                throw new IllegalStateException("claimed " + claimed.size());
+            }
+            mark = claimed.get(K - 1).scheduledAt();
         }
     }
 }

@@ -13,6 +13,8 @@ import java.util.List;
 /** db-scheduler as its documentation tunes it for throughput: lock-and-fetch, several times its threads at once. */
 final class DbScheduler implements Contestant {
 
+    static final int JOBS = 20_000;
+
     private static final double FETCH_BELOW = 3;
     private static final double FETCH_UP_TO = 10;
 
@@ -48,7 +50,7 @@ final class DbScheduler implements Contestant {
 
     @Override
     public int jobs() {
-        return 20_000;
+        return JOBS;
     }
 
     @Override

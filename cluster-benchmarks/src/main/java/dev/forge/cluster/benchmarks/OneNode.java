@@ -3,22 +3,26 @@ package dev.forge.cluster.benchmarks;
 /** The product, with one node. */
 final class OneNode implements Contestant {
 
+    static final int MANY = 100_000;
+
     private final Server server;
     private final RawSql rows;
+    private final int jobs;
 
-    OneNode(Server server) {
+    OneNode(Server server, int jobs) {
         this.server = server;
+        this.jobs = jobs;
         this.rows = new RawSql(server.pool());
     }
 
     @Override
     public String name() {
-        return "ours";
+        return jobs == MANY ? "ours" : "ours, small table";
     }
 
     @Override
     public int jobs() {
-        return 100_000;
+        return jobs;
     }
 
     @Override

@@ -34,14 +34,18 @@ final class Race {
 
     /** A handler has been called. */
     void ran() {
-        if (!begun) {
-            begin();
-        }
+        begin();
         runs.incrementAndGet();
         left.countDown();
     }
 
-    synchronized void begin() {
+    void begin() {
+        if (!begun) {
+            beginOnce();
+        }
+    }
+
+    private synchronized void beginOnce() {
         if (!begun) {
             startCpu = cpu.now();
             startNanos = System.nanoTime();

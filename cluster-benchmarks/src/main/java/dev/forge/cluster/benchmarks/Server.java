@@ -31,14 +31,19 @@ final class Server implements AutoCloseable {
                 .setServerConfig("max_wal_size", "4GB")
                 .setServerConfig("checkpoint_timeout", "30min")
                 .start();
-        var config = new HikariConfig();
-        config.setDataSource(postgres.getPostgresDatabase());
-        config.setMaximumPoolSize(POOL);
-        config.setMinimumIdle(POOL);
-        config.setPoolName("contestants");
-        pool = new HikariDataSource(config);
+        pool = pool("postgres");
         schema = Schema.open(postgres.getPostgresDatabase(), SchemaMode.MIGRATE, "public");
         cpu = new Cpu((int) number("SELECT pg_backend_pid()"));
+    }
+
+    /** A pool of its own for that database. */
+    HikariDataSource pool(String database) {
+        var config = new HikariConfig();
+        config.setDataSource(postgres.getDatabase("postgres", database));
+        config.setMaximumPoolSize(POOL);
+        config.setMinimumIdle(POOL);
+        config.setPoolName(database);
+        return new HikariDataSource(config);
     }
 
     Schema schema() {
