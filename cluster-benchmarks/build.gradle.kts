@@ -1,11 +1,19 @@
 plugins { application }
 
-application { mainClass = "dev.forge.cluster.benchmarks.Benchmarks" }
+application {
+    mainClass = "dev.forge.cluster.benchmarks.Benchmarks"
+    applicationDefaultJvmArgs =
+        listOf("-Dbenchmarks.json=${layout.buildDirectory.file("benchmarks.json").get().asFile}")
+}
 
 dependencies {
     implementation(project(":cluster-core"))
     implementation("tools.jackson.core:jackson-databind")
     implementation(project(":cluster-test"))
+    implementation("com.zaxxer:HikariCP")
+    implementation(libs.db.scheduler)
+    implementation(libs.jobrunr)
+    implementation("org.quartz-scheduler:quartz")
     runtimeOnly("org.slf4j:slf4j-nop")
     testImplementation("org.junit.jupiter:junit-jupiter")
     testImplementation("org.assertj:assertj-core")

@@ -1,64 +1,64 @@
 package dev.forge.cluster.benchmarks;
 
-import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.store.Schema;
-import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
-import java.util.Arrays;
-import java.util.concurrent.CountDownLatch;
-import java.util.function.DoubleSupplier;
-import javax.sql.DataSource;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
 
-/** Runs everything on one durable PostgreSQL and prints a table: the median of three rounds each. */
+/** Runs everything, or the parts that are named, on one durable PostgreSQL; prints a table and writes it as JSON. */
 public final class Benchmarks {
-
-    private static final int ROUNDS = 3;
-    private static final int JOBS = 100_000;
 
     private Benchmarks() {}
 
     public static void main(String[] args) throws Exception {
-        try (EmbeddedPostgres postgres = EmbeddedPostgres.builder()
-                .setServerConfig("fsync", "on")
-                .setServerConfig("synchronous_commit", "on")
-                .setServerConfig("full_page_writes", "on")
-                .start()) {
-            DataSource source = postgres.getPostgresDatabase();
-            Schema schema = Schema.open(source, SchemaMode.MIGRATE, "public");
-            var raw = new RawSql(source);
-            System.out.printf("%-58s %12s%n", "median of " + ROUNDS + " rounds of " + JOBS + " jobs", "jobs/s");
-            report("raw SQL: multi-row insert, 1,000 rows a statement", () -> raw.insert(JOBS));
-            report("raw SQL: claim and finish, k=100, 2 connections, rows kept", () -> {
-                raw.insert(JOBS);
-                return raw.drain(100, 2);
-            });
-            report("ours: drain, 20 threads, rows kept", () -> {
-                raw.insert(JOBS);
-                var left = new CountDownLatch(JOBS);
-                long start = System.nanoTime();
-                Ours ours = new Ours("ours", schema, source, source, job -> left.countDown());
-                try {
-                    await(left);
-                    raw.awaitFinished();
-                    return JOBS / ((System.nanoTime() - start) / 1e9);
-                } finally {
-                    ours.close();
-                }
-            });
+        Map<String, Part> parts = parts();
+        List<String> wanted = args.length == 0 ? List.copyOf(parts.keySet()) : List.of(args);
+        if (!parts.keySet().containsAll(wanted)) {
+            throw new IllegalArgumentException("there are the parts " + parts.keySet() + ", not all of " + wanted);
         }
+        long start = System.nanoTime();
+        try (var server = new Server()) {
+            var report = new Report(System.out, machine(server));
+            for (String name : wanted) {
+                report.begin(name);
+                part(parts, name).run(server, report);
+            }
+            report.print();
+            report.write(Path.of(System.getProperty("benchmarks.json", "target/benchmarks.json")));
+        }
+        System.out.println("took " + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - start) + " s");
     }
 
-    private static void await(CountDownLatch latch) {
-        try {
-            latch.await();
-        } catch (InterruptedException e) {
-            throw new IllegalStateException(e);
-        }
+    private static Map<String, Part> parts() {
+        var parts = new LinkedHashMap<String, Part>();
+        parts.put("drain", new DrainPart());
+        parts.put("enqueue", new EnqueuePart());
+        parts.put("pickup", new PickupPart());
+        parts.put("claim", new ClaimPart());
+        parts.put("idle", new IdlePart());
+        parts.put("nodes", new NodesPart());
+        parts.put("heap", new HeapPart());
+        return parts;
     }
 
-    private static void report(String name, DoubleSupplier jobsPerSecond) {
-        double[] rounds = new double[ROUNDS];
-        Arrays.setAll(rounds, round -> jobsPerSecond.getAsDouble());
-        Arrays.sort(rounds);
-        System.out.printf("%-58s %,12.0f%n", name, rounds[ROUNDS / 2]);
+    private static Part part(Map<String, Part> parts, String name) {
+        Part part = parts.get(name);
+        if (part == null) {
+            throw new IllegalArgumentException(name);
+        }
+        return part;
+    }
+
+    private static Map<String, String> machine(Server server) {
+        var machine = new LinkedHashMap<String, String>();
+        machine.put("processors", String.valueOf(Runtime.getRuntime().availableProcessors()));
+        machine.put("java", System.getProperty("java.version", "?"));
+        machine.put("postgresql", server.version());
+        double load = ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage();
+        machine.put("loadAverageBefore", "%.1f".formatted(load));
+        machine.put("rounds", String.valueOf(Rounds.COUNT));
+        return machine;
     }
 }

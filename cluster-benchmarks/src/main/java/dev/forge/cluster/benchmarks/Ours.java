@@ -1,5 +1,6 @@
 package dev.forge.cluster.benchmarks;
 
+import com.sun.management.OperatingSystemMXBean;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.NodeIdentity;
@@ -22,10 +23,12 @@ import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.NodeStore.Load;
 import dev.forge.cluster.internal.store.Pooler;
 import dev.forge.cluster.internal.store.Schema;
+import java.lang.management.ManagementFactory;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
@@ -41,6 +44,11 @@ final class Ours implements AutoCloseable {
     record Trivial(long orderId) {}
 
     static final int SLOTS = 20;
+    static final Set<NodeRole> WORKER = Set.of(NodeRole.values());
+    /** Takes no jobs: what it enqueues is somebody else's, or stays. */
+    static final Set<NodeRole> NO_WORKER = Set.of(NodeRole.GATEWAY, NodeRole.FUNCTION, NodeRole.SCHEDULER);
+
+    static final String JOB = "trivial";
     private static final double JITTER = 0.25;
 
     private final ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
@@ -48,7 +56,10 @@ final class Ours implements AutoCloseable {
     private final Node node;
     final StoredJobs jobs;
 
-    Ours(String name, Schema schema, DataSource direct, DataSource application, Consumer<Trivial> handler) {
+    Ours(String name, Server server, Set<NodeRole> roles, Consumer<Trivial> handler) {
+        Schema schema = server.schema();
+        DataSource direct = server.direct();
+        DataSource application = server.pool();
         scheduler.setPoolSize(3);
         scheduler.setRemoveOnCancelPolicy(true);
         scheduler.setThreadNamePrefix(name + "-");
@@ -57,7 +68,7 @@ final class Ours implements AutoCloseable {
         control.warm();
         var crash = new CrashRule(false, 10, 3);
         node = new Node(
-                settings(),
+                settings(roles),
                 new Node.Members(
                         schema,
                         direct,
@@ -68,7 +79,7 @@ final class Ours implements AutoCloseable {
                 event -> {});
         var handlers = new JobHandlers();
         handlers.add(new JobHandler(
-                "trivial",
+                JOB,
                 List.of(),
                 null,
                 JobPriority.NORMAL.value(),
@@ -105,11 +116,18 @@ final class Ours implements AutoCloseable {
                 tools,
                 job -> "default");
         jobs = new StoredJobs(node, engine, handlers, new StoredJobs.Setup(application, control.shared(), tools));
+    }
+
+    void start() {
         node.start();
     }
 
-    UUID enqueueOne() {
-        return jobs.enqueue(new Trivial(42), JobOptions.defaults());
+    UUID id() {
+        return Objects.requireNonNull(node.id());
+    }
+
+    void enqueueOne() {
+        jobs.enqueue(new Trivial(42), JobOptions.defaults());
     }
 
     @Override
@@ -119,16 +137,24 @@ final class Ours implements AutoCloseable {
         control.close();
     }
 
-    private static NodeSettings settings() {
+    /** The process's, like the starter's: it is what makes an overloaded node take less. */
+    private static @Nullable Double cpuLoad() {
+        return ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean system
+                        && system.getProcessCpuLoad() >= 0
+                ? (Double) system.getProcessCpuLoad()
+                : null;
+    }
+
+    private static NodeSettings settings(Set<NodeRole> roles) {
         return new NodeSettings(
                 new NodeSettings.Presence(
                         "host",
                         NodeMode.AUTO,
-                        Set.of(NodeRole.values()),
+                        roles,
                         List.of("general"),
                         "1.0",
                         Map.of(),
-                        () -> new Load(0, 0, null, null)),
+                        () -> new Load(0, 0, cpuLoad(), null)),
                 new NodeSettings.Heartbeat(
                         Duration.ofSeconds(5),
                         false,

@@ -6,6 +6,7 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.Callable;
@@ -16,52 +17,105 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 
 /** The ceiling: the same rows by hand-written statements, without any engine around them. */
-final class RawSql {
+final class RawSql implements Contestant {
 
     private static final int INSERT_BATCH = 1_000;
+    static final int CLAIM = 100;
+    static final int LARGE_CLAIM = 500;
+    private static final int CONNECTIONS = 2;
+    private static final String PAYLOAD = "{\"orderId\": 42}";
 
     private final DataSource source;
+    private final int batch;
 
-    RawSql(DataSource source) {
+    /** @param claim how many at once */
+    RawSql(DataSource source, int claim) {
         this.source = source;
+        this.batch = claim;
     }
 
-    /** Empties the table, then fills it; answers rows per second. */
+    RawSql(DataSource source) {
+        this(source, CLAIM);
+    }
+
+    @Override
+    public String name() {
+        return batch == CLAIM ? "raw SQL" : "raw SQL, k=" + batch;
+    }
+
+    @Override
+    public int jobs() {
+        return 100_000;
+    }
+
+    @Override
+    public void fill(int jobs) {
+        empty();
+        insert(jobs);
+        execute("VACUUM ANALYZE forge_jobs");
+    }
+
+    void empty() {
+        execute("TRUNCATE forge_jobs");
+    }
+
+    private void execute(String sql) {
+        try (Connection connection = source.getConnection();
+                Statement statement = connection.createStatement()) {
+            statement.execute(sql);
+        } catch (SQLException e) {
+            throw new IllegalStateException(sql, e);
+        }
+    }
+
+    /** Adds jobs, many with a statement; answers rows per second. */
     double insert(int jobs) {
         try (Connection connection = source.getConnection();
-                Statement statement = connection.createStatement();
                 PreparedStatement insert = connection.prepareStatement("""
-                        INSERT INTO forge_jobs (id, name, payload)
-                        SELECT id, 'trivial', '{"orderId": 42}' FROM unnest(?::uuid[]) AS id
+                        INSERT INTO forge_jobs
+                            (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata)
+                        SELECT d.id, 'trivial', d.payload::jsonb, 50, NULL, now(), NULL, '{}'
+                        FROM unnest(?::uuid[], ?::text[]) AS d (id, payload)
                         """)) {
-            statement.execute("TRUNCATE forge_jobs");
             long start = System.nanoTime();
             for (int done = 0; done < jobs; done += INSERT_BATCH) {
-                UUID[] ids =
-                        Stream.generate(UUID::randomUUID).limit(INSERT_BATCH).toArray(UUID[]::new);
-                insert.setArray(1, connection.createArrayOf("uuid", ids));
+                int rows = Math.min(INSERT_BATCH, jobs - done);
+                String[] payloads = new String[rows];
+                Arrays.fill(payloads, PAYLOAD);
+                insert.setArray(1, connection.createArrayOf("uuid", Ids.next(rows)));
+                insert.setArray(2, connection.createArrayOf("text", payloads));
                 insert.executeUpdate();
             }
-            double rate = perSecond(jobs, start);
-            statement.execute("VACUUM ANALYZE forge_jobs");
-            return rate;
+            return jobs / ((System.nanoTime() - start) / 1e9);
         } catch (SQLException e) {
             throw new IllegalStateException(e);
         }
     }
 
-    /** Claims and finishes until nothing is pending; answers jobs per second. */
-    double drain(int batch, int connections) {
-        var threads = Executors.newFixedThreadPool(connections);
+    /** Adds one job in its own transaction. */
+    void insertOne() {
+        try (Connection connection = source.getConnection();
+                PreparedStatement insert = connection.prepareStatement(
+                        "INSERT INTO forge_jobs (id, name, payload) VALUES (?, 'trivial', ?::jsonb)")) {
+            insert.setObject(1, Ids.next());
+            insert.setString(2, PAYLOAD);
+            insert.executeUpdate();
+        } catch (SQLException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Override
+    public Race.Result drain(Race race) {
+        var threads = Executors.newFixedThreadPool(CONNECTIONS);
         try {
-            long start = System.nanoTime();
-            Callable<Integer> worker = () -> drainOn(batch);
-            int done = 0;
+            race.begin();
+            Callable<Integer> worker = () -> drainOn(race);
             for (Future<Integer> drained : threads.invokeAll(
-                    Stream.generate(() -> worker).limit(connections).toList())) {
-                done += drained.get();
+                    Stream.generate(() -> worker).limit(CONNECTIONS).toList())) {
+                drained.get();
             }
-            return perSecond(done, start);
+            return race.finished();
         } catch (InterruptedException | ExecutionException e) {
             throw new IllegalStateException(e);
         } finally {
@@ -69,7 +123,7 @@ final class RawSql {
         }
     }
 
-    private int drainOn(int batch) throws SQLException {
+    private int drainOn(Race race) throws SQLException {
         UUID worker = UUID.randomUUID();
         int done = 0;
         try (Connection connection = source.getConnection();
@@ -95,6 +149,7 @@ final class RawSql {
                 try (ResultSet rows = claim.executeQuery()) {
                     while (rows.next()) {
                         claimed.add(rows.getObject(1, UUID.class));
+                        race.ran();
                     }
                 }
                 if (claimed.isEmpty()) {
@@ -106,26 +161,5 @@ final class RawSql {
                 done += finish.executeUpdate();
             }
         }
-    }
-
-    /** Returns when no job is unfinished. */
-    void awaitFinished() {
-        try (Connection connection = source.getConnection();
-                Statement statement = connection.createStatement()) {
-            boolean unfinished = true;
-            while (unfinished) {
-                try (ResultSet row = statement.executeQuery(
-                        "SELECT EXISTS (SELECT FROM forge_jobs WHERE status IN ('claimed', 'running'))")) {
-                    row.next();
-                    unfinished = row.getBoolean(1);
-                }
-            }
-        } catch (SQLException e) {
-            throw new IllegalStateException(e);
-        }
-    }
-
-    private static double perSecond(int jobs, long startNanos) {
-        return jobs / ((System.nanoTime() - startNanos) / 1e9);
     }
 }

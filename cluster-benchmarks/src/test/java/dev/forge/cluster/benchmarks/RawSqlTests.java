@@ -12,8 +12,16 @@ class RawSqlTests {
     @Test
     void the_ceiling_completes_every_job_once(TestDatabase database) {
         var raw = new RawSql(database.dataSource());
-        assertThat(raw.insert(2_000)).isPositive();
-        assertThat(raw.drain(100, 2)).isPositive();
+        raw.fill(2_000);
+        int backend = database.jdbc()
+                .sql("SELECT pg_backend_pid()")
+                .query(Integer.class)
+                .single();
+        var race = new Race(2_000, new Cpu(backend));
+        Race.Result result = raw.drain(race);
+        assertThat(result.perSecond()).isPositive();
+        assertThat(result.clientMicros()).isPositive();
+        assertThat(race.runs()).isEqualTo(2_000);
         assertThat(database.jdbc()
                         .sql("SELECT count(*) FROM forge_jobs WHERE status = 'completed' AND attempts = 1")
                         .query(Long.class)

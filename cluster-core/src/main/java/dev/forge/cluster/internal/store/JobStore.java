@@ -110,10 +110,11 @@ public final class JobStore {
             @Nullable Integer maxAttempts,
             String metadata) {}
 
+    // Not now(): jobs of one transaction would share it, and a mark could not tell them apart.
     private static final String INSERT = """
             INSERT INTO ~.forge_jobs
                 (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for)
-            VALUES (?, ?, ?::jsonb, ?, ?, coalesce(?, now() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?)
+            VALUES (?, ?, ?::jsonb, ?, ?, coalesce(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?)
             """;
 
     /** Adds a job in the caller's transaction. */
@@ -127,7 +128,7 @@ public final class JobStore {
                 INSERT INTO ~.forge_jobs
                     (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata)
                 SELECT d.id, d.name, d.payload::jsonb, d.priority, d.capability,
-                       coalesce(?, now() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb
+                       coalesce(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb
                 FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[])
                     AS d (id, name, payload, priority, capability, max_attempts)
                 """), statement -> {
@@ -200,7 +201,7 @@ public final class JobStore {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs
                 SET payload = :payload::jsonb, priority = :priority, worker_capability = :capability,
-                    scheduled_at = coalesce(:at, now() + :delay * interval '1 millisecond'),
+                    scheduled_at = coalesce(:at, clock_timestamp() + :delay * interval '1 millisecond'),
                     max_attempts = :max_attempts, metadata = :metadata::jsonb,
                     attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, last_error = NULL
                 WHERE name = :name AND unique_key = :key AND status = 'pending' AND %s
@@ -485,6 +486,10 @@ public final class JobStore {
         }
     }
 
+    // Arrays come from a subselect: a planner that knows their length thinks that scanning the table is cheaper than
+    // looking
+    // up their rows, and on a table of some ten thousand rows takes ten times as long.
+
     /** Ends these claims; answers those that were not this node's any more. Whoever is final by our own hand counts as done. */
     public Set<ClaimKey> finish(UUID node, Collection<Finish> finishes) {
         List<Finish> plain = new ArrayList<>();
@@ -518,7 +523,7 @@ public final class JobStore {
     /** Those claims that ended as this node's. */
     private List<ClaimKey> finished(UUID node, List<ClaimKey> keys) {
         return byKey("""
-                SELECT j.id, j.claim_epoch FROM unnest(?::uuid[], ?::bigint[]) AS d (id, epoch)
+                SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
                 WHERE j.worker_id IS NOT DISTINCT FROM ? AND j.status IN ('completed', 'failed')
                 """, node, keys);
@@ -530,7 +535,7 @@ public final class JobStore {
                 SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL,
                     result = d.result::jsonb,
                     started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond')
-                FROM unnest(?::uuid[], ?::bigint[], ?::text[], ?::bigint[]) AS d (id, epoch, result, ran)
+                FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::bigint[])) AS d (id, epoch, result, ran)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
                 """.formatted(OURS)), statement -> {
             Connection connection = statement.getConnection();
@@ -544,7 +549,7 @@ public final class JobStore {
 
     private int delete(UUID node, List<Finish> finishes) {
         return jdbc.update(schema.sql("""
-                DELETE FROM ~.forge_jobs j USING unnest(?::uuid[], ?::bigint[]) AS d (id, epoch)
+                DELETE FROM ~.forge_jobs j USING unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
                 """.formatted(OURS)), statement -> {
             Connection connection = statement.getConnection();
@@ -570,8 +575,8 @@ public final class JobStore {
                     checkpoint = coalesce(d.checkpoint::jsonb, j.checkpoint),
                     progress = coalesce(d.progress::jsonb, j.progress),
                     retention = d.retention * interval '1 millisecond'
-                FROM unnest(?::uuid[], ?::bigint[], ?::text[], ?::text[], ?::text[], ?::bigint[], ?::int[], ?::text[],
-                            ?::text[], ?::bigint[], ?::bigint[])
+                FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::int[]), (SELECT ?::text[]),
+                            (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::bigint[]))
                     AS d (id, epoch, status, result, error, delay, given_back, checkpoint, progress, retention, ran)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
                 """.formatted(OURS)), statement -> {
@@ -629,7 +634,7 @@ public final class JobStore {
         List<ClaimKey> sorted = sorted(keys);
         jdbc.update(schema.sql("""
                 UPDATE ~.forge_jobs j SET status = 'running', started_at = clock_timestamp()
-                FROM unnest(?::uuid[], ?::bigint[]) AS d (id, epoch)
+                FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND j.worker_id IS NOT DISTINCT FROM ? AND j.status = 'claimed'
                 """), statement -> bind(statement, node, sorted));
     }
@@ -654,7 +659,7 @@ public final class JobStore {
                 SET last_heartbeat = clock_timestamp(),
                     lease_expires_at = clock_timestamp() + %d * interval '1 millisecond'
                 WHERE id = ANY (ARRAY(
-                    SELECT j.id FROM unnest(?::uuid[], ?::bigint[]) AS d (id, epoch)
+                    SELECT j.id FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                     JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
                     WHERE %s
                     ORDER BY j.id FOR UPDATE OF j SKIP LOCKED))
@@ -668,7 +673,7 @@ public final class JobStore {
         List<ClaimKey> all = List.copyOf(keys);
         var missing = new HashSet<>(all);
         missing.removeAll(byKey("""
-                SELECT j.id, j.claim_epoch FROM unnest(?::uuid[], ?::bigint[]) AS d (id, epoch)
+                SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
                 WHERE %s
                 """.formatted(OURS), node, all));

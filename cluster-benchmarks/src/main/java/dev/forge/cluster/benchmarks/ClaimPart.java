@@ -1,0 +1,201 @@
+package dev.forge.cluster.benchmarks;
+
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.Claimed;
+import dev.forge.cluster.internal.store.JobStore.Claiming;
+import dev.forge.cluster.internal.store.JobStore.Head;
+import dev.forge.cluster.internal.store.JobStore.Queue;
+import dev.forge.cluster.internal.store.Schema;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/**
+ * How long a claim of 50 rows takes, alone and with obstacles in front of them: a million rows that may not be taken, and
+ * the dead entries of finished jobs that an open snapshot keeps in the index. Looks and claims are the worker's own: a
+ * look finds where a queue begins, and each claim goes on where the one before ended.
+ */
+final class ClaimPart implements Part {
+
+    private static final int K = 50;
+    private static final int CLAIMS = 60;
+    private static final int LOOKS = 5;
+    private static final int OBSTACLES = 1_000_000;
+    private static final int FINISHED = 200_000;
+    private static final List<String> NAMES = List.of(Ours.JOB, "paused");
+    private static final List<String> CAPABILITIES = List.of("general", "");
+
+    @Override
+    public void run(Server server, Report report) throws SQLException {
+        var rounds = new Rounds();
+        var raw = new RawSql(server.pool());
+        Runnable more = () -> raw.insert(K * CLAIMS);
+        Place obstructed = Place.in(server.schema(), server.pool());
+        server.execute("CREATE DATABASE unobstructed");
+        // A database of its own: a snapshot holds dead rows only in the one it was taken in.
+        try (var pool = server.pool("unobstructed")) {
+            Place free = Place.in(Schema.open(pool, SchemaMode.MIGRATE, "public"), pool);
+            raw.empty();
+            measure(server, new Rounds(), "warm-up", free, obstructed, more);
+
+            raw.empty();
+            obstruct(server);
+            measure(server, rounds, "obstacles", free, obstructed, more);
+            server.execute("TRUNCATE forge_job_pauses");
+
+            raw.fill(FINISHED);
+            finishUnderSnapshot(
+                    server, rounds, "snapshot", () -> measure(server, rounds, "snapshot", free, obstructed, more));
+
+            raw.empty();
+            insertAtOnce(server, FINISHED, "now()");
+            Runnable moreAtOnce = () -> insertAtOnce(server, K * CLAIMS, "(SELECT max(scheduled_at) FROM forge_jobs)");
+            finishUnderSnapshot(
+                    server,
+                    rounds,
+                    "one moment",
+                    () -> measure(server, rounds, "one moment", free, obstructed, moreAtOnce));
+            raw.empty();
+        }
+        server.execute("DELETE FROM forge_nodes WHERE id = '%s'".formatted(obstructed.node));
+        report.add("claim of 50, nothing in front", rounds.median("free claim"), "ms");
+        compare(report, rounds, "a million unclaimable in front", "obstacles");
+        compare(report, rounds, "snapshot open over 200,000 finished", "snapshot");
+        compare(report, rounds, "snapshot, all due at the same moment", "one moment");
+        report.add("look, nothing in front", rounds.median("free look"), "ms");
+        report.add("look, a million unclaimable in front", rounds.median("obstacles look"), "ms");
+        report.add("look, snapshot open over 200,000 finished", rounds.median("snapshot look"), "ms");
+        report.add("drain of 200,000 with the snapshot open", rounds.median("snapshot drain"), "jobs/s");
+        report.add("drain of 200,000 due at the same moment", rounds.median("one moment drain"), "jobs/s");
+    }
+
+    private static void compare(Report report, Rounds rounds, String what, String name) {
+        report.add("claim of 50, " + what, rounds.median(name + " claim"), "ms");
+        report.atMost(2, what + " : nothing", rounds.median(name + " ratio"), "x");
+    }
+
+    /** What is enqueued in one transaction is due at the same moment: no mark tells these jobs apart. */
+    private static void insertAtOnce(Server server, int jobs, String due) {
+        server.execute("""
+                INSERT INTO forge_jobs (id, name, payload, scheduled_at)
+                SELECT gen_random_uuid(), 'trivial', '{"orderId": 42}', %s FROM generate_series(1, %d)
+                """.formatted(due, jobs));
+    }
+
+    private static void finishUnderSnapshot(Server server, Rounds rounds, String name, Runnable then)
+            throws SQLException {
+        try (Connection holder = server.direct().getConnection();
+                Statement statement = holder.createStatement()) {
+            holder.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
+            holder.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs LIMIT 1");
+            var race = new Race(FINISHED, server.cpu());
+            rounds.add(
+                    name + " drain", new OneNode(server, FINISHED).drain(race).perSecond());
+            then.run();
+            holder.rollback();
+        }
+    }
+
+    /** Of other names, for other capabilities, for later, and paused; half of them more urgent than what can be claimed. */
+    private static void obstruct(Server server) {
+        server.execute("INSERT INTO forge_job_pauses (name) VALUES ('paused')");
+        server.execute("""
+                INSERT INTO forge_jobs (id, name, payload, priority, worker_capability, scheduled_at)
+                SELECT gen_random_uuid(),
+                       CASE n %% 4 WHEN 0 THEN 'other' WHEN 1 THEN 'paused' ELSE 'trivial' END,
+                       '{"orderId": 42}',
+                       CASE WHEN n %% 8 < 4 THEN 50 ELSE 90 END,
+                       CASE WHEN n %% 4 = 2 THEN 'gpu' END,
+                       now() + CASE WHEN n %% 4 = 3 THEN interval '1 day' ELSE interval '-1 hour' END
+                               + n * interval '1 microsecond'
+                FROM generate_series(1, %d) AS n
+                """.formatted(OBSTACLES));
+        server.execute("VACUUM ANALYZE forge_jobs");
+    }
+
+    private static void measure(
+            Server server, Rounds rounds, String name, Place free, Place obstructed, Runnable insert) {
+        for (int round = 0; round < Rounds.COUNT; round++) {
+            free.rows.fill(K * CLAIMS);
+            insert.run();
+            server.execute("ANALYZE forge_jobs");
+            server.execute("CHECKPOINT");
+            var freeTurn = new Turn(free);
+            var obstructedTurn = new Turn(obstructed);
+            // In turns: a busy moment of the machine hits both.
+            for (int i = 0; i < LOOKS; i++) {
+                freeTurn.look();
+                obstructedTurn.look();
+            }
+            for (int i = 0; i < CLAIMS; i++) {
+                freeTurn.claim();
+                obstructedTurn.claim();
+            }
+            rounds.add("free look", Rounds.percentile(freeTurn.looks, 50));
+            rounds.add(name + " look", Rounds.percentile(obstructedTurn.looks, 50));
+            double freeClaim = Rounds.percentile(freeTurn.claims, 50);
+            double obstructedClaim = Rounds.percentile(obstructedTurn.claims, 50);
+            rounds.add("free claim", freeClaim);
+            rounds.add(name + " claim", obstructedClaim);
+            rounds.add(name + " ratio", obstructedClaim / freeClaim);
+        }
+    }
+
+    /** Where to claim, and as whom. */
+    private record Place(JobStore store, RawSql rows, UUID node) {
+
+        static Place in(Schema schema, DataSource source) {
+            UUID node = UUID.randomUUID();
+            JdbcClient.create(source).sql("""
+                    INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at)
+                    VALUES (?, 'claimer', 'claimer', 'host', '{worker}', 'active', '1.0', now() + interval '1 day', now() + interval '1 day')
+                    """).param(node).update();
+            return new Place(new JobStore(schema, source), new RawSql(source), node);
+        }
+    }
+
+    /** A worker's looks, and claims that go on from each other. */
+    private static final class Turn {
+
+        final List<Double> looks = new ArrayList<>();
+        final List<Double> claims = new ArrayList<>();
+        private final Place place;
+        private Queue queue = new Queue("", "", 0);
+        private Instant mark = JobStore.UNMARKED;
+
+        Turn(Place place) {
+            this.place = place;
+        }
+
+        void look() {
+            long start = System.nanoTime();
+            List<Head> due = place.store.queues(NAMES, CAPABILITIES).due();
+            looks.add((System.nanoTime() - start) / 1e6);
+            if (due.size() != 1 || !due.get(0).queue().name().equals(Ours.JOB)) {
+                throw new IllegalStateException("not the queue that was expected: " + due);
+            }
+            queue = due.get(0).queue();
+            mark = due.get(0).scheduledAt();
+        }
+
+        void claim() {
+            var claiming = new Claiming(place.node, K, Ours.SLOTS, 10, Duration.ofSeconds(60));
+            long start = System.nanoTime();
+            List<Claimed> claimed = place.store.claim(queue, mark, claiming);
+            claims.add((System.nanoTime() - start) / 1e6);
+            if (claimed.size() != K) {
+                throw new IllegalStateException("claimed " + claimed.size());
+            }
+            mark = claimed.get(K - 1).scheduledAt();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+package dev.forge.cluster.benchmarks;
+
+import com.sun.management.OperatingSystemMXBean;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Processor time of this process and of PostgreSQL's. The latter comes from {@code /proc}: that of the postmaster, of its
+ * children, and of the children it has outlived.
+ */
+final class Cpu {
+
+    private static final Path PROC = Path.of("/proc");
+    /** A tick of {@code /proc/<pid>/stat} on every architecture that matters. */
+    private static final long NANOS_PER_TICK = 10_000_000;
+
+    private static final int PARENT = 1;
+    private static final int UTIME = 11;
+    private static final int CSTIME = 14;
+
+    private final @Nullable OperatingSystemMXBean system =
+            ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean bean ? bean : null;
+    private final @Nullable String postmaster;
+
+    /** @param server null where it cannot be known */
+    record Used(long client, @Nullable Long server) {
+
+        Used since(Used before) {
+            return new Used(
+                    client - before.client,
+                    server == null || before.server == null ? null : (Long) (server - before.server));
+        }
+    }
+
+    /** @param backend any process of the server's */
+    Cpu(int backend) {
+        postmaster = stat(PROC.resolve(String.valueOf(backend)))
+                .map(fields -> fields[PARENT])
+                .orElse(null);
+    }
+
+    boolean seesServer() {
+        return postmaster != null;
+    }
+
+    Used now() {
+        return new Used(system == null ? 0 : system.getProcessCpuTime(), server());
+    }
+
+    private @Nullable Long server() {
+        if (postmaster == null) {
+            return null;
+        }
+        long ticks = 0;
+        try (DirectoryStream<Path> processes = Files.newDirectoryStream(PROC, "[0-9]*")) {
+            for (Path process : processes) {
+                boolean parent = process.endsWith(postmaster);
+                String[] fields = stat(process).orElse(null);
+                if (fields != null && (parent || fields[PARENT].equals(postmaster))) {
+                    // utime, stime, and of the postmaster also those of the children that have ended
+                    for (int field = UTIME; field <= (parent ? CSTIME : UTIME + 1); field++) {
+                        ticks += Long.parseLong(fields[field]);
+                    }
+                }
+            }
+        } catch (IOException e) {
+            return null;
+        }
+        return ticks * NANOS_PER_TICK;
+    }
+
+    /** What follows the name, which is in parentheses and may hold anything. */
+    private static Optional<String[]> stat(Path process) {
+        try {
+            String line = Files.readString(process.resolve("stat"));
+            return Optional.of(line.substring(line.lastIndexOf(')') + 2).split(" "));
+        } catch (IOException e) {
+            return Optional.empty();
+        }
+    }
+}

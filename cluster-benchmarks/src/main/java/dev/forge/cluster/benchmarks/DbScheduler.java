@@ -1,0 +1,89 @@
+package dev.forge.cluster.benchmarks;
+
+import com.github.kagkarlsson.scheduler.Scheduler;
+import com.github.kagkarlsson.scheduler.SchedulerClient;
+import com.github.kagkarlsson.scheduler.task.TaskInstance;
+import com.github.kagkarlsson.scheduler.task.helper.OneTimeTask;
+import com.github.kagkarlsson.scheduler.task.helper.Tasks;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+
+/** db-scheduler as its documentation tunes it for throughput: lock-and-fetch, several times its threads at once. */
+final class DbScheduler implements Contestant {
+
+    static final int JOBS = 20_000;
+
+    private static final double FETCH_BELOW = 3;
+    private static final double FETCH_UP_TO = 10;
+
+    private final Server server;
+
+    DbScheduler(Server server) {
+        this.server = server;
+        server.execute("""
+                CREATE TABLE scheduled_tasks (
+                    task_name text NOT NULL,
+                    task_instance text NOT NULL,
+                    task_data bytea,
+                    execution_time timestamptz,
+                    picked boolean NOT NULL,
+                    picked_by text,
+                    last_success timestamptz,
+                    last_failure timestamptz,
+                    consecutive_failures int,
+                    last_heartbeat timestamptz,
+                    version bigint NOT NULL,
+                    priority smallint,
+                    state text,
+                    PRIMARY KEY (task_name, task_instance));
+                CREATE INDEX execution_time_idx ON scheduled_tasks (execution_time);
+                CREATE INDEX last_heartbeat_idx ON scheduled_tasks (last_heartbeat)
+                """);
+    }
+
+    @Override
+    public String name() {
+        return "db-scheduler";
+    }
+
+    @Override
+    public int jobs() {
+        return JOBS;
+    }
+
+    @Override
+    public void fill(int jobs) {
+        server.execute("TRUNCATE scheduled_tasks");
+        SchedulerClient client = SchedulerClient.Builder.create(server.pool()).build();
+        List<TaskInstance<?>> instances = new ArrayList<>(jobs);
+        OneTimeTask<Long> task = task(new Race(0, server.cpu()));
+        for (int i = 0; i < jobs; i++) {
+            instances.add(task.instance(Ids.next().toString(), 42L));
+        }
+        client.scheduleBatch(instances, Instant.now());
+        server.execute("VACUUM ANALYZE scheduled_tasks");
+    }
+
+    private static OneTimeTask<Long> task(Race race) {
+        return Tasks.oneTime("trivial", Long.class).execute((instance, context) -> race.ran());
+    }
+
+    @Override
+    public Race.Result drain(Race race) {
+        Scheduler scheduler = Scheduler.create(server.pool(), task(race))
+                .threads(Ours.SLOTS)
+                .pollUsingLockAndFetch(FETCH_BELOW, FETCH_UP_TO)
+                .pollingInterval(Duration.ofMillis(50))
+                .build();
+        try {
+            scheduler.start();
+            race.await();
+            server.awaitNone("scheduled_tasks");
+            return race.finished();
+        } finally {
+            scheduler.stop();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+package dev.forge.cluster.benchmarks;
+
+import java.util.concurrent.TimeUnit;
+
+/** What a node with nothing to do asks of the server. */
+final class IdlePart implements Part {
+
+    private static final long SETTLE_MILLIS = 3_000;
+    private static final long WINDOW_MILLIS = 10_000;
+
+    @Override
+    public void run(Server server, Report report) {
+        new RawSql(server.pool()).empty();
+        var rounds = new Rounds();
+        try (var node = new Ours("idle", server, Ours.WORKER, job -> {})) {
+            node.start();
+            Pause.millis(SETTLE_MILLIS);
+            for (int round = 0; round < Rounds.COUNT; round++) {
+                long before = transactions(server);
+                long start = System.nanoTime();
+                Pause.millis(WINDOW_MILLIS);
+                // Without our own question.
+                long done = transactions(server) - before - 1;
+                rounds.add(
+                        "idle", Math.max(0, done) * (double) TimeUnit.SECONDS.toNanos(1) / (System.nanoTime() - start));
+            }
+        }
+        report.add("statements (transactions) of one idle node", rounds.median("idle"), "/s");
+    }
+
+    private static long transactions(Server server) {
+        return server.number(
+                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()");
+    }
+}

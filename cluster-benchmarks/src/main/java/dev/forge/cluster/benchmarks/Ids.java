@@ -1,0 +1,25 @@
+package dev.forge.cluster.benchmarks;
+
+import java.util.UUID;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicLong;
+
+/** Ids in ascending order, like those of the product: raw SQL is not to pay for scattered ones. */
+final class Ids {
+
+    private static final AtomicLong NEXT = new AtomicLong(System.currentTimeMillis() << 20);
+
+    private Ids() {}
+
+    static UUID next() {
+        return new UUID(NEXT.incrementAndGet(), ThreadLocalRandom.current().nextLong());
+    }
+
+    static UUID[] next(int count) {
+        UUID[] ids = new UUID[count];
+        for (int i = 0; i < count; i++) {
+            ids[i] = next();
+        }
+        return ids;
+    }
+}

@@ -1,0 +1,42 @@
+package dev.forge.cluster.benchmarks;
+
+/** The product, with one node. */
+final class OneNode implements Contestant {
+
+    static final int MANY = 100_000;
+
+    private final Server server;
+    private final RawSql rows;
+    private final int jobs;
+
+    OneNode(Server server, int jobs) {
+        this.server = server;
+        this.jobs = jobs;
+        this.rows = new RawSql(server.pool());
+    }
+
+    @Override
+    public String name() {
+        return jobs == MANY ? "ours" : "ours, small table";
+    }
+
+    @Override
+    public int jobs() {
+        return jobs;
+    }
+
+    @Override
+    public void fill(int jobs) {
+        rows.fill(jobs);
+    }
+
+    @Override
+    public Race.Result drain(Race race) {
+        try (var node = new Ours("one", server, Ours.WORKER, job -> race.ran())) {
+            node.start();
+            race.await();
+            server.awaitNone("forge_jobs WHERE status IN ('claimed', 'running')");
+            return race.finished();
+        }
+    }
+}

@@ -1,0 +1,7 @@
+package dev.forge.cluster.benchmarks;
+
+/** A group of figures that can be measured on its own. */
+interface Part {
+
+    void run(Server server, Report report) throws Exception;
+}

@@ -1,0 +1,34 @@
+package dev.forge.cluster.benchmarks;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Values by name, several rounds of each: rounds alternate, so that a busy moment of the machine hits all alike. */
+final class Rounds {
+
+    static final int COUNT = 3;
+
+    private final Map<String, List<Double>> values = new LinkedHashMap<>();
+
+    void add(String name, double value) {
+        values.computeIfAbsent(name, n -> new ArrayList<>()).add(value);
+    }
+
+    boolean has(String name) {
+        return values.containsKey(name);
+    }
+
+    double median(String name) {
+        return percentile(values.getOrDefault(name, List.of()), 50);
+    }
+
+    static double percentile(List<Double> values, int percent) {
+        if (values.isEmpty()) {
+            throw new IllegalArgumentException("no values");
+        }
+        List<Double> sorted = values.stream().sorted().toList();
+        return sorted.get(Math.min(sorted.size() - 1, sorted.size() * percent / 100));
+    }
+}
