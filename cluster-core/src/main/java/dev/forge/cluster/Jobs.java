@@ -10,6 +10,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * Enqueues jobs and looks after them. Enqueueing joins the caller's transaction: what rolls back was never enqueued.
  *
+ * <p>In a listener that runs after a commit ({@code @TransactionalEventListener}) Spring still reports that transaction: give
+ * the listener one of its own, {@code @Transactional(propagation = REQUIRES_NEW)}, as for any write.
+ *
  * <p>The type of the payload says which job: the one whose handler takes it, or the one that its {@link JobName} names.
  */
 public interface Jobs {

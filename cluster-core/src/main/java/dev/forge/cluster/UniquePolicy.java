@@ -6,7 +6,8 @@ public enum UniquePolicy {
     KEEP,
     /**
      * The new one takes the place of one that has not started yet. If the active one runs already, the new one waits
-     * for its end: the two never run beside each other.
+     * for its end: the two never run beside each other. (Cancelling a running job ends it at once, before its handler has
+     * heard of it.)
      */
     REPLACE
 }
