@@ -52,6 +52,7 @@ final class Running implements JobContext, JobMonitor.Attempt {
     private volatile long startedAt;
     private volatile boolean marked;
     private volatile boolean ending;
+    private volatile boolean back;
     private volatile @Nullable String progress;
     private volatile @Nullable String checkpoint;
     private volatile JobMonitor.Ending ended = JobMonitor.Ending.FAILED;
@@ -131,6 +132,15 @@ final class Running implements JobContext, JobMonitor.Attempt {
             // Whatever interrupted it was meant for the handler.
             Thread.interrupted();
         }
+    }
+
+    /** It will be due again. */
+    void comesBack() {
+        back = true;
+    }
+
+    boolean isBack() {
+        return back;
     }
 
     /** Its end is about to be written: what the table says of it from now on may be by our own hand. */

@@ -779,6 +779,9 @@ final class Worker implements Work {
             long delayMillis,
             int givenBack) {
         running.ended(ending(status, givenBack), running.failure());
+        if (status == JobStatus.PENDING) {
+            running.comesBack();
+        }
         return new Finish(
                 running.key(),
                 status,
@@ -823,6 +826,10 @@ final class Worker implements Work {
     private void settled(Running running, boolean written) {
         if (written) {
             forget(running);
+            if (running.isBack()) {
+                // A look finds out when it is due: nobody else tells us.
+                wake();
+            }
         } else {
             lose(running, "not this node's when it had ended");
         }

@@ -708,7 +708,8 @@ class JobTests {
                 .mapToObj(i -> first.jobs().enqueueNamed("job", null))
                 .toList();
         until(started);
-        await().until(() -> first.engine().load() == 8);
+        // Not all of them perhaps: while enough is there it claims no more.
+        await().until(() -> first.engine().load() > 2);
         var draining = new Thread(first.node()::stop);
         draining.start();
         await().until(() -> jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status = 'pending' AND attempts = 0")
