@@ -184,6 +184,7 @@ class FencingTests {
     }
 
     @Test
+    @Tag("soak")
     void without_the_fence_the_checker_finds_such_writes() {
         startAll(false);
         // Now and then a freeze meets a leader with no thought in its mind.

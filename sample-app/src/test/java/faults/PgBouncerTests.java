@@ -157,6 +157,7 @@ class PgBouncerTests {
     }
 
     @Test
+    @Tag("soak")
     void a_direct_connection_past_the_pooler_restores_the_fast_path() {
         failOverPast(1);
     }

@@ -278,6 +278,7 @@ class ServerFaultTests {
     }
 
     @Test
+    @Tag("soak")
     void a_promoted_synchronous_standby_is_led_within_seconds_and_no_term_goes_back() throws IOException {
         promotions(1);
     }

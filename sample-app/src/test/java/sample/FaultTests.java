@@ -348,6 +348,7 @@ class FaultTests {
     }
 
     @Test
+    @Tag("soak")
     void a_node_without_liveness_locks_is_declared_dead_by_its_silence() {
         killWithoutLivenessLocks(1);
     }
