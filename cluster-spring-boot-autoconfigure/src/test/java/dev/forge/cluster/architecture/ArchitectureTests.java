@@ -109,7 +109,7 @@ class ArchitectureTests {
                 .that()
                 .doNotHaveSimpleName("Session")
                 .and()
-                .doNotHaveSimpleName("Worker")
+                .doNotHaveSimpleName("Claimer")
                 .and()
                 .doNotHaveSimpleName("Finisher")
                 .should()

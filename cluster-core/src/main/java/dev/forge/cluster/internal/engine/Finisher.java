@@ -202,7 +202,8 @@ final class Finisher {
         }
     }
 
-    private void settle(Running running, boolean written) {
+    /** What happened to it, once: whether its end is written, or its claim was lost. */
+    void settle(Running running, boolean written) {
         if (running.stage() != Running.Stage.ENDED) {
             running.end();
             settled.accept(running, written);

@@ -55,6 +55,7 @@ public final class JobEngine implements Work {
     private final JobMonitor monitor;
     private final JobStore jobs;
     private final JobStore direct;
+    private final boolean working;
     private final @Nullable Worker worker;
     private final ClusterCoordinator coordinator;
 
@@ -93,16 +94,15 @@ public final class JobEngine implements Work {
         this.jobs = new JobStore(members.schema(), members.control());
         this.direct = new JobStore(members.schema(), members.direct());
         this.coordinator = tools.coordinator != null ? tools.coordinator : new Notify();
-        this.worker = isWorker()
-                ? new Worker(
-                        settings,
-                        handlers,
-                        new Host(),
-                        new Worker.Stores(jobs, new JobStore(members.schema(), tools.application)),
-                        new JobJson(tools.codec, tools.maxBytes),
-                        monitor,
-                        laneOf)
-                : null;
+        this.working = isWorker();
+        List<Claimer.Intake> intakes = working ? workersIntakes(laneOf) : List.of();
+        var setup = new Worker.Setup(
+                settings,
+                handlers,
+                new Worker.Stores(jobs, new JobStore(members.schema(), tools.application)),
+                new JobJson(tools.codec, tools.maxBytes),
+                monitor);
+        this.worker = intakes.isEmpty() ? null : new Worker(setup, new Host(), intakes);
         coordinator.registerWakeupListener(this::wakeWorker);
         node.register(this);
     }
@@ -110,6 +110,21 @@ public final class JobEngine implements Work {
     private boolean isWorker() {
         NodeSettings.Presence presence = node.settings().presence();
         return presence.roles().contains(NodeRole.WORKER) && presence.mode() != NodeMode.OBSERVER;
+    }
+
+    /** What a worker takes: the executors' names, with the capabilities that it offers, unless it is to be alone and is not. */
+    private List<Claimer.Intake> workersIntakes(Function<String, String> laneOf) {
+        var capabilities = new ArrayList<>(node.settings().presence().capabilities());
+        capabilities.add("");
+        return settings.lanes().stream()
+                .map(lane -> new Claimer.Intake(
+                        lane,
+                        () -> handlers.names().stream()
+                                .filter(name -> laneOf.apply(name).equals(lane.name()))
+                                .toList(),
+                        List.copyOf(capabilities),
+                        () -> !isCrowded()))
+                .toList();
     }
 
     // News --------------------------------------------------------------------------------------------------
@@ -128,7 +143,7 @@ public final class JobEngine implements Work {
     /** A job was called off: whoever runs it should hear of it. */
     void announceCancelled(UUID job) {
         if (worker != null) {
-            worker.doubt(job);
+            worker.keeper().doubt(job);
             node.hurry("note-jobs");
         }
         try {
@@ -150,7 +165,7 @@ public final class JobEngine implements Work {
             wakeWorker();
         } else if (news.startsWith(CANCELLED) && worker != null) {
             // On the session's thread: nothing here may wait.
-            worker.doubt(UUID.fromString(news.substring(CANCELLED.length())));
+            worker.keeper().doubt(UUID.fromString(news.substring(CANCELLED.length())));
             node.hurry("note-jobs");
         }
     }
@@ -201,15 +216,15 @@ public final class JobEngine implements Work {
         duties.add(new Duty("announce", this::untilNews, this::sendNews));
         if (worker != null) {
             duties.add(new Duty("watch-jobs", () -> WATCH, this::watch));
-            duties.add(new Duty("note-jobs", () -> WATCH, worker::note));
-            duties.add(new Duty("renew-leases", settings.leases()::heartbeat, worker::renew));
+            duties.add(new Duty("note-jobs", () -> WATCH, worker.keeper()::note));
+            duties.add(new Duty("renew-leases", settings.leases()::heartbeat, worker.keeper()::renew));
         }
         return duties;
     }
 
     @Override
     public int load() {
-        return worker == null ? 0 : worker.inFlight();
+        return worker == null ? 0 : worker.load();
     }
 
     @Override
@@ -234,7 +249,7 @@ public final class JobEngine implements Work {
         graceUntil = now + settings.keeping().grace().toNanos();
         lastSweep = now;
         if (worker != null) {
-            worker.start(node.settings().presence().capabilities());
+            worker.begin();
         }
         warnOfOrphans();
     }
@@ -275,7 +290,7 @@ public final class JobEngine implements Work {
     @Override
     public void end() throws InterruptedException {
         if (worker != null) {
-            worker.stop();
+            worker.end();
         }
     }
 
@@ -300,7 +315,7 @@ public final class JobEngine implements Work {
 
     private void watch() {
         Worker watched = Objects.requireNonNull(worker);
-        watched.watch();
+        watched.keeper().watch();
         long now = nanos();
         if (now - loadCheckedAt > LOAD_CHECK.toNanos()) {
             loadCheckedAt = now;
@@ -395,12 +410,12 @@ public final class JobEngine implements Work {
 
     /** Whether this node is a worker. */
     public boolean isWorking() {
-        return worker != null;
+        return working;
     }
 
     /** Whether it was told to be the only worker, and is not: then it takes nothing. */
     public boolean isCrowded() {
-        return worker != null && !settings.claiming() && node.liveWorkers() > 1;
+        return working && !settings.claiming() && node.liveWorkers() > 1;
     }
 
     /** Slots and jobs by executor; empty if this node is no worker. */
@@ -426,9 +441,7 @@ public final class JobEngine implements Work {
 
         @Override
         public @Nullable UUID claimant() {
-            return node.state() == Node.State.RUNNING && node.isInContact() && node.isTrusted() && !isCrowded()
-                    ? node.id()
-                    : null;
+            return node.state() == Node.State.RUNNING && node.isInContact() && node.isTrusted() ? node.id() : null;
         }
 
         @Override

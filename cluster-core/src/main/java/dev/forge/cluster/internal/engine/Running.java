@@ -2,9 +2,12 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.ClaimLostException;
 import dev.forge.cluster.JobContext;
+import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
+import dev.forge.cluster.internal.store.JobStore.Finish;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
 import java.util.Optional;
@@ -215,6 +218,21 @@ final class Running implements JobContext, JobMonitor.Attempt {
     String lateCheckpoint() {
         String current = checkpoint;
         return handler.isTransactional() && current != null && !current.equals(claimed.checkpoint()) ? current : null;
+    }
+
+    /** Gives it back without having spent an attempt. */
+    Finish givenBack(Duration delay) {
+        return new Finish(
+                key(),
+                JobStatus.PENDING,
+                null,
+                null,
+                delay.toMillis(),
+                1,
+                lateCheckpoint(),
+                takeProgress(),
+                null,
+                null);
     }
 
     boolean hasProgress() {

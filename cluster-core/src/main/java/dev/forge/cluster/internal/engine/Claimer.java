@@ -1,0 +1,447 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.Claimed;
+import dev.forge.cluster.internal.store.JobStore.Claiming;
+import dev.forge.cluster.internal.store.JobStore.CrashRule;
+import dev.forge.cluster.internal.store.JobStore.Finish;
+import dev.forge.cluster.internal.store.JobStore.Head;
+import dev.forge.cluster.internal.store.JobStore.Queue;
+import dev.forge.cluster.internal.store.JobStore.Queues;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+
+/**
+ * The thread that finds due jobs and claims as many as the lanes have room for.
+ *
+ * <p>A look finds the queues that have something due, and when the next job will be. As long as claims from them come
+ * back full no further look is needed; a wake-up, a claim that came back short, the time of the next job and every few
+ * seconds bring one.
+ */
+final class Claimer {
+
+    private static final Logger log = LoggerFactory.getLogger(Claimer.class);
+    private static final int LARGEST_CLAIM = 500;
+    /** Every so many claims the oldest job comes first, however unimportant it is. */
+    private static final int AGING = 16;
+    /** After a look that took its time the next one waits this many times as long, for claims to get their turn. */
+    private static final int LOOK_COST = 4;
+
+    private static final Duration LOOK_AT_LEAST = Duration.ofSeconds(5);
+    private static final Duration LOOK_AT_MOST = Duration.ofMillis(1);
+    private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
+    private static final int LARGEST_BACKLOG = 5_000;
+    private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
+    private static final Duration LAST_CHANCES_APART = Duration.ofSeconds(1);
+
+    private final Worker.Setup setup;
+    private final JobStore jobs;
+    private final Worker.Host host;
+    private final Claims claims;
+    private final Execution execution;
+    private final List<Bay> bays;
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+    private boolean awake;
+    private boolean news;
+    private volatile boolean quiet = true;
+    private volatile boolean stopping;
+    private volatile @Nullable Thread thread;
+    private volatile long lastPass;
+
+    // Of the claiming thread alone.
+    private boolean looked;
+    private long lastLook;
+    private long lookTook;
+    private @Nullable Long nextDue;
+
+    /**
+     * What is claimed for a lane.
+     *
+     * @param names of jobs; asked at each start
+     * @param capabilities that jobs may ask for; {@code ""}: none
+     * @param mayClaim asked before each look and claim: whoever makes it true should {@link #wake()}
+     */
+    record Intake(
+            LaneSettings lane,
+            Supplier<? extends Collection<String>> names,
+            List<String> capabilities,
+            BooleanSupplier mayClaim) {}
+
+    /** A lane with what is claimed for it, and what is known of the queues. */
+    private static final class Bay {
+        final Intake intake;
+        final Lane lane;
+        List<String> names = List.of();
+        boolean open;
+        /** Queues that have something due, and from where on. */
+        final Map<Queue, Instant> due = new LinkedHashMap<>();
+
+        int claims;
+
+        Bay(Intake intake, Lane lane) {
+            this.intake = intake;
+            this.lane = lane;
+        }
+
+        boolean hasRoom() {
+            return open && lane.room() > 0;
+        }
+    }
+
+    /** @param execution runs what is claimed */
+    Claimer(Worker.Setup setup, Worker.Host host, Claims claims, Execution execution, List<Intake> intakes) {
+        this.setup = setup;
+        this.jobs = setup.stores().control();
+        this.host = host;
+        this.claims = claims;
+        this.execution = execution;
+        this.bays = intakes.stream()
+                .map(intake -> new Bay(intake, new Lane(intake.lane, host::nanos, execution::run, this::hungry)))
+                .toList();
+    }
+
+    // Life --------------------------------------------------------------------------------------------------
+
+    void start() {
+        bays.forEach(bay -> {
+            bay.names = List.copyOf(bay.intake.names.get());
+            bay.open = false;
+            bay.due.clear();
+            bay.lane.open();
+        });
+        quiet = false;
+        stopping = false;
+        looked = false;
+        lastPass = host.nanos();
+        Thread starting = new Thread(this::run, "forge-cluster-claim");
+        starting.setDaemon(true);
+        thread = starting;
+        starting.start();
+    }
+
+    /** Claims nothing more. */
+    void quiesce() {
+        quiet = true;
+    }
+
+    void stop(Duration patience) throws InterruptedException {
+        stopping = true;
+        wake();
+        Thread ending = thread;
+        thread = null;
+        if (ending != null) {
+            ending.join(patience.toMillis());
+        }
+    }
+
+    void closeLanes() {
+        bays.forEach(bay -> bay.lane.close());
+    }
+
+    /** Whether its thread is dead, or has done nothing for much longer than it should. */
+    boolean isStuck() {
+        Thread claiming = thread;
+        return claiming != null
+                && (!claiming.isAlive()
+                        || host.nanos() - lastPass
+                                > pollInterval().plus(PASS_PATIENCE).toNanos());
+    }
+
+    void throttle(boolean whether) {
+        bays.forEach(bay -> bay.lane.throttle(whether));
+    }
+
+    /** Slots and jobs by lane, for people. */
+    Map<String, Map<String, Integer>> lanes() {
+        var lanes = new LinkedHashMap<String, Map<String, Integer>>();
+        bays.forEach(bay -> lanes.put(bay.lane.name(), Map.of("slots", bay.lane.slots(), "jobs", bay.lane.inFlight())));
+        return lanes;
+    }
+
+    /** Somebody has enqueued something, or something came back: look. */
+    void wake() {
+        signal(true);
+    }
+
+    private void hungry() {
+        signal(false);
+    }
+
+    private void signal(boolean withNews) {
+        lock.lock();
+        try {
+            awake = true;
+            news |= withNews;
+            changed.signal();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void run() {
+        int failures = 0;
+        while (!stopping) {
+            Duration pause;
+            host.introduce();
+            try {
+                pause = pass();
+                if (failures > 0) {
+                    log.info("worker: claims again after {} failures", failures);
+                    failures = 0;
+                }
+            } catch (RuntimeException | Error e) {
+                // Fail closed: what was claimed without our knowing goes back, see LeaseKeeper.renew(). An Error too:
+                // without this thread nothing would run, and nobody know why. Reported once: an outage must not fill
+                // the log.
+                if (failures++ == 0) {
+                    log.warn("worker: could not claim; trying again", e);
+                } else {
+                    log.debug("worker: could not claim {} times in a row", failures, e);
+                }
+                pause = AFTER_FAILURE;
+            }
+            lastPass = host.nanos();
+            sleep(pause);
+        }
+    }
+
+    private void sleep(Duration pause) {
+        lock.lock();
+        try {
+            long nanos = pause.toNanos();
+            while (!awake && !stopping && nanos > 0) {
+                nanos = changed.awaitNanos(nanos);
+            }
+            awake = false;
+        } catch (InterruptedException e) {
+            stopping = true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private Duration pollInterval() {
+        return setup.settings().pollInterval();
+    }
+
+    // A pass ------------------------------------------------------------------------------------------------
+
+    /** Claims what there is room for; answers for how long there is nothing to do. */
+    Duration pass() {
+        UUID node = quiet ? null : host.claimant();
+        if (node == null) {
+            return pollInterval();
+        }
+        openAndClose();
+        if (bays.stream().noneMatch(Bay::hasRoom)) {
+            return pollInterval();
+        }
+        if (execution.backlog() > LARGEST_BACKLOG) {
+            // What has ended first: otherwise a table that cannot be written fills this node's memory.
+            return AFTER_FAILURE;
+        }
+        boolean fresh = lookIfDue();
+        for (Bay bay : bays) {
+            claim(bay, node);
+        }
+        boolean unsatisfied = bays.stream().anyMatch(bay -> bay.hasRoom() && bay.due.isEmpty());
+        if (!fresh && unsatisfied) {
+            // They came back short: only a look can tell whether there is nothing more.
+            wantLook();
+            return untilNextLook();
+        }
+        Duration poll = pollInterval();
+        Long due = nextDue;
+        return due == null ? poll : min(poll, Duration.ofNanos(Math.max(0, due - host.nanos())));
+    }
+
+    private void openAndClose() {
+        for (Bay bay : bays) {
+            boolean open = bay.intake.mayClaim.getAsBoolean();
+            if (open && !bay.open) {
+                // Nobody has looked for it while it was closed.
+                wantLook();
+            } else if (!open) {
+                bay.due.clear();
+            }
+            bay.open = open;
+        }
+    }
+
+    private void wantLook() {
+        lock.lock();
+        try {
+            news = true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private static Duration min(Duration a, Duration b) {
+        return a.compareTo(b) < 0 ? a : b;
+    }
+
+    private Duration untilNextLook() {
+        long cost = Math.max(LOOK_AT_MOST.toNanos(), Math.min(lookTook * LOOK_COST, LOOK_AT_LEAST.toNanos()));
+        return Duration.ofNanos(Math.max(0, lastLook + cost - host.nanos()));
+    }
+
+    private boolean lookIfDue() {
+        long now = host.nanos();
+        Long due = nextDue;
+        boolean wanted;
+        lock.lock();
+        try {
+            wanted = news
+                    || !looked
+                    || now - lastLook > min(LOOK_AT_LEAST, pollInterval()).toNanos()
+                    || (due != null && now - due >= 0);
+            if (!wanted || (looked && !untilNextLook().isZero())) {
+                return false;
+            }
+            news = false;
+        } finally {
+            lock.unlock();
+        }
+        try {
+            look(now);
+        } catch (DataAccessException e) {
+            // What is known to be due can still be claimed.
+            if (bays.stream().allMatch(bay -> bay.due.isEmpty())) {
+                throw e;
+            }
+            log.debug("worker: a look failed", e);
+            lastLook = host.nanos();
+            lookTook = lastLook - now;
+            return false;
+        }
+        return true;
+    }
+
+    private void look(long now) {
+        nextDue = null;
+        for (Bay bay : bays) {
+            if (!bay.open || bay.names.isEmpty()) {
+                continue;
+            }
+            Queues queues = jobs.queues(bay.names, bay.intake.capabilities);
+            bay.due.clear();
+            for (Head head : queues.due()) {
+                bay.due.put(head.queue(), head.scheduledAt());
+            }
+            Long millis = queues.nextMillis();
+            if (millis != null) {
+                // A little later, so that it is due then by the database's clock too.
+                long at = now + Duration.ofMillis(millis + 1).toNanos();
+                nextDue = nextDue == null ? at : Math.min(nextDue, at);
+            }
+        }
+        looked = true;
+        lastLook = host.nanos();
+        lookTook = lastLook - now;
+    }
+
+    private void claim(Bay bay, UUID node) {
+        var full = new HashSet<Queue>();
+        while (!quiet && bay.hasRoom() && bay.due.size() > full.size()) {
+            Queue queue = next(bay, full);
+            JobHandler handler = setup.handlers().named(queue.name());
+            if (handler == null) {
+                bay.due.remove(queue);
+                continue;
+            }
+            Instant mark = bay.due.getOrDefault(queue, JobStore.UNMARKED);
+            // A transactional job's row cannot be marked as running later, so it is claimed only when it starts at
+            // once.
+            int limit = Math.min(handler.isTransactional() ? bay.lane.idle() : bay.lane.room(), LARGEST_CLAIM);
+            if (limit == 0) {
+                full.add(queue);
+                continue;
+            }
+            long sent = host.nanos();
+            List<Claimed> claimed = jobs.claim(
+                    queue,
+                    mark,
+                    new Claiming(
+                            node,
+                            limit,
+                            Math.min(bay.lane.idle(), limit),
+                            handler.limits().maxAttempts(),
+                            handler.isTransactional()
+                                    ? null
+                                    : setup.settings().leases().duration()));
+            setup.monitor().claimed(Duration.ofNanos(host.nanos() - sent));
+            bay.claims++;
+            if (claimed.size() < limit) {
+                bay.due.remove(queue);
+            } else {
+                bay.due.put(queue, claimed.get(claimed.size() - 1).scheduledAt());
+            }
+            take(bay.lane, claimed, new Origin(new Running.Holder(node, host.nodeName()), handler, sent));
+        }
+        if (quiet) {
+            // Whatever was claimed while the drain began.
+            claims.withdraw();
+        }
+    }
+
+    /** By whom, for which handler and when it was claimed. */
+    private record Origin(Running.Holder holder, JobHandler handler, long sent) {}
+
+    private void take(Lane lane, List<Claimed> claimed, Origin origin) {
+        var postponed = new ArrayList<Finish>();
+        for (Claimed one : claimed) {
+            var running = new Running(one, origin.holder, origin.handler, origin.sent, setup.json(), jobs);
+            if (isLastChance(one) && claims.all().stream().anyMatch(other -> isLastChance(other.claimed()))) {
+                postponed.add(running.givenBack(LAST_CHANCES_APART));
+            } else {
+                claims.add(running);
+                lane.add(running);
+            }
+        }
+        if (!postponed.isEmpty()) {
+            jobs.finish(origin.holder.id(), postponed);
+        }
+    }
+
+    /**
+     * Whether it is abandoned if its node dies once more. Of such jobs a node runs one at a time: if the node dies of one,
+     * the others must not go with it.
+     */
+    private boolean isLastChance(Claimed job) {
+        CrashRule crash = setup.settings().leases().crash();
+        return !crash.spendsAttempt() && job.recoveries() > 0 && job.recoveries() >= crash.maxRecoveries();
+    }
+
+    /** The most urgent queue, and of these the one that has waited longest; now and then simply the latter. */
+    private static Queue next(Bay bay, Set<Queue> full) {
+        Comparator<Map.Entry<Queue, Instant>> oldest = Map.Entry.comparingByValue();
+        Comparator<Map.Entry<Queue, Instant>> urgent =
+                Comparator.comparingInt(entry -> -entry.getKey().priority());
+        return bay.due.entrySet().stream()
+                .filter(entry -> !full.contains(entry.getKey()))
+                .min(bay.claims % AGING == AGING - 1 ? oldest : urgent.thenComparing(oldest))
+                .orElseThrow()
+                .getKey();
+    }
+}

@@ -1,0 +1,138 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.internal.engine.Running.Stop;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.ClaimKey;
+import dev.forge.cluster.internal.store.JobStore.Finish;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+
+/** The claims this node has: which they are, whether it can still rely on them, and how they are given back or lost. */
+final class Claims {
+
+    private static final Logger log = LoggerFactory.getLogger(Claims.class);
+
+    private final Worker.Host host;
+    private final JobStore jobs;
+    private final JobMonitor monitor;
+    private final Duration lease;
+    private final Map<ClaimKey, Running> held = new ConcurrentHashMap<>();
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition idle = lock.newCondition();
+
+    Claims(Worker.Host host, JobStore jobs, JobMonitor monitor, Duration lease) {
+        this.host = host;
+        this.jobs = jobs;
+        this.monitor = monitor;
+        this.lease = lease;
+    }
+
+    void add(Running running) {
+        held.put(running.key(), running);
+    }
+
+    Collection<Running> all() {
+        return held.values();
+    }
+
+    boolean has(Running running) {
+        return held.get(running.key()) == running;
+    }
+
+    int size() {
+        return held.size();
+    }
+
+    /**
+     * Whether nobody else can have the job yet. A transactional one is held as long as its node lives, any other until its
+     * lease ends.
+     */
+    boolean isHeld(Running running) {
+        return running.handler().isTransactional() || host.nanos() - running.confirmedAt() < lease.toNanos() * 4 / 5;
+    }
+
+    /** It has ended here; false if it had before. */
+    boolean forget(Running running) {
+        boolean known = held.remove(running.key(), running);
+        if (known && held.isEmpty()) {
+            lock.lock();
+            try {
+                idle.signalAll();
+            } finally {
+                lock.unlock();
+            }
+        }
+        return known;
+    }
+
+    /** It is another's, or nobody's: its handler ends, and whatever it does is dropped. */
+    void lose(Running running, String why) {
+        running.stop(Stop.LOST);
+        running.withdraw();
+        if (forget(running)) {
+            log.warn(
+                    "job {} {} epoch {}: claim lost, {}; result dropped",
+                    running.name(),
+                    running.id(),
+                    running.epoch(),
+                    why);
+            monitor.claimLost(running.name());
+        }
+    }
+
+    void loseAll(String why) {
+        held.values().forEach(running -> lose(running, why));
+    }
+
+    /** Gives back what has not started. */
+    void withdraw() {
+        List<Running> withdrawn =
+                held.values().stream().filter(Running::withdraw).toList();
+        if (!withdrawn.isEmpty()) {
+            giveBack(withdrawn);
+        }
+    }
+
+    /** Their attempts do not count: others begin where these have not. */
+    void giveBack(Collection<Running> runnings) {
+        Map<UUID, List<Finish>> byNode = new LinkedHashMap<>();
+        runnings.forEach(running ->
+                byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(running.givenBack(Duration.ZERO)));
+        try {
+            byNode.forEach(jobs::finish);
+        } catch (DataAccessException e) {
+            log.debug("{} jobs could not be given back; their leases will end", runnings.size(), e);
+        }
+        runnings.forEach(this::forget);
+    }
+
+    /** Waits until there are none; false if there still are after that time. */
+    boolean awaitNone(Duration patience) throws InterruptedException {
+        long deadline = host.nanos() + patience.toNanos();
+        lock.lock();
+        try {
+            while (!held.isEmpty()) {
+                long left = deadline - host.nanos();
+                if (left <= 0) {
+                    return false;
+                }
+                idle.awaitNanos(left);
+            }
+            return true;
+        } finally {
+            lock.unlock();
+        }
+    }
+}

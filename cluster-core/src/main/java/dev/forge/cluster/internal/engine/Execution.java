@@ -1,0 +1,343 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Outcome;
+import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.internal.engine.JobMonitor.Ending;
+import dev.forge.cluster.internal.engine.Running.Stop;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.Finish;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.lang.reflect.Type;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
+import org.springframework.transaction.TransactionException;
+import org.springframework.transaction.TransactionStatus;
+
+/**
+ * Runs a claimed job: calls its handler, in its transaction if it wants one, and sees to it that how it ended is written:
+ * with that transaction, or by the {@link Finisher}.
+ */
+final class Execution {
+
+    private static final Logger log = LoggerFactory.getLogger(Execution.class);
+    private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
+    private static final int LONGEST_ERROR = 20_000;
+
+    private final Worker.Host host;
+    private final Claims claims;
+    private final JobStore transactional;
+    private final JobJson json;
+    private final JobMonitor monitor;
+    private final Finisher finisher;
+    private final Runnable cameBack;
+    private final RandomGenerator random = RandomGenerator.getDefault();
+
+    /** @param cameBack called when a job has ended that will be due again: nobody else tells this node when */
+    Execution(Worker.Setup setup, Worker.Host host, Claims claims, Runnable cameBack) {
+        this.host = host;
+        this.claims = claims;
+        this.transactional = setup.stores().application();
+        this.json = setup.json();
+        this.monitor = setup.monitor();
+        this.finisher = new Finisher(setup.stores().control(), host::introduce, this::settled);
+        this.cameBack = cameBack;
+    }
+
+    void start() {
+        finisher.start();
+    }
+
+    void stop(Duration patience) throws InterruptedException {
+        finisher.stop(patience);
+    }
+
+    /** Whether the thread that writes how jobs ended is dead. */
+    boolean isStuck() {
+        return !finisher.isAlive();
+    }
+
+    /** How many jobs have ended whose end is not written. */
+    int backlog() {
+        return finisher.backlog();
+    }
+
+    private void settled(Running running, boolean written) {
+        if (written) {
+            claims.forget(running);
+            if (running.isBack()) {
+                cameBack.run();
+            }
+        } else {
+            claims.lose(running, "not this node's when it had ended");
+        }
+    }
+
+    void run(Running running) {
+        if (!host.isTrusted() || !claims.isHeld(running) || !running.start(host.nanos())) {
+            claims.lose(running, "its time was over before it could start");
+            return;
+        }
+        host.introduce();
+        MDC.put("forge.job.id", running.id().toString());
+        MDC.put("forge.job.name", running.name());
+        try {
+            monitor.started(running.name(), waited(running));
+            Finish finish = observed(running);
+            running.returned();
+            running.ending();
+            if (finish == null) {
+                finisher.settle(running, true);
+            } else if (running.stopReason() == Stop.LOST) {
+                claims.lose(running, "taken away while it ran");
+            } else {
+                finisher.add(running, finish);
+            }
+        } catch (LostInTransaction e) {
+            running.returned();
+            claims.lose(running, "not this node's when its transaction was to commit");
+        } catch (Throwable e) {
+            // Not the handler's but ours, or that of a strategy: the job must not hang for it.
+            running.returned();
+            finisher.add(running, finish(running, JobStatus.FAILED, null, text(e), 0, 0));
+        } finally {
+            MDC.remove("forge.job.id");
+            MDC.remove("forge.job.name");
+        }
+    }
+
+    private Duration waited(Running running) {
+        return Duration.ofMillis(running.claimed().waitedMillis())
+                .plusNanos(Math.max(0, running.startedAt() - running.confirmedAt()));
+    }
+
+    private @Nullable Finish observed(Running running) {
+        var finish = new AtomicReference<@Nullable Finish>();
+        monitor.observe(running, () -> {
+            finish.set(attempt(running));
+            if (finish.get() != null && running.stopReason() == Stop.LOST) {
+                running.ended(Ending.LOST, running.failure());
+            }
+        });
+        return finish.get();
+    }
+
+    /** How it ended; null if that is written already. */
+    private @Nullable Finish attempt(Running running) {
+        try {
+            JobHandler.Transaction transaction = running.handler().target().transaction();
+            if (transaction == null) {
+                return finish(running, invoke(running));
+            }
+            return inTransaction(running, transaction);
+        } catch (LostInTransaction e) {
+            running.ended(Ending.LOST, null);
+            throw e;
+        } catch (Throwable e) {
+            return failure(running, e);
+        }
+    }
+
+    private @Nullable Object invoke(Running running) throws Throwable {
+        JobHandler.Target target = running.handler().target();
+        Type type = target.payloadType();
+        Object payload = null;
+        if (type != null) {
+            try {
+                payload = json.read(running.claimed().payload(), type);
+            } catch (RuntimeException e) {
+                throw new PermanentJobFailure(
+                        "its payload cannot be read as %s: %s".formatted(type.getTypeName(), e.getMessage()), e);
+            }
+        }
+        return target.code().run(payload, running);
+    }
+
+    private @Nullable Finish inTransaction(Running running, JobHandler.Transaction transaction) throws Throwable {
+        TransactionStatus status;
+        try {
+            status = transaction.manager().getTransaction(transaction.definition());
+        } catch (TransactionException e) {
+            log.info(
+                    "job {} {}: no transaction for it now, it comes back: {}",
+                    running.name(),
+                    running.id(),
+                    e.getMessage());
+            running.ended(Ending.RETURNED, null);
+            return running.givenBack(WITHOUT_TRANSACTION);
+        }
+        try {
+            Finish finish = finish(running, invoke(running));
+            running.returned();
+            running.ending();
+            // What an entity manager still holds back belongs before the fence.
+            status.flush();
+            if (!transactional.joinsTransaction()) {
+                throw new PermanentJobFailure(
+                        "the transaction of its handler is not one of the cluster's DataSource, so that the job cannot be"
+                                + " completed in it: name the right manager in @Transactional, or leave the annotation out");
+            }
+            if (!transactional.finishInTransaction(running.node(), finish)) {
+                throw new LostInTransaction();
+            }
+        } catch (Throwable e) {
+            if (!status.isCompleted()) {
+                rollBack(transaction, status, e);
+            }
+            throw e;
+        }
+        transaction.manager().commit(status);
+        return null;
+    }
+
+    private static void rollBack(JobHandler.Transaction transaction, TransactionStatus status, Throwable cause) {
+        try {
+            transaction.manager().rollback(status);
+        } catch (RuntimeException e) {
+            cause.addSuppressed(e);
+        }
+    }
+
+    private static final class LostInTransaction extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        LostInTransaction() {
+            super("claim lost", null, false, false);
+        }
+    }
+
+    private Finish finish(Running running, @Nullable Object returned) {
+        Outcome outcome = returned instanceof Outcome decided ? decided : new Outcome.Completed(returned);
+        if (outcome instanceof Outcome.Completed completed) {
+            Object result = completed.result();
+            String text = null;
+            if (result != null) {
+                try {
+                    text = json.write(result);
+                } catch (IllegalArgumentException e) {
+                    throw new PermanentJobFailure("its result " + e.getMessage(), e);
+                }
+            }
+            return finish(running, JobStatus.COMPLETED, text, null, 0, 0);
+        } else if (outcome instanceof Outcome.Snoozed snoozed) {
+            return finish(
+                    running, JobStatus.PENDING, null, null, snoozed.delay().toMillis(), 1);
+        } else if (outcome instanceof Outcome.Retried retried) {
+            return retry(running, retried.reason(), retried.delay().toMillis());
+        }
+        return finish(running, JobStatus.FAILED, null, ((Outcome.Failed) outcome).reason(), 0, 0);
+    }
+
+    private Finish failure(Running running, Throwable failure) {
+        Stop stop = running.stopReason();
+        if (stop == Stop.DRAIN) {
+            log.info("job {} {}: interrupted by the drain; another node will run it", running.name(), running.id());
+            running.ended(Ending.RETURNED, null);
+            return running.givenBack(Duration.ZERO);
+        }
+        Throwable cause = failure;
+        if (stop == Stop.TIMEOUT) {
+            cause = new JobTimeout(
+                    "the attempt took longer than " + running.handler().limits().timeout(), failure);
+        }
+        running.ended(Ending.FAILED, cause);
+        if (cause instanceof PermanentJobFailure || running.handler().limits().isPermanent(cause)) {
+            log.warn("job {} {}: failed for good", running.name(), running.id(), failure);
+            return finish(running, JobStatus.FAILED, null, text(cause), 0, 0);
+        }
+        JobHandler.Limits limits = running.handler().limits();
+        double wait = limits.backoff().delay(running.attempt(), cause).toMillis();
+        long jittered = (long) (wait * (1 + limits.jitter() * (2 * random.nextDouble() - 1)));
+        return retry(running, text(cause), Math.max(0, jittered));
+    }
+
+    private static final class JobTimeout extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        JobTimeout(String message, Throwable cause) {
+            super(message, cause);
+        }
+    }
+
+    private Finish retry(Running running, String error, long delayMillis) {
+        boolean last = running.attempt() >= running.maxAttempts();
+        String first = error.lines().findFirst().orElse("");
+        if (last) {
+            log.warn(
+                    "job {} {}: failed, attempt {} was the last: {}",
+                    running.name(),
+                    running.id(),
+                    running.attempt(),
+                    first);
+            return finish(running, JobStatus.FAILED, null, error, 0, 0);
+        }
+        log.info(
+                "job {} {}: attempt {} of {} failed, the next one in {} ms: {}",
+                running.name(),
+                running.id(),
+                running.attempt(),
+                running.maxAttempts(),
+                delayMillis,
+                first);
+        monitor.retried(running.name());
+        return finish(running, JobStatus.PENDING, null, error, delayMillis, 0);
+    }
+
+    private Finish finish(
+            Running running,
+            JobStatus status,
+            @Nullable String result,
+            @Nullable String error,
+            long delayMillis,
+            int givenBack) {
+        running.ended(ending(status, givenBack), running.failure());
+        if (status == JobStatus.PENDING) {
+            running.comesBack();
+        }
+        return new Finish(
+                running.key(),
+                status,
+                result,
+                error == null ? null : storable(error),
+                delayMillis,
+                givenBack,
+                status == JobStatus.COMPLETED ? null : running.lateCheckpoint(),
+                running.takeProgress(),
+                retention(running, status),
+                (host.nanos() - running.startedAt()) / 1_000_000);
+    }
+
+    private static Ending ending(JobStatus status, int givenBack) {
+        return switch (status) {
+            case COMPLETED -> Ending.COMPLETED;
+            case PENDING -> givenBack > 0 ? Ending.SNOOZED : Ending.RETRIED;
+            case CLAIMED, RUNNING, FAILED, CANCELLED, ABANDONED -> Ending.FAILED;
+        };
+    }
+
+    /** Zero means deletion at completion; what has failed is kept as the cluster is configured. */
+    private static @Nullable Duration retention(Running running, JobStatus status) {
+        Duration own = running.handler().limits().retention();
+        boolean kept = status == JobStatus.COMPLETED || (status.isFinal() && own != null && !own.isZero());
+        return kept ? own : null;
+    }
+
+    private static String storable(String error) {
+        String clean = error.replace('\0', ' ');
+        return clean.length() <= LONGEST_ERROR
+                ? clean
+                : clean.substring(0, LONGEST_ERROR) + "\n... (%d characters)".formatted(clean.length());
+    }
+
+    private static String text(Throwable failure) {
+        var text = new StringWriter();
+        failure.printStackTrace(new PrintWriter(text));
+        return text.toString();
+    }
+}
