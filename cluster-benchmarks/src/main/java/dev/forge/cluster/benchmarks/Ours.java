@@ -105,6 +105,7 @@ final class Ours implements AutoCloseable {
                         true,
                         Duration.ofSeconds(5),
                         List.of(new WorkSettings.LaneSettings("default", SLOTS, null, false)),
+                        4,
                         new WorkSettings.Leases(
                                 Duration.ofSeconds(60), Duration.ofSeconds(10), Duration.ofMinutes(5), crash),
                         new WorkSettings.Keeping(

@@ -64,6 +64,19 @@ public final class FencedLeadership implements Leadership {
         if (self == null || term.isEmpty()) {
             throw new LeadershipLostException("role %s: this node does not lead".formatted(role));
         }
+        return guarded(work, () -> requireTerm(role, self, term.getAsLong()));
+    }
+
+    /** For {@link #guarded}: demands that the term of that node has not ended. */
+    void requireTerm(String role, UUID self, long term) {
+        if (!leaders.fence(role, self, term)) {
+            throw new LeadershipLostException(
+                    "role %s: term %d of this node is over; the work was rolled back".formatted(role, term));
+        }
+    }
+
+    /** Runs work in a transaction whose last statements are the guard's; what that throws rolls it back. */
+    <T> T guarded(Supplier<T> work, Runnable guard) {
         Result<T> result = transaction.execute(status -> {
             if (!leaders.isInTransaction()) {
                 throw new IllegalStateException(
@@ -75,10 +88,7 @@ public final class FencedLeadership implements Leadership {
             T value = work.get();
             // What an entity manager still holds back must be written before the fence.
             status.flush();
-            if (!leaders.fence(role, self, term.getAsLong())) {
-                throw new LeadershipLostException("role %s: term %d of this node is over; the work was rolled back"
-                        .formatted(role, term.getAsLong()));
-            }
+            guard.run();
             return new Result<>(value);
         });
         if (result == null) {

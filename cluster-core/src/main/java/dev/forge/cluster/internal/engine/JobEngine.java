@@ -19,6 +19,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -31,6 +32,11 @@ import org.springframework.dao.DataAccessException;
  * house-keeping, if it leads the log_compactor role; and the news that it spreads and hears.
  */
 public final class JobEngine implements Work {
+
+    /** The capability that only the leader of the scheduler role offers. */
+    static final String LEADER = "@leader";
+    /** The capability that every node offers that may lead the scheduler role. */
+    static final String SCHEDULER = "@scheduler";
 
     /** Work was enqueued, or came back. */
     static final String WORK = "work ";
@@ -95,7 +101,10 @@ public final class JobEngine implements Work {
         this.direct = new JobStore(members.schema(), members.direct());
         this.coordinator = tools.coordinator != null ? tools.coordinator : new Notify();
         this.working = isWorker();
-        List<Claimer.Intake> intakes = working ? workersIntakes(laneOf) : List.of();
+        List<Claimer.Intake> intakes = new ArrayList<>(working ? workersIntakes(laneOf) : List.of());
+        if (node.settings().presence().isCandidate()) {
+            intakes.addAll(leadersIntakes());
+        }
         var setup = new Worker.Setup(
                 settings,
                 handlers,
@@ -127,6 +136,21 @@ public final class JobEngine implements Work {
                 .toList();
     }
 
+    /** What a node takes that may lead, worker or not: the runs of crons. */
+    private List<Claimer.Intake> leadersIntakes() {
+        return List.of(
+                leadersIntake(LEADER, () -> node.elector().isLeader(Leadership.SCHEDULER)),
+                leadersIntake(SCHEDULER, () -> true));
+    }
+
+    private Claimer.Intake leadersIntake(String capability, BooleanSupplier mayClaim) {
+        return new Claimer.Intake(
+                new WorkSettings.LaneSettings("cron" + capability, settings.cronSlots(), 0, false),
+                () -> handlers.crons().keySet(),
+                List.of(capability),
+                mayClaim);
+    }
+
     // News --------------------------------------------------------------------------------------------------
 
     /** Work was enqueued and is committed: our own worker looks at once, the others as soon as they hear of it. */
@@ -150,6 +174,15 @@ public final class JobEngine implements Work {
             jobs.notifyOthers(CANCELLED + job);
         } catch (DataAccessException e) {
             log.debug("job {}: its node will find out when it renews its lease", job, e);
+        }
+    }
+
+    /** Says something to all nodes; they hear it, or find out by themselves. */
+    void tell(String news) {
+        try {
+            jobs.notifyOthers(news);
+        } catch (DataAccessException e) {
+            log.debug("could not tell the others: {}", news, e);
         }
     }
 

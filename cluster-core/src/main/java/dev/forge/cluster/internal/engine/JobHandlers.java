@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.store.CronStore.Definition;
 import java.lang.reflect.Type;
 import java.util.Collection;
 import java.util.HashMap;
@@ -11,12 +12,13 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
-/** The jobs this node knows, by name and by the type of their payload. Filled before the node starts. */
+/** The jobs and crons this node knows, by name and by the type of their payload. Filled before the node starts. */
 public final class JobHandlers {
 
     private final Map<String, JobHandler> byName = new TreeMap<>();
     private final Map<Type, JobHandler> byPayload = new HashMap<>();
     private final Set<Type> ambiguous = new HashSet<>();
+    private final Map<String, Definition> crons = new TreeMap<>();
 
     /**
      * Adds a handler.
@@ -30,18 +32,29 @@ public final class JobHandlers {
             JobHandler other = byName.putIfAbsent(name, handler);
             if (other != null) {
                 throw new ClusterStartupException(
-                        "Two handlers have the job name '%s': %s and %s"
+                        "Two handlers have the name '%s': %s and %s"
                                 .formatted(
                                         name,
                                         other.target().description(),
                                         handler.target().description()),
-                        "Give one of them another @ClusterJob(name = ...), or remove the alias.");
+                        "Give one of them another name: @ClusterJob(name = ...), @ClusterCron(name = ...); or remove the alias.");
             }
         }
         Type payload = handler.target().payloadType();
         if (payload != null && byPayload.putIfAbsent(payload, handler) != null) {
             ambiguous.add(payload);
         }
+    }
+
+    /** Adds the handler of a cron, which has the cron's name. */
+    public void addCron(JobHandler handler, Definition cron) {
+        add(handler);
+        crons.put(cron.name(), cron);
+    }
+
+    /** The crons that are declared here, by name. */
+    Map<String, Definition> crons() {
+        return crons;
     }
 
     /** Every name, aliases included. */

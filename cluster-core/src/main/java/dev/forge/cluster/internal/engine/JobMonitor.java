@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.CronRun;
 import dev.forge.cluster.JobContext;
 import java.time.Duration;
 import java.util.Map;
@@ -64,6 +65,9 @@ public interface JobMonitor {
 
     /** What a handler did was dropped, because its job was no longer this node's. */
     default void claimLost(String name) {}
+
+    /** A slot of a cron was decided. */
+    default void fired(String cron, CronRun.Outcome result) {}
 
     /** A job was taken from a dead or silent node. */
     default void recovered(String name) {}

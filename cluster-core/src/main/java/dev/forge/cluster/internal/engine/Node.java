@@ -514,6 +514,7 @@ public final class Node {
         var info = new HashMap<>(presence.info());
         info.put("mode", presence.mode().name().toLowerCase(Locale.ROOT));
         info.put("slots", Integer.toString(works.stream().mapToInt(Work::slots).sum()));
+        works.forEach(work -> info.putAll(work.facts()));
         return new Introduction(
                 joining,
                 identity,

@@ -31,7 +31,6 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.support.TransactionOperations;
-import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** {@link Jobs} on {@code forge_jobs}. */
@@ -139,7 +138,7 @@ public final class StoredJobs implements Jobs {
             }
             engine.announce(JobPriority.of(priority));
         };
-        afterCommit(announcement);
+        AfterCommit.run(announcement);
     }
 
     // Its predecessor may have ended while neither saw the other.
@@ -279,23 +278,9 @@ public final class StoredJobs implements Jobs {
         node.requireMayMutate();
         boolean cancelled = inbox.cancel(id).isPresent();
         if (cancelled) {
-            afterCommit(() -> engine.announceCancelled(id));
+            AfterCommit.run(() -> engine.announceCancelled(id));
         }
         return cancelled;
-    }
-
-    private static void afterCommit(Runnable action) {
-        if (TransactionSynchronizationManager.isSynchronizationActive()
-                && TransactionSynchronizationManager.isActualTransactionActive()) {
-            TransactionSynchronizationManager.registerSynchronization(new TransactionSynchronization() {
-                @Override
-                public void afterCommit() {
-                    action.run();
-                }
-            });
-        } else {
-            action.run();
-        }
     }
 
     @Override

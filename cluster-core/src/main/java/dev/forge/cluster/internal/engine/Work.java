@@ -4,6 +4,7 @@ import dev.forge.cluster.internal.store.JobStore.Recovered;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.function.Supplier;
 
@@ -24,6 +25,11 @@ interface Work {
     /** What it knows how to do; the others see these names. */
     default Collection<String> handlers() {
         return List.of();
+    }
+
+    /** What else the others should know; in the node's {@code info}. */
+    default Map<String, String> facts() {
+        return Map.of();
     }
 
     /** Run from the start of the node to its end: while it drains, too. */

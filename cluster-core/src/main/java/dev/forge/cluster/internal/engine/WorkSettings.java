@@ -10,9 +10,15 @@ import org.jspecify.annotations.Nullable;
  *
  * @param claiming whether workers share the jobs; otherwise this one works only while it is alone
  * @param lanes where jobs run
+ * @param cronSlots how many runs of crons it works on at once because it leads
  */
 public record WorkSettings(
-        boolean claiming, Duration pollInterval, List<LaneSettings> lanes, Leases leases, Keeping keeping) {
+        boolean claiming,
+        Duration pollInterval,
+        List<LaneSettings> lanes,
+        int cronSlots,
+        Leases leases,
+        Keeping keeping) {
 
     /**
      * An executor.

@@ -119,6 +119,7 @@ final class TestJobs {
                 List.of(
                         new WorkSettings.LaneSettings("default", slots, prefetch, false),
                         new WorkSettings.LaneSettings("slow", 1, prefetch, false)),
+                4,
                 new WorkSettings.Leases(lease, heartbeat, Duration.ofMinutes(5), crash),
                 new WorkSettings.Keeping(sweep, grace, Duration.ofDays(1), Duration.ofDays(7)));
     }

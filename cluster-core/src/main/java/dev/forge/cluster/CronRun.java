@@ -1,0 +1,36 @@
+package dev.forge.cluster;
+
+import java.time.Instant;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What became of one slot of a cron.
+ *
+ * @param slot the planned time
+ * @param reason why it did not run, or ran beside the plan; null if it simply ran
+ * @param job the run; null if there was none
+ * @param jobStatus how far that is; null if there was none or its retention has passed
+ * @param term of the leader that decided; null if it was triggered by hand
+ * @param decidedAt when that was
+ */
+public record CronRun(
+        String cron,
+        Instant slot,
+        Outcome outcome,
+        @Nullable String reason,
+        @Nullable UUID job,
+        @Nullable JobStatus jobStatus,
+        @Nullable Long term,
+        Instant decidedAt) {
+
+    /** What became of it. */
+    public enum Outcome {
+        /** It was run. */
+        RAN,
+        /** It was left out on purpose: paused, or its predecessor still ran. */
+        SKIPPED,
+        /** Nobody could run it in time. */
+        MISSED
+    }
+}

@@ -1,0 +1,552 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.CronRun.Outcome;
+import dev.forge.cluster.CronTarget;
+import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.Misfire;
+import dev.forge.cluster.internal.engine.CronPlan.Decision;
+import dev.forge.cluster.internal.store.CronStore;
+import dev.forge.cluster.internal.store.CronStore.Advance;
+import dev.forge.cluster.internal.store.CronStore.Definition;
+import dev.forge.cluster.internal.store.CronStore.Due;
+import dev.forge.cluster.internal.store.CronStore.Known;
+import dev.forge.cluster.internal.store.CronStore.LiveSets;
+import dev.forge.cluster.internal.store.CronStore.Place;
+import dev.forge.cluster.internal.store.CronStore.Scheduled;
+import dev.forge.cluster.internal.store.CronStore.Slot;
+import dev.forge.cluster.internal.store.CronStore.Stored;
+import dev.forge.cluster.internal.store.LeaderStore;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Makes the crons of this node known, and, if it leads the scheduler role, fires all crons of the cluster.
+ *
+ * <p><b>Firing.</b> A batch of due crons is one transaction: what becomes of each slot goes to the ledger, runs become jobs,
+ * the crons move on, and the fence of the leader's term comes last. Whatever happens to the leader, a slot is decided once.
+ *
+ * <p><b>Definitions.</b> Every node names a digest of all that its build declares. The leader brings the table in line with
+ * the builds that live; where they differ about a cron, the newer one counts. A cron leaves the table when no live build
+ * declares it.
+ */
+public final class CronEngine implements Work {
+
+    /** Crons were declared, made or changed. */
+    static final String NEWS = "crons";
+
+    private static final Logger log = LoggerFactory.getLogger(CronEngine.class);
+    private static final String DUTY = "fire-crons";
+    private static final Duration TICK = Duration.ofSeconds(1);
+    /** How soon a new leader notices that it is one; asks nobody. */
+    private static final Duration STANDBY = Duration.ofMillis(200);
+    /** While some slots cannot be decided yet. */
+    private static final Duration UNDECIDED = Duration.ofMillis(250);
+
+    private static final Duration COMPACT = Duration.ofMinutes(1);
+    private static final Duration HOUR = Duration.ofHours(1);
+    private static final Duration LOOK_FOR_SETS = Duration.ofSeconds(5);
+    private static final Duration KNOWN_FOR = Duration.ofSeconds(2);
+    /** How long a cron that no live node declares stays in the table. */
+    private static final Duration ORPHANED = Duration.ofSeconds(15);
+    /** A cron that comes back within that time goes on after the last slot that was decided. */
+    private static final Duration REMEMBERED = Duration.ofDays(1);
+
+    private static final Duration SET_RETENTION = Duration.ofDays(7);
+    private static final int BATCH = 500;
+    private static final int LARGEST_BATCH = 10_000;
+    private static final int PURGE_BATCH = 5_000;
+
+    private final Node node;
+    private final JobEngine jobs;
+    private final JobHandlers handlers;
+    private final Settings settings;
+    private final CronStore store;
+    private final LeaderStore leaders;
+    private final JobMonitor monitor;
+    private final JobIds ids;
+    private final RandomGenerator random = RandomGenerator.getDefault();
+    private final Map<String, CronSchedule> schedules = new ConcurrentHashMap<>();
+
+    // Of the duty's thread alone.
+    private Duration pause = Duration.ZERO;
+    private boolean declared;
+    private long leadingTerm;
+    private @Nullable Set<String> reconciled;
+    private long lastReconciled;
+    private final Map<String, Long> orphanedSince = new HashMap<>();
+    private Map<String, Known> known = Map.of();
+    private long knownAt;
+
+    private volatile boolean changed;
+
+    /**
+     * How crons are fired.
+     *
+     * @param threshold slots that are later than that are misfires
+     * @param retention how long the ledger is kept
+     * @param defaults for what a cron does not say
+     */
+    public record Settings(Duration threshold, Duration retention, Defaults defaults) {}
+
+    /** What a cron does not say. */
+    public record Defaults(String zone, Misfire misfire, int catchUpLimit) {}
+
+    public CronEngine(Node node, JobEngine jobs, JobHandlers handlers, JobMonitor monitor, Settings settings) {
+        this.node = node;
+        this.jobs = jobs;
+        this.handlers = handlers;
+        this.settings = settings;
+        this.monitor = monitor;
+        Node.Members members = node.members();
+        this.store = new CronStore(members.schema(), members.control());
+        this.leaders = new LeaderStore(members.schema(), members.control());
+        this.ids = new JobIds(node.clock(), random);
+        node.register(this);
+    }
+
+    // Life --------------------------------------------------------------------------------------------------
+
+    @Override
+    public Map<String, String> facts() {
+        String digest = digest();
+        return digest == null ? Map.of() : Map.of("crons", digest);
+    }
+
+    private @Nullable String digest() {
+        if (handlers.crons().isEmpty()) {
+            return null;
+        }
+        try {
+            byte[] all = handlers.crons().values().toString().getBytes(StandardCharsets.UTF_8);
+            return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(all), 0, 8);
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Override
+    public List<Duty> duties() {
+        return List.of(
+                new Duty(DUTY, () -> pause, this::pass), new Duty("keep-crons", () -> COMPACT, this::compact, HOUR));
+    }
+
+    @Override
+    public void begin() {
+        declared = false;
+        node.hurry(DUTY);
+    }
+
+    @Override
+    public void quiesce() {
+        // What it fires is not its own: it leads until it resigns.
+    }
+
+    @Override
+    public boolean awaitIdle(Duration patience) {
+        return true;
+    }
+
+    @Override
+    public void release() {
+        // Holds nothing.
+    }
+
+    @Override
+    public void heard(String news) {
+        if (news.equals(NEWS)) {
+            changed = true;
+            node.hurry(DUTY);
+        }
+    }
+
+    /** Crons were made or changed, and that is committed. */
+    void announce() {
+        changed = true;
+        node.hurry(DUTY);
+        jobs.tell(NEWS);
+    }
+
+    // Duties ------------------------------------------------------------------------------------------------
+
+    /** One tick. */
+    void pass() {
+        pause = STANDBY;
+        declare();
+        OptionalLong term = node.elector().term(Leadership.SCHEDULER);
+        UUID self = node.id();
+        if (term.isEmpty() || self == null) {
+            leadingTerm = 0;
+            return;
+        }
+        if (term.getAsLong() != leadingTerm) {
+            // What the former leader saw does not count.
+            leadingTerm = term.getAsLong();
+            reconciled = null;
+            orphanedSince.clear();
+            schedules.clear();
+        }
+        var leader = new Leader(self, leadingTerm);
+        long now = node.nanos();
+        if (reconciled == null || changed || now - lastReconciled > LOOK_FOR_SETS.toNanos()) {
+            changed = false;
+            lastReconciled = now;
+            reconcile(leader);
+        }
+        Duration next = store.untilNext().orElse(TICK);
+        if (next.isNegative() || next.isZero()) {
+            next = fire(leader) ? store.untilNext().orElse(TICK) : Duration.ZERO;
+            if (next.isNegative() || next.isZero()) {
+                next = UNDECIDED;
+            }
+        }
+        // A little later, so that it is due then by the database's clock too.
+        Duration until = next.plusMillis(1);
+        pause = until.compareTo(TICK) < 0 ? until : TICK;
+    }
+
+    private void declare() {
+        String digest = digest();
+        if (!declared && digest != null) {
+            store.declare(digest, List.copyOf(handlers.crons().values()));
+            jobs.tell(NEWS);
+            changed = true;
+        }
+        declared = true;
+    }
+
+    /** Whoever is responsible for what it does now. */
+    private record Leader(UUID node, long term) {}
+
+    /** Runs changes that are undone if the term is over; answers whether they were made. */
+    private boolean fenced(Leader leader, Runnable changes) {
+        return Boolean.TRUE.equals(store.transaction().execute(status -> {
+            changes.run();
+            boolean leads = leaders.fence(Leadership.SCHEDULER, leader.node, leader.term);
+            if (!leads) {
+                status.setRollbackOnly();
+                log.info("crons: term {} is over; what it was about to fire is left to the next leader", leader.term);
+            }
+            return leads;
+        }));
+    }
+
+    // Firing ------------------------------------------------------------------------------------------------
+
+    /** Decides all slots that are due and can be decided; false if the term is over. */
+    private boolean fire(Leader leader) {
+        Map<String, Known> who = known();
+        Place place = Place.FIRST;
+        while (place != null) {
+            var batch = new Batch(leader.term, place, who);
+            if (!fenced(leader, batch::fill)) {
+                return false;
+            }
+            batch.report();
+            place = batch.next;
+        }
+        return true;
+    }
+
+    private Map<String, Known> known() {
+        long now = node.nanos();
+        if (known.isEmpty() || now - knownAt > KNOWN_FOR.toNanos()) {
+            known = store.knownHandlers();
+            knownAt = now;
+        }
+        return known;
+    }
+
+    /** Slots that are decided by one transaction. */
+    private final class Batch {
+        private final long term;
+        private final Place from;
+        private final Map<String, Known> who;
+        private final List<Slot> slots = new ArrayList<>();
+        private final List<Advance> advances = new ArrayList<>();
+        private List<Slot> decided = List.of();
+
+        @Nullable
+        Place next;
+
+        Batch(long term, Place from, Map<String, Known> who) {
+            this.term = term;
+            this.from = from;
+            this.who = who;
+        }
+
+        void fill() {
+            List<Due> due = store.due(from, BATCH);
+            for (Due cron : due) {
+                plan(cron);
+                next = new Place(cron.next(), cron.definition().name());
+                if (slots.size() >= LARGEST_BATCH) {
+                    break;
+                }
+            }
+            if (due.size() < BATCH && slots.size() < LARGEST_BATCH) {
+                next = null;
+            }
+            if (!slots.isEmpty()) {
+                decided = store.record(slots, term);
+                List<Slot> runs =
+                        decided.stream().filter(slot -> slot.job() != null).toList();
+                if (!runs.isEmpty()) {
+                    store.enqueue(runs, term);
+                }
+            }
+            if (!advances.isEmpty()) {
+                store.advance(advances);
+            }
+        }
+
+        private void plan(Due cron) {
+            Definition definition = cron.definition();
+            Known knowing = who.get(definition.handler());
+            if (knowing == null && !cron.paused()) {
+                // Its slots wait until a node comes that has the handler; then they are misfires.
+                return;
+            }
+            CronSchedule schedule;
+            try {
+                schedule = schedule(definition);
+            } catch (IllegalArgumentException e) {
+                log.error("cron {}: fires no more until it is changed: {}", definition.name(), e.getMessage());
+                advances.add(new Advance(definition.name(), null, null, null));
+                return;
+            }
+            CronPlan plan = CronPlan.of(
+                    schedule,
+                    new CronPlan.Policy(definition.misfire(), definition.catchUpLimit(), definition.overlap()),
+                    new CronPlan.Situation(
+                            cron.now(),
+                            cron.next(),
+                            cron.paused(),
+                            cron.active(),
+                            settings.threshold,
+                            cron.now().minus(settings.retention)));
+            Instant previous = cron.lastSlot();
+            Instant lastSlot = null;
+            UUID lastJob = null;
+            for (Decision decision : plan.decisions()) {
+                UUID job = decision.outcome() == Outcome.RAN ? ids.next() : null;
+                slots.add(new Slot(
+                        definition.name(),
+                        decision.slot(),
+                        decision.outcome(),
+                        decision.reason(),
+                        job,
+                        job == null ? null : capability(definition, Objects.requireNonNull(knowing)),
+                        job == null ? 0 : jitter(definition),
+                        previous));
+                if (job != null) {
+                    previous = decision.slot();
+                    lastSlot = decision.slot();
+                    lastJob = job;
+                }
+            }
+            if (!plan.decisions().isEmpty() || !cron.next().equals(plan.next())) {
+                advances.add(new Advance(definition.name(), plan.next(), lastSlot, lastJob));
+            }
+        }
+
+        /** After the commit. */
+        void report() {
+            var left = new TreeMap<String, Integer>();
+            for (Slot slot : decided) {
+                monitor.fired(slot.cron(), slot.outcome());
+                if (slot.outcome() == Outcome.MISSED) {
+                    left.merge(slot.cron(), 1, Integer::sum);
+                }
+            }
+            left.forEach((cron, count) -> log.warn("cron {}: {} slots were missed; see forge_cron_runs", cron, count));
+            if (decided.stream().anyMatch(slot -> slot.job() != null)) {
+                jobs.announce(JobPriority.NORMAL);
+            }
+        }
+    }
+
+    private long jitter(Definition definition) {
+        return definition.jitterMillis() == 0 ? 0 : random.nextLong(definition.jitterMillis() + 1);
+    }
+
+    /** Who may take a run: the leader, if it can. */
+    @Nullable
+    String capability(Definition definition, Known knowing) {
+        if (definition.target() == CronTarget.ANY_WORKER) {
+            return definition.capability();
+        }
+        if (handlers.named(definition.handler()) != null) {
+            return JobEngine.LEADER;
+        }
+        return knowing.schedulers() ? JobEngine.SCHEDULER : definition.capability();
+    }
+
+    private CronSchedule schedule(Definition definition) {
+        return schedules.computeIfAbsent(
+                definition.expression() + " " + definition.zone(),
+                text -> CronSchedule.of(definition.expression(), definition.zone()));
+    }
+
+    // Definitions -------------------------------------------------------------------------------------------
+
+    private void reconcile(Leader leader) {
+        LiveSets live = store.liveSets();
+        if (!live.complete()) {
+            // Somebody is about to declare; it will say so.
+            return;
+        }
+        if (live.digests().equals(reconciled) && orphanedSince.isEmpty()) {
+            return;
+        }
+        var changes = new Changes();
+        if (fenced(leader, () -> changes.make(live.digests()))) {
+            reconciled = live.digests();
+            changes.report();
+        }
+    }
+
+    /** What brings the table in line with what live builds declare. */
+    private final class Changes {
+        private final List<String> added = new ArrayList<>();
+        private final List<String> altered = new ArrayList<>();
+        private List<String> removed = List.of();
+        private int gone;
+
+        void make(Set<String> live) {
+            Instant now = store.now();
+            Map<String, Stored> stored = new HashMap<>();
+            store.stored().forEach(cron -> stored.put(cron.definition().name(), cron));
+            List<Definition> wanted = store.definitions(live);
+            removed = orphans(stored, wanted);
+            if (!removed.isEmpty()) {
+                gone = store.remove(removed);
+            }
+            put(wanted, stored, now);
+            letOthersTakeWhatWeCannot(wanted);
+        }
+
+        private void put(List<Definition> wanted, Map<String, Stored> stored, Instant now) {
+            List<Definition> fresh = wanted.stream()
+                    .filter(cron -> !stored.containsKey(cron.name()))
+                    .toList();
+            Map<String, Instant> decidedUntil =
+                    fresh.isEmpty() ? Map.of() : store.latestSlots(names(fresh), REMEMBERED);
+            var missed = new ArrayList<Slot>();
+            var put = new ArrayList<Scheduled>();
+            for (Definition cron : wanted) {
+                Stored former = stored.get(cron.name());
+                if (former == null) {
+                    added.add(cron.name());
+                    put.add(scheduled(cron, decidedUntil.getOrDefault(cron.name(), now)));
+                } else if (!former.declared()) {
+                    log.warn(
+                            "cron {}: declared in code, but one of that name was made at run time, which stays",
+                            cron.name());
+                } else if (!former.definition().equals(cron)) {
+                    altered.add(cron.name());
+                    put.add(changed(former, cron, now, missed::add));
+                }
+            }
+            if (!missed.isEmpty()) {
+                store.record(missed, leadingTerm);
+            }
+            if (!put.isEmpty()) {
+                store.put(put);
+            }
+        }
+
+        /** Runs of crons that only a leader could take that knows them, if that is not us. */
+        private void letOthersTakeWhatWeCannot(List<Definition> wanted) {
+            Set<String> foreign = new HashSet<>();
+            wanted.stream()
+                    .filter(cron -> cron.target() == CronTarget.LEADER && handlers.named(cron.handler()) == null)
+                    .forEach(cron -> foreign.add(cron.handler()));
+            if (!foreign.isEmpty() && store.reroute(foreign, JobEngine.LEADER, JobEngine.SCHEDULER) > 0) {
+                jobs.announce(JobPriority.NORMAL);
+            }
+        }
+
+        void report() {
+            if (!added.isEmpty() || !altered.isEmpty() || gone > 0) {
+                log.info("crons: added {}, changed {}, removed {}", added, altered, gone > 0 ? removed : List.of());
+            }
+        }
+    }
+
+    private static List<String> names(List<Definition> crons) {
+        return crons.stream().map(Definition::name).toList();
+    }
+
+    private Scheduled scheduled(Definition cron, Instant after) {
+        return new Scheduled(cron, schedule(cron).next(after));
+    }
+
+    private Scheduled changed(Stored former, Definition cron, Instant now, Consumer<Slot> missed) {
+        Definition before = former.definition();
+        boolean sameSlots =
+                before.expression().equals(cron.expression()) && before.zone().equals(cron.zone());
+        Instant next = former.next();
+        if (sameSlots) {
+            return new Scheduled(cron, next);
+        }
+        if (next != null && !next.isAfter(now)) {
+            missed.accept(new Slot(cron.name(), next, Outcome.MISSED, "its schedule was changed", null, null, 0, null));
+        }
+        return scheduled(cron, now);
+    }
+
+    /** Declared crons that no live build declares, and has not for a while: a service that restarts is back in a moment. */
+    private List<String> orphans(Map<String, Stored> stored, List<Definition> wanted) {
+        Set<String> alive = new HashSet<>(names(wanted));
+        long now = node.nanos();
+        stored.values().stream()
+                .filter(cron -> cron.declared() && !cron.paused())
+                .map(cron -> cron.definition().name())
+                .filter(name -> !alive.contains(name))
+                .forEach(name -> orphanedSince.putIfAbsent(name, now));
+        orphanedSince.keySet().removeIf(name -> alive.contains(name) || !stored.containsKey(name));
+        return orphanedSince.entrySet().stream()
+                .filter(orphan -> now - orphan.getValue() > ORPHANED.toNanos())
+                .map(Map.Entry::getKey)
+                .sorted()
+                .toList();
+    }
+
+    /** Deletes what was kept long enough. */
+    void compact() {
+        if (!node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
+            return;
+        }
+        store.keepSets(store.liveSets().digests(), SET_RETENTION);
+        while (store.purge(settings.retention, PURGE_BATCH) == PURGE_BATCH) {
+            log.debug("deleted {} rows of the ledger", PURGE_BATCH);
+        }
+    }
+
+    // For the API -------------------------------------------------------------------------------------------
+
+    Settings settings() {
+        return settings;
+    }
+}

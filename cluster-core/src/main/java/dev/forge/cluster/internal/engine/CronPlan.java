@@ -1,0 +1,113 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.CronRun.Outcome;
+import dev.forge.cluster.Misfire;
+import dev.forge.cluster.Overlap;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What becomes of the slots of one cron that are due.
+ *
+ * @param decisions one for each slot that is decided now, in their order
+ * @param next the first slot that is not; null: there is none
+ */
+record CronPlan(List<Decision> decisions, @Nullable Instant next) {
+
+    /** How many slots are decided at once; more come with the next pass. */
+    private static final int MOST = 5_000;
+
+    /** What becomes of one slot. */
+    record Decision(Instant slot, Outcome outcome, @Nullable String reason) {}
+
+    /**
+     * What the plan depends on.
+     *
+     * @param next the first slot that is undecided
+     * @param active the former run, if it has not ended
+     * @param forgotten nobody wants to know of slots before that time
+     */
+    record Situation(
+            Instant now,
+            Instant next,
+            boolean paused,
+            @Nullable UUID active,
+            Duration threshold,
+            Instant forgotten) {}
+
+    /** How a cron wants it. */
+    record Policy(Misfire misfire, int catchUpLimit, Overlap overlap) {}
+
+    static CronPlan of(CronSchedule schedule, Policy policy, Situation now) {
+        var plan = new ArrayList<Decision>();
+        var open = new ArrayDeque<Instant>();
+        Instant slot = now.next;
+        if (slot.isBefore(now.forgotten)) {
+            slot = schedule.next(now.forgotten);
+        }
+        while (slot != null && !slot.isAfter(now.now) && plan.size() + open.size() < MOST) {
+            open.add(slot);
+            if (now.paused) {
+                plan.add(new Decision(open.remove(), Outcome.SKIPPED, "paused"));
+            } else if (open.size() > kept(policy) && isLate(open.getFirst(), now)) {
+                plan.add(passedOver(open.remove(), policy, now));
+            }
+            slot = schedule.next(slot);
+        }
+        boolean all = slot == null || slot.isAfter(now.now);
+        if (all || plan.isEmpty()) {
+            decide(open, plan, policy, now);
+        }
+        // Otherwise what becomes of the open ones depends on slots that have not been looked at yet.
+        return new CronPlan(plan, open.isEmpty() ? slot : open.getFirst());
+    }
+
+    private static void decide(Deque<Instant> open, List<Decision> plan, Policy policy, Situation now) {
+        boolean apart = policy.overlap == Overlap.SKIP;
+        String former = now.active == null ? null : "job %s of an earlier slot has not ended".formatted(now.active);
+        while (!open.isEmpty()) {
+            Instant slot = open.getFirst();
+            boolean late = isLate(slot, now);
+            if (late && policy.misfire == Misfire.SKIP) {
+                plan.add(new Decision(slot, Outcome.MISSED, lateness(slot, now) + "; misfire skip"));
+            } else if (former == null || !apart) {
+                plan.add(new Decision(slot, Outcome.RAN, late ? lateness(slot, now) : null));
+                former = "the run of an earlier slot has only just begun";
+            } else if (policy.misfire == Misfire.CATCH_UP) {
+                // One after another: this one waits for its turn.
+                return;
+            } else {
+                plan.add(new Decision(slot, Outcome.SKIPPED, former));
+            }
+            open.remove();
+        }
+    }
+
+    private static boolean isLate(Instant slot, Situation now) {
+        return slot.isBefore(now.now.minus(now.threshold));
+    }
+
+    /** How many late slots may still run. */
+    private static int kept(Policy policy) {
+        return policy.misfire == Misfire.CATCH_UP ? policy.catchUpLimit : 1;
+    }
+
+    private static Decision passedOver(Instant slot, Policy policy, Situation now) {
+        String why = switch (policy.misfire) {
+            case CATCH_UP -> "catch-up limit %d".formatted(policy.catchUpLimit);
+            case SKIP -> "misfire skip";
+            case FIRE_ONCE, DEFAULT -> "a later slot runs for it";
+        };
+        return new Decision(slot, Outcome.MISSED, lateness(slot, now) + "; " + why);
+    }
+
+    private static String lateness(Instant slot, Situation now) {
+        return "%d s late".formatted(Duration.between(slot, now.now).toSeconds());
+    }
+}

@@ -1,0 +1,662 @@
+package dev.forge.cluster.internal.store;
+
+import dev.forge.cluster.CronInfo;
+import dev.forge.cluster.CronRun;
+import dev.forge.cluster.CronTarget;
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Misfire;
+import dev.forge.cluster.Overlap;
+import java.sql.Connection;
+import java.sql.PreparedStatement;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Types;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import java.util.UUID;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionOperations;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/**
+ * The rows of {@code forge_crons}, their ledger {@code forge_cron_runs}, and what builds of applications declare.
+ *
+ * <p><b>Exactly once.</b> A slot is decided by the row it gets in the ledger, whose key is (cron, slot); its job is inserted
+ * by the same transaction, only if that row was. The leader's transactions end with its fence besides.
+ */
+public final class CronStore {
+
+    private static final String ACTIVE = "('pending', 'claimed', 'running')";
+
+    private final Schema schema;
+    private final JdbcTemplate jdbc;
+    private final JdbcClient client;
+    private final TransactionOperations transaction;
+
+    /** @param source the application's for changes that join its transactions; ours for the rest */
+    public CronStore(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = new JdbcTemplate(source);
+        this.client = JdbcClient.create(jdbc);
+        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
+    }
+
+    /** A transaction on the same source; joins one that is under way. */
+    public TransactionOperations transaction() {
+        return transaction;
+    }
+
+    /** What time it is. */
+    public Instant now() {
+        return client.sql("SELECT clock_timestamp()")
+                .query((row, n) -> instant(row, 1))
+                .single();
+    }
+
+    // Definitions -------------------------------------------------------------------------------------------
+
+    /**
+     * A cron as it was defined.
+     *
+     * @param handler the name of the job that runs
+     * @param misfire never {@link Misfire#DEFAULT}
+     */
+    public record Definition(
+            String name,
+            String handler,
+            String expression,
+            String zone,
+            CronTarget target,
+            @Nullable String capability,
+            Misfire misfire,
+            int catchUpLimit,
+            Overlap overlap,
+            long jitterMillis,
+            @Nullable Integer maxAttempts) {}
+
+    /** Makes known what a build of an application declares. */
+    public void declare(String digest, List<Definition> definitions) {
+        jdbc.update(schema.sql("""
+                INSERT INTO ~.forge_cron_sets (digest, definitions)
+                SELECT ?, coalesce(jsonb_agg(to_jsonb(d)), '[]')
+                FROM unnest(%s) AS d (%s)
+                ON CONFLICT (digest) DO UPDATE SET last_seen_at = clock_timestamp()
+                """.formatted(TYPES, COLUMNS)), statement -> {
+            statement.setString(1, digest);
+            bind(statement, 2, definitions);
+        });
+    }
+
+    private static final String COLUMNS =
+            "name, handler, expression, zone, target, worker_capability, misfire, catch_up_limit, overlap, jitter_millis,"
+                    + " max_attempts";
+    private static final String TYPES =
+            "?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::int[], ?::text[], ?::bigint[],"
+                    + " ?::int[]";
+    private static final String COLUMN_TYPES =
+            "name text, handler text, expression text, zone text, target text, worker_capability text, misfire text,"
+                    + " catch_up_limit int, overlap text, jitter_millis bigint, max_attempts int";
+
+    private static int bind(PreparedStatement statement, int from, List<Definition> definitions) throws SQLException {
+        int at = from;
+        at = array(statement, at, "text", definitions, Definition::name);
+        at = array(statement, at, "text", definitions, Definition::handler);
+        at = array(statement, at, "text", definitions, Definition::expression);
+        at = array(statement, at, "text", definitions, Definition::zone);
+        at = array(statement, at, "text", definitions, d -> word(d.target));
+        at = array(statement, at, "text", definitions, Definition::capability);
+        at = array(statement, at, "text", definitions, d -> word(d.misfire));
+        at = array(statement, at, "int4", definitions, Definition::catchUpLimit);
+        at = array(statement, at, "text", definitions, d -> word(d.overlap));
+        at = array(statement, at, "int8", definitions, Definition::jitterMillis);
+        return array(statement, at, "int4", definitions, Definition::maxAttempts);
+    }
+
+    /**
+     * The sets that live nodes name.
+     *
+     * @param complete whether each of them is there; a node that joins names its set a moment before it declares it
+     */
+    public record LiveSets(Set<String> digests, boolean complete) {}
+
+    /** Which sets live nodes name. Notes that these were seen. */
+    public LiveSets liveSets() {
+        Map<String, Boolean> live =
+                client
+                        .sql(schema.sql("""
+                SELECT DISTINCT n.info ->> 'crons', s.digest IS NOT NULL
+                FROM ~.forge_nodes n LEFT JOIN ~.forge_cron_sets s ON s.digest = n.info ->> 'crons'
+                WHERE n.status <> 'dead' AND n.info ->> 'crons' IS NOT NULL
+                """))
+                        .query((row, n) -> Map.entry(row.getString(1), row.getBoolean(2)))
+                        .list()
+                        .stream()
+                        .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+        return new LiveSets(live.keySet(), !live.containsValue(false));
+    }
+
+    /** Deletes sets that no node has named for that long, and notes that the others were seen. */
+    public void keepSets(Collection<String> live, Duration retention) {
+        client.sql(schema.sql(
+                        "UPDATE ~.forge_cron_sets SET last_seen_at = clock_timestamp() WHERE digest = ANY (:live)"))
+                .param("live", live.toArray(String[]::new))
+                .update();
+        client.sql(schema.sql("""
+                DELETE FROM ~.forge_cron_sets WHERE last_seen_at < clock_timestamp() - :millis * interval '1 millisecond'
+                """)).param("millis", retention.toMillis()).update();
+    }
+
+    /** What those sets declare; where they differ about a cron, as the newest of them says. */
+    public List<Definition> definitions(Collection<String> digests) {
+        return client.sql(schema.sql("""
+                SELECT DISTINCT ON (d.name) d.*
+                FROM ~.forge_cron_sets s, jsonb_to_recordset(s.definitions) AS d (%s)
+                WHERE s.digest = ANY (:digests)
+                ORDER BY d.name, s.first_seen_at DESC, s.digest
+                """.formatted(COLUMN_TYPES)))
+                .param("digests", digests.toArray(String[]::new))
+                .query((row, n) -> definition(row))
+                .list();
+    }
+
+    /**
+     * A cron in the table.
+     *
+     * @param next its next slot; null: never
+     */
+    public record Stored(
+            Definition definition,
+            boolean declared,
+            boolean paused,
+            @Nullable Instant next) {}
+
+    /** All crons in the table. */
+    public List<Stored> stored() {
+        return client.sql(schema.sql("""
+                SELECT %s, declared, paused, next_fire_at FROM ~.forge_crons
+                """.formatted(COLUMNS.replace("handler", "coalesce(handler, name) AS handler"))))
+                .query((row, n) -> stored(row))
+                .list();
+    }
+
+    /** The latest slots that were decided after that time, by cron. */
+    public Map<String, Instant> latestSlots(Collection<String> names, Duration within) {
+        return client
+                .sql(schema.sql("""
+                SELECT n.name, (SELECT max(r.slot) FROM ~.forge_cron_runs r
+                                WHERE r.cron = n.name AND r.term IS NOT NULL
+                                  AND r.slot > clock_timestamp() - :millis * interval '1 millisecond') AS slot
+                FROM unnest(:names) AS n (name)
+                """))
+                .param("names", names.toArray(String[]::new))
+                .param("millis", within.toMillis())
+                .query((row, n) -> Map.entry(row.getString(1), Optional.ofNullable(time(row, 2))))
+                .list()
+                .stream()
+                .filter(entry -> entry.getValue().isPresent())
+                .collect(Collectors.toMap(
+                        Map.Entry::getKey, entry -> entry.getValue().orElseThrow()));
+    }
+
+    /** A definition with its next slot. */
+    public record Scheduled(Definition definition, @Nullable Instant next) {}
+
+    /** Adds or changes declared crons. What was made at run time under such a name stays as it is. */
+    public int put(List<Scheduled> crons) {
+        return jdbc.update(schema.sql("""
+                INSERT INTO ~.forge_crons AS c (%s, next_fire_at, declared)
+                SELECT d.*, true FROM unnest(%s, ?::timestamptz[]) AS d
+                ON CONFLICT (name) DO UPDATE
+                SET handler = excluded.handler, expression = excluded.expression, zone = excluded.zone,
+                    target = excluded.target, worker_capability = excluded.worker_capability,
+                    misfire = excluded.misfire, catch_up_limit = excluded.catch_up_limit, overlap = excluded.overlap,
+                    jitter_millis = excluded.jitter_millis, max_attempts = excluded.max_attempts,
+                    next_fire_at = excluded.next_fire_at, updated_at = clock_timestamp()
+                WHERE c.declared
+                """.formatted(COLUMNS, TYPES)), statement -> {
+            int next =
+                    bind(statement, 1, crons.stream().map(Scheduled::definition).toList());
+            array(statement, next, "timestamptz", crons, scheduled -> offset(scheduled.next));
+        });
+    }
+
+    /** Deletes declared crons; those that an operator has paused stay, so that nothing ends the pause unseen. */
+    public int remove(Collection<String> names) {
+        return client.sql(schema.sql("DELETE FROM ~.forge_crons WHERE name = ANY (:names) AND declared AND NOT paused"))
+                .param("names", names.toArray(String[]::new))
+                .update();
+    }
+
+    /** Makes a cron at run time; false if there is one of that name. */
+    public boolean insert(Scheduled cron, String payload) {
+        return jdbc.update(schema.sql("""
+                INSERT INTO ~.forge_crons (%s, next_fire_at, declared, payload)
+                SELECT d.*, false, ?::jsonb FROM unnest(%s, ?::timestamptz[]) AS d
+                ON CONFLICT DO NOTHING
+                """.formatted(COLUMNS, TYPES)), statement -> {
+                    statement.setString(1, payload);
+                    int next = bind(statement, 2, List.of(cron.definition));
+                    array(statement, next, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
+                })
+                == 1;
+    }
+
+    /** Changes a cron that was made at run time; false if there is none of that name. */
+    public boolean update(Scheduled cron, String payload) {
+        return jdbc.update(schema.sql("""
+                UPDATE ~.forge_crons c
+                SET (%s, next_fire_at) = (SELECT d.* FROM unnest(%s, ?::timestamptz[]) AS d),
+                    payload = ?::jsonb, updated_at = clock_timestamp()
+                WHERE c.name = ? AND NOT c.declared
+                """.formatted(COLUMNS, TYPES)), statement -> {
+                    int at = bind(statement, 1, List.of(cron.definition));
+                    at = array(statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
+                    statement.setString(at, payload);
+                    statement.setString(at + 1, cron.definition.name);
+                })
+                == 1;
+    }
+
+    /** Deletes a cron that was made at run time. */
+    public boolean delete(String name) {
+        return client.sql(schema.sql("DELETE FROM ~.forge_crons WHERE name = ? AND NOT declared"))
+                        .param(name)
+                        .update()
+                == 1;
+    }
+
+    /** Pauses or resumes; false if there is no such cron in the other state. */
+    public boolean pause(String name, boolean paused) {
+        return client.sql(schema.sql("""
+                        UPDATE ~.forge_crons SET paused = :paused, updated_at = clock_timestamp()
+                        WHERE name = :name AND paused <> :paused
+                        """))
+                        .param("paused", paused)
+                        .param("name", name)
+                        .update()
+                == 1;
+    }
+
+    // Firing ------------------------------------------------------------------------------------------------
+
+    /** How long until the next slot of all, negative if it has passed; empty if there is none. */
+    public Optional<Duration> untilNext() {
+        return client.sql(schema.sql("""
+                SELECT (extract(epoch FROM min(next_fire_at) - clock_timestamp()) * 1000)::bigint
+                FROM ~.forge_crons WHERE next_fire_at < clock_timestamp() + interval '1 day'
+                """))
+                .query((row, n) ->
+                        Optional.ofNullable(row.getObject(1, Long.class)).map(Duration::ofMillis))
+                .single();
+    }
+
+    /**
+     * A cron that has slots to decide.
+     *
+     * @param next the first of them
+     * @param lastSlot the last one that ran
+     * @param active the former run, unless it has ended
+     * @param now when it was read
+     */
+    public record Due(
+            Definition definition,
+            boolean paused,
+            Instant next,
+            @Nullable Instant lastSlot,
+            @Nullable UUID active,
+            Instant now) {}
+
+    /** Where a page of crons ends. */
+    public record Place(Instant next, String name) {
+        /** Before all. */
+        public static final Place FIRST = new Place(Instant.EPOCH, "");
+    }
+
+    /** Locks crons that have slots to decide, from that place on; those that somebody changes just now come later. */
+    public List<Due> due(Place after, int limit) {
+        return client.sql(schema.sql(
+                        """
+                SELECT %s, c.paused, c.next_fire_at, c.last_fire_at,
+                       (SELECT j.id FROM ~.forge_jobs j WHERE j.id = c.last_job_id AND j.status IN %s), now()
+                FROM ~.forge_crons c
+                WHERE c.next_fire_at <= now() AND (c.next_fire_at, c.name) > (:next, :name)
+                ORDER BY c.next_fire_at, c.name LIMIT :limit FOR UPDATE SKIP LOCKED
+                """.formatted(COLUMNS.replace("handler", "coalesce(handler, name) AS handler"), ACTIVE)))
+                .param("next", offset(after.next), Types.TIMESTAMP_WITH_TIMEZONE)
+                .param("name", after.name)
+                .param("limit", limit)
+                .query((row, n) -> due(row))
+                .list();
+    }
+
+    private static Due due(ResultSet row) throws SQLException {
+        return new Due(
+                definition(row),
+                row.getBoolean(12),
+                instant(row, 13),
+                time(row, 14),
+                row.getObject(15, UUID.class),
+                instant(row, 16));
+    }
+
+    /** Locks one cron, due or not. */
+    public Optional<Due> lock(String name) {
+        return client.sql(schema.sql(
+                        """
+                SELECT %s, c.paused, coalesce(c.next_fire_at, now()), c.last_fire_at,
+                       (SELECT j.id FROM ~.forge_jobs j WHERE j.id = c.last_job_id AND j.status IN %s), now()
+                FROM ~.forge_crons c WHERE c.name = ? FOR UPDATE
+                """.formatted(COLUMNS.replace("handler", "coalesce(handler, name) AS handler"), ACTIVE)))
+                .param(name)
+                .query((row, n) -> due(row))
+                .optional();
+    }
+
+    /**
+     * What becomes of a slot.
+     *
+     * @param job the run; null if there is none
+     * @param capability what a node must offer to run it
+     * @param previous the slot that ran before
+     */
+    public record Slot(
+            String cron,
+            Instant slot,
+            CronRun.Outcome outcome,
+            @Nullable String reason,
+            @Nullable UUID job,
+            @Nullable String capability,
+            long delayMillis,
+            @Nullable Instant previous) {}
+
+    /** Writes slots into the ledger; answers those that were not in it yet. */
+    public List<Slot> record(List<Slot> slots, @Nullable Long term) {
+        record Key(String cron, Instant slot) {}
+        Set<Key> fresh = new HashSet<>(jdbc.query(
+                connection -> {
+                    PreparedStatement statement = connection.prepareStatement(schema.sql("""
+                            INSERT INTO ~.forge_cron_runs (cron, slot, outcome, reason, job_id, term, fired_at)
+                            SELECT d.cron, d.slot, d.outcome, d.reason, d.job_id, ?, clock_timestamp()
+                            FROM unnest(?::text[], ?::timestamptz[], ?::text[], ?::text[], ?::uuid[])
+                                AS d (cron, slot, outcome, reason, job_id)
+                            ON CONFLICT DO NOTHING
+                            RETURNING cron, slot
+                            """));
+                    statement.setObject(1, term, Types.BIGINT);
+                    int at = 2;
+                    at = array(statement, at, "text", slots, Slot::cron);
+                    at = array(statement, at, "timestamptz", slots, slot -> offset(slot.slot));
+                    at = array(statement, at, "text", slots, slot -> word(slot.outcome));
+                    at = array(statement, at, "text", slots, Slot::reason);
+                    array(statement, at, "uuid", slots, Slot::job);
+                    return statement;
+                },
+                (row, n) -> new Key(row.getString(1), instant(row, 2))));
+        return slots.stream()
+                .filter(slot -> fresh.contains(new Key(slot.cron, slot.slot)))
+                .toList();
+    }
+
+    /** Enqueues the runs of slots. */
+    public void enqueue(List<Slot> runs, @Nullable Long term) {
+        jdbc.update(
+                schema.sql("""
+                INSERT INTO ~.forge_jobs
+                    (id, name, payload, worker_capability, scheduled_at, max_attempts, metadata)
+                SELECT d.job_id, coalesce(c.handler, c.name), c.payload, d.capability,
+                       clock_timestamp() + d.delay * interval '1 millisecond', c.max_attempts,
+                       jsonb_strip_nulls(jsonb_build_object(
+                           'cron', c.name, 'slot', %1$s, 'firedAt', %2$s, 'previousSlot', %3$s, 'term', ?::text))
+                FROM unnest(?::text[], ?::timestamptz[], ?::uuid[], ?::text[], ?::bigint[], ?::timestamptz[])
+                    AS d (cron, slot, job_id, capability, delay, previous)
+                JOIN ~.forge_crons c ON c.name = d.cron
+                """.formatted(iso("d.slot"), iso("clock_timestamp()"), iso("d.previous"))), statement -> {
+                    statement.setString(1, term == null ? null : term.toString());
+                    int at = 2;
+                    at = array(statement, at, "text", runs, Slot::cron);
+                    at = array(statement, at, "timestamptz", runs, slot -> offset(slot.slot));
+                    at = array(statement, at, "uuid", runs, Slot::job);
+                    at = array(statement, at, "text", runs, Slot::capability);
+                    at = array(statement, at, "int8", runs, Slot::delayMillis);
+                    array(statement, at, "timestamptz", runs, slot -> offset(slot.previous));
+                });
+    }
+
+    private static String iso(String expression) {
+        return "to_char(%s AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')".formatted(expression);
+    }
+
+    /**
+     * A cron whose slots were decided.
+     *
+     * @param next its first slot that was not
+     * @param lastSlot the last that ran; null: as before
+     * @param lastJob its run
+     */
+    public record Advance(
+            String name,
+            @Nullable Instant next,
+            @Nullable Instant lastSlot,
+            @Nullable UUID lastJob) {}
+
+    /** Moves crons on, behind the slots that were decided. */
+    public void advance(List<Advance> crons) {
+        jdbc.update(schema.sql("""
+                UPDATE ~.forge_crons c
+                SET next_fire_at = d.next, last_fire_at = coalesce(d.last_slot, c.last_fire_at),
+                    last_job_id = coalesce(d.last_job, c.last_job_id)
+                FROM unnest(?::text[], ?::timestamptz[], ?::timestamptz[], ?::uuid[]) AS d (name, next, last_slot, last_job)
+                WHERE c.name = d.name
+                """), statement -> {
+            int at = 1;
+            at = array(statement, at, "text", crons, Advance::name);
+            at = array(statement, at, "timestamptz", crons, cron -> offset(cron.next));
+            at = array(statement, at, "timestamptz", crons, cron -> offset(cron.lastSlot));
+            array(statement, at, "uuid", crons, Advance::lastJob);
+        });
+    }
+
+    /** Notes a run beside the plan. */
+    public void triggered(String name, UUID job) {
+        client.sql(schema.sql("UPDATE ~.forge_crons SET last_job_id = ? WHERE name = ?"))
+                .params(job, name)
+                .update();
+    }
+
+    /** Who knows a handler. */
+    public record Known(boolean schedulers, boolean workers) {}
+
+    /** Which handlers nodes have that may take something. */
+    public Map<String, Known> knownHandlers() {
+        return client
+                .sql(schema.sql("""
+                SELECT h.name, bool_or('scheduler' = ANY (n.roles)), bool_or('worker' = ANY (n.roles))
+                FROM ~.forge_nodes n, unnest(n.handlers) AS h (name)
+                WHERE n.status NOT IN ('dead', 'draining') AND coalesce(n.info ->> 'mode', 'auto') <> 'observer'
+                GROUP BY h.name
+                """))
+                .query((row, n) -> Map.entry(row.getString(1), new Known(row.getBoolean(2), row.getBoolean(3))))
+                .list()
+                .stream()
+                .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+    }
+
+    /** Lets any node with the role scheduler take runs that only a leader with their handler could have taken. */
+    public int reroute(Collection<String> handlers, String from, String to) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_jobs SET worker_capability = :to
+                WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs
+                    WHERE status = 'pending' AND waits_for IS NULL AND name = ANY (:names)
+                      AND coalesce(worker_capability, '') = :from
+                    ORDER BY id FOR UPDATE SKIP LOCKED))
+                """))
+                .param("names", handlers.toArray(String[]::new))
+                .param("from", from)
+                .param("to", to)
+                .update();
+    }
+
+    /** Whether that node still has that run; if so, until the transaction ends. */
+    public boolean isHeld(UUID job, long epoch, UUID node) {
+        return client.sql(schema.sql("""
+                SELECT 1 FROM ~.forge_jobs
+                WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN ('claimed', 'running') FOR SHARE
+                """))
+                .params(job, epoch, node)
+                .query(Integer.class)
+                .optional()
+                .isPresent();
+    }
+
+    // For people --------------------------------------------------------------------------------------------
+
+    /** Deletes ledger rows that were written before that, up to that many. */
+    public int purge(Duration retention, int limit) {
+        return client.sql(schema.sql("""
+                DELETE FROM ~.forge_cron_runs WHERE ctid = ANY (ARRAY(
+                    SELECT ctid FROM ~.forge_cron_runs
+                    WHERE fired_at < clock_timestamp() - :millis * interval '1 millisecond'
+                    ORDER BY fired_at LIMIT :limit))
+                """))
+                .param("millis", retention.toMillis())
+                .param("limit", limit)
+                .update();
+    }
+
+    private static final String RUN = """
+            r.cron, r.slot, r.outcome, r.reason, r.job_id,
+            (SELECT j.status FROM ~.forge_jobs j WHERE j.id = r.job_id) AS job_status, r.term, r.fired_at""";
+
+    /** Crons by name, all or that one. */
+    public List<CronInfo> infos(@Nullable String name) {
+        return client.sql(schema.sql(
+                        """
+                SELECT %s, c.declared, c.paused, c.next_fire_at, r.*,
+                       EXISTS (SELECT FROM ~.forge_nodes n
+                               WHERE n.status <> 'dead' AND coalesce(c.handler, c.name) = ANY (n.handlers)) AS known
+                FROM ~.forge_crons c
+                LEFT JOIN LATERAL (SELECT %s FROM ~.forge_cron_runs r WHERE r.cron = c.name
+                                   ORDER BY r.slot DESC LIMIT 1) AS r ON true
+                WHERE (:name::text IS NULL OR c.name = :name)
+                ORDER BY c.name
+                """.formatted(COLUMNS.replace("handler", "coalesce(c.handler, c.name) AS handler"), RUN)))
+                .param("name", name, Types.VARCHAR)
+                .query((row, n) -> info(row))
+                .list();
+    }
+
+    /** What became of a cron's slots, the latest first. */
+    public List<CronRun> runs(String cron, int limit) {
+        return client.sql(schema.sql("""
+                SELECT %s FROM ~.forge_cron_runs r WHERE r.cron = ? ORDER BY r.slot DESC LIMIT ?
+                """.formatted(RUN)))
+                .params(cron, limit)
+                .query((row, n) -> run(row))
+                .list();
+    }
+
+    private static CronInfo info(ResultSet row) throws SQLException {
+        Stored stored = stored(row);
+        Definition definition = stored.definition;
+        return new CronInfo(
+                definition.name,
+                stored.declared,
+                definition.handler,
+                definition.expression,
+                definition.zone,
+                definition.target,
+                definition.capability,
+                definition.misfire,
+                definition.catchUpLimit,
+                definition.overlap,
+                Duration.ofMillis(definition.jitterMillis),
+                stored.paused,
+                stored.next,
+                row.getBoolean("known"),
+                row.getString("cron") == null ? null : run(row));
+    }
+
+    private static CronRun run(ResultSet row) throws SQLException {
+        String jobStatus = row.getString("job_status");
+        return new CronRun(
+                row.getString("cron"),
+                row.getObject("slot", OffsetDateTime.class).toInstant(),
+                constant(CronRun.Outcome.class, row.getString("outcome")),
+                row.getString("reason"),
+                row.getObject("job_id", UUID.class),
+                jobStatus == null ? null : constant(JobStatus.class, jobStatus),
+                row.getObject("term", Long.class),
+                row.getObject("fired_at", OffsetDateTime.class).toInstant());
+    }
+
+    private static Stored stored(ResultSet row) throws SQLException {
+        return new Stored(definition(row), row.getBoolean("declared"), row.getBoolean("paused"), time(row, 14));
+    }
+
+    private static Definition definition(ResultSet row) throws SQLException {
+        return new Definition(
+                row.getString(1),
+                row.getString(2),
+                row.getString(3),
+                row.getString(4),
+                constant(CronTarget.class, row.getString(5)),
+                row.getString(6),
+                constant(Misfire.class, row.getString(7)),
+                row.getInt(8),
+                constant(Overlap.class, row.getString(9)),
+                row.getLong(10),
+                row.getObject(11, Integer.class));
+    }
+
+    // -------------------------------------------------------------------------------------------------------
+
+    private static <T> int array(
+            PreparedStatement statement, int at, String type, List<T> rows, Function<T, @Nullable Object> column)
+            throws SQLException {
+        @Nullable Object[] values = new @Nullable Object[rows.size()];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = column.apply(rows.get(i));
+        }
+        Connection connection = statement.getConnection();
+        statement.setArray(at, connection.createArrayOf(type, values));
+        return at + 1;
+    }
+
+    private static @Nullable OffsetDateTime offset(@Nullable Instant time) {
+        return time == null ? null : time.atOffset(ZoneOffset.UTC);
+    }
+
+    private static @Nullable Instant time(ResultSet row, int column) throws SQLException {
+        OffsetDateTime time = row.getObject(column, OffsetDateTime.class);
+        return time == null ? null : time.toInstant();
+    }
+
+    private static Instant instant(ResultSet row, int column) throws SQLException {
+        return Objects.requireNonNull(time(row, column));
+    }
+
+    private static String word(Enum<?> constant) {
+        return constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
+    }
+
+    private static <E extends Enum<E>> E constant(Class<E> type, String word) {
+        return Enum.valueOf(type, word.toUpperCase(Locale.ROOT).replace('-', '_'));
+    }
+}
