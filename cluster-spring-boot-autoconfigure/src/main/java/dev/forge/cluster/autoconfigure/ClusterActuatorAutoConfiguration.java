@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.Crons;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.internal.engine.JobEngine;
@@ -87,7 +88,8 @@ public final class ClusterActuatorAutoConfiguration {
                 ClusterAutoConfiguration.ClusterName name,
                 ClusterLifecycle.Parts parts,
                 Schema schema,
-                JobsResource jobs) {
+                JobsResource jobs,
+                Crons crons) {
             return new ClusterEndpoint(
                     name.text(),
                     parts.node(),
@@ -95,7 +97,8 @@ public final class ClusterActuatorAutoConfiguration {
                             new NodeStore(schema, parts.control().shared()),
                             new LeaderStore(schema, parts.control().shared()),
                             new LockStore(schema, parts.control().shared())),
-                    jobs);
+                    jobs,
+                    new CronsResource(crons));
         }
 
         @Bean

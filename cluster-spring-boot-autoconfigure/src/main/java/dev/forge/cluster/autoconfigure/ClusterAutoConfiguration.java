@@ -3,18 +3,22 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.ClusterLocks;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.Crons;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeIdentityProvider;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.StartupCoordinator;
+import dev.forge.cluster.internal.engine.CronContexts;
+import dev.forge.cluster.internal.engine.CronEngine;
 import dev.forge.cluster.internal.engine.FencedLeadership;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.JobHandlers;
 import dev.forge.cluster.internal.engine.JobMonitor;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.NodeSettings;
+import dev.forge.cluster.internal.engine.StoredCrons;
 import dev.forge.cluster.internal.engine.StoredJobs;
 import dev.forge.cluster.internal.engine.StoredLocks;
 import dev.forge.cluster.internal.engine.StoredStartupCoordinator;
@@ -136,15 +140,15 @@ public final class ClusterAutoConfiguration {
         return new ClusterLifecycle.Parts(control, scheduler, events, node);
     }
 
-    // Takes the engine too: it must be there, with its handlers, when the node joins.
+    // Takes the engines too: they must be there, with their handlers, when the node joins.
     @Bean
     ClusterLifecycle clusterLifecycle(
             ClusterProperties properties,
             ClusterName name,
             Schema schema,
             ClusterLifecycle.Parts parts,
-            JobEngine engine) {
-        return new ClusterLifecycle(properties, name.text(), schema, parts, engine);
+            StoredCrons.Engines engines) {
+        return new ClusterLifecycle(properties, name.text(), schema, parts, engines);
     }
 
     @Bean
@@ -207,6 +211,55 @@ public final class ClusterAutoConfiguration {
                 new StoredJobs.Setup(database.application(), parts.control().shared(), tools));
     }
 
+    @Bean
+    CronEngine clusterCronEngine(
+            ClusterProperties properties,
+            ClusterLifecycle.Parts parts,
+            JobEngine jobs,
+            JobEngine.Tools tools,
+            JobHandlers handlers) {
+        ClusterProperties.Cron cron = properties.cron();
+        JobProperties.Retention kept = properties.job().retention();
+        return new CronEngine(
+                parts.node(),
+                jobs,
+                handlers,
+                tools.monitor(),
+                new CronEngine.Settings(
+                        cron.misfireThreshold(),
+                        kept.completed().compareTo(kept.failed()) > 0 ? kept.completed() : kept.failed(),
+                        new CronEngine.Defaults(cron.zone(), cron.misfire().policy(), cron.catchUpLimit())));
+    }
+
+    @Bean
+    CronContexts clusterCronContexts(
+            ClusterDatabase database,
+            Schema schema,
+            ClusterLifecycle.Parts parts,
+            ObjectProvider<PlatformTransactionManager> managers) {
+        return new CronContexts(
+                parts.node(),
+                new FencedLeadership(
+                        parts.node(), new LeaderStore(schema, database.application()), database.transactions(managers)),
+                database.application());
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Crons clusterCrons(
+            ClusterDatabase database,
+            ClusterLifecycle.Parts parts,
+            StoredCrons.Engines engines,
+            JobEngine.Tools tools,
+            JobHandlers handlers) {
+        return new StoredCrons(parts.node(), engines, handlers, database.application(), tools);
+    }
+
+    @Bean
+    StoredCrons.Engines clusterEngines(JobEngine jobs, CronEngine crons) {
+        return new StoredCrons.Engines(jobs, crons);
+    }
+
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(JsonMapper.class)
     static class JacksonConfiguration {
@@ -255,6 +308,7 @@ public final class ClusterAutoConfiguration {
                 worker.claiming(),
                 worker.pollInterval(),
                 lanes,
+                properties.cron().maxConcurrentJobs(),
                 new WorkSettings.Leases(
                         job.leaseDuration(), job.heartbeatInterval(), job.claimStartTimeout(), crash(job)),
                 new WorkSettings.Keeping(

@@ -30,11 +30,13 @@ final class ClusterEndpoint {
     private final Node node;
     private final Stores stores;
     private final JobsResource jobs;
+    private final CronsResource crons;
 
     /** Where it reads. */
     record Stores(NodeStore nodes, LeaderStore leaders, LockStore locks) {}
 
-    ClusterEndpoint(String clusterName, Node node, Stores stores, JobsResource jobs) {
+    ClusterEndpoint(String clusterName, Node node, Stores stores, JobsResource jobs, CronsResource crons) {
+        this.crons = crons;
         this.jobs = jobs;
         this.clusterName = clusterName;
         this.node = node;
@@ -72,11 +74,23 @@ final class ClusterEndpoint {
             case "nodes" -> Map.of("nodes", stores.nodes.all());
             case "locks" -> Map.of("locks", stores.locks.held());
             case "jobs" -> jobs.list(name, status, limit);
-            default ->
-                path.length == 2 && path[0].equals("jobs")
-                        ? jobs.one(path[1], reader == null ? SecurityContext.NONE : reader)
-                        : null;
+            case "crons" -> crons.list();
+            default -> one(path, limit, reader == null ? SecurityContext.NONE : reader);
         });
+    }
+
+    private @Nullable Object one(String[] path, @Nullable Integer limit, SecurityContext reader) {
+        String name = name(path);
+        return switch (path[0]) {
+            case "jobs" -> path.length == 2 ? jobs.one(name, reader) : null;
+            case "crons" -> crons.one(name, limit);
+            default -> null;
+        };
+    }
+
+    /** What follows the resource; names may hold slashes. */
+    private static String name(String[] path) {
+        return String.join("/", List.of(path).subList(1, path.length));
     }
 
     @WriteOperation
@@ -97,7 +111,10 @@ final class ClusterEndpoint {
 
     private @Nullable Object obey(String[] path, String state) {
         if (path.length > 1 && path[0].equals("jobs")) {
-            return jobs.order(String.join("/", List.of(path).subList(1, path.length)), state);
+            return jobs.order(name(path), state);
+        }
+        if (path.length > 1 && path[0].equals("crons")) {
+            return crons.order(name(path), state);
         }
         if (path.length != 2 || !path[0].equals("nodes")) {
             return null;

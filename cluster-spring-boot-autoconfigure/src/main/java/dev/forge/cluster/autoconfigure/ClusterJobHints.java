@@ -1,10 +1,14 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.ClusterCron;
+import dev.forge.cluster.ClusterJob;
+import dev.forge.cluster.CronContext;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.Outcome;
 import java.lang.reflect.Method;
 import java.lang.reflect.Type;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
@@ -32,7 +36,9 @@ final class ClusterJobHints implements BeanRegistrationAotProcessor {
     public @Nullable BeanRegistrationAotContribution processAheadOfTime(RegisteredBean bean) {
         Class<?> target = AutoProxyUtils.determineTargetClass(bean.getBeanFactory(), bean.getBeanName());
         Class<?> type = ClassUtils.getUserClass(target != null ? target : bean.getBeanClass());
-        Set<Method> methods = ClusterJobRegistrar.methodsOf(type).keySet();
+        Set<Method> methods = new LinkedHashSet<>(
+                ClusterJobRegistrar.methodsOf(type, ClusterJob.class).keySet());
+        methods.addAll(ClusterJobRegistrar.methodsOf(type, ClusterCron.class).keySet());
         return methods.isEmpty()
                 ? null
                 : (context, code) -> methods.forEach(
@@ -50,7 +56,8 @@ final class ClusterJobHints implements BeanRegistrationAotProcessor {
         }
         List<Type> bound = new ArrayList<>();
         for (int i = 0; i < method.getParameterCount(); i++) {
-            if (method.getParameterTypes()[i] != JobContext.class) {
+            Class<?> parameter = method.getParameterTypes()[i];
+            if (parameter != JobContext.class && parameter != CronContext.class) {
                 bound.add(GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], type));
             }
         }

@@ -2,15 +2,24 @@ package dev.forge.cluster.autoconfigure;
 
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.ClusterCron;
 import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.CronContext;
+import dev.forge.cluster.CronDefinition;
+import dev.forge.cluster.CronTarget;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.Misfire;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.internal.engine.Backoff;
+import dev.forge.cluster.internal.engine.CronContexts;
+import dev.forge.cluster.internal.engine.CronEngine;
 import dev.forge.cluster.internal.engine.JobHandler;
 import dev.forge.cluster.internal.engine.JobHandlers;
+import dev.forge.cluster.internal.store.CronStore;
+import java.lang.annotation.Annotation;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
@@ -39,6 +48,7 @@ import org.springframework.core.GenericTypeResolver;
 import org.springframework.core.MethodIntrospector;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.AnnotationUtils;
+import org.springframework.core.annotation.MergedAnnotation;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.annotation.AnnotationTransactionAttributeSource;
@@ -46,10 +56,13 @@ import org.springframework.transaction.interceptor.TransactionAttribute;
 import org.springframework.util.ReflectionUtils;
 import org.springframework.util.StringUtils;
 
-/** Finds {@link ClusterJob} methods on all beans, without creating those that are lazy. */
+/** Finds {@link ClusterJob} and {@link ClusterCron} methods on all beans, without creating those that are lazy. */
 final class ClusterJobRegistrar implements SmartInitializingSingleton {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
+    private static final ClusterJob.Backoff USUAL_BACKOFF =
+            MergedAnnotation.of(ClusterJob.Backoff.class).synthesize();
 
     private final ConfigurableListableBeanFactory beans;
     private final JobHandlers handlers;
@@ -75,7 +88,11 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
         for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
             Class<?> type = ScopedProxyUtils.isScopedTarget(bean) ? null : typeOf(bean);
             if (type != null && AnnotationUtils.isCandidateClass(type, ClusterJob.class)) {
-                methodsOf(type).forEach((method, job) -> handlers.add(handler(bean, type, method, job)));
+                methodsOf(type, ClusterJob.class)
+                        .forEach((method, job) -> handlers.add(handler(bean, type, method, job)));
+            }
+            if (type != null && AnnotationUtils.isCandidateClass(type, ClusterCron.class)) {
+                methodsOf(type, ClusterCron.class).forEach((method, cron) -> addCron(bean, type, method, cron));
             }
         }
         if (ClusterDatabase.HIKARI && isWorker()) {
@@ -127,16 +144,72 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
         }
     }
 
-    static Map<Method, ClusterJob> methodsOf(Class<?> type) {
-        return MethodIntrospector.selectMethods(type, (MethodIntrospector.MetadataLookup<ClusterJob>)
-                method -> AnnotatedElementUtils.findMergedAnnotation(method, ClusterJob.class));
+    static <A extends Annotation> Map<Method, A> methodsOf(Class<?> type, Class<A> annotation) {
+        return MethodIntrospector.selectMethods(type, (MethodIntrospector.MetadataLookup<A>)
+                method -> AnnotatedElementUtils.findMergedAnnotation(method, annotation));
+    }
+
+    private void addCron(String bean, Class<?> type, Method method, ClusterCron cron) {
+        String place = type.getName() + "." + method.getName();
+        try {
+            JobHandler handler = new JobHandler(
+                    name(method, cron.name()),
+                    List.of(),
+                    emptyToNull(text(cron.capability())),
+                    JobPriority.NORMAL.value(),
+                    limits(cron.maxAttempts(), USUAL_BACKOFF, Set.of(), cron.timeout(), ""),
+                    cronTarget(bean, type, method, place));
+            handlers.addCron(handler, definition(handler, cron));
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            throw new ClusterStartupException(
+                    "@ClusterCron on %s: %s".formatted(place, e.getMessage()),
+                    "The method of a cron takes a CronContext or nothing, and is neither private nor static; its expression has"
+                            + " five fields, or six with seconds in front.",
+                    e);
+        }
+    }
+
+    private CronStore.Definition definition(JobHandler handler, ClusterCron cron) {
+        ClusterProperties.Cron usual = cluster.cron();
+        String expression = text(cron.value());
+        String every = text(cron.every());
+        if (expression.isEmpty() == every.isEmpty()) {
+            throw new IllegalArgumentException(
+                    "it needs either an expression or every, but has '%s' and '%s'".formatted(expression, every));
+        }
+        String zone = value("zone", cron.zone(), Function.identity(), usual.zone());
+        String schedule = every.isEmpty()
+                ? expression
+                : every.equals("-")
+                        ? every
+                        : CronDefinition.EVERY + value("every", every, ClusterJobRegistrar::positive);
+        CronEngine.requireSchedule(schedule, zone);
+        if (cron.target() == CronTarget.LEADER && handler.capability() != null) {
+            throw new IllegalArgumentException(
+                    "capability (%s): the leader runs it, whatever it offers; use target = ANY_WORKER"
+                            .formatted(handler.capability()));
+        }
+        return new CronStore.Definition(
+                handler.name(),
+                handler.name(),
+                schedule,
+                zone,
+                cron.target(),
+                handler.capability(),
+                cron.misfire() == Misfire.DEFAULT ? usual.misfire().policy() : cron.misfire(),
+                value("catchUpLimit", cron.catchUpLimit(), ClusterJobRegistrar::attempts, usual.catchUpLimit()),
+                cron.overlap(),
+                value("jitter", cron.jitter(), ClusterJobRegistrar::notNegative, Duration.ZERO)
+                        .toMillis(),
+                // The node that runs it knows.
+                null);
     }
 
     private JobHandler handler(String bean, Class<?> type, Method method, ClusterJob job) {
         String place = type.getName() + "." + method.getName();
         try {
             return new JobHandler(
-                    name(method, job),
+                    name(method, job.name()),
                     Arrays.stream(job.aliases()).map(this::text).toList(),
                     emptyToNull(text(job.capability())),
                     value(
@@ -144,7 +217,7 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
                             job.priority(),
                             name -> JobPriority.of(name).value(),
                             JobPriority.NORMAL.value()),
-                    limits(job),
+                    limits(job.maxAttempts(), job.backoff(), Set.of(job.excluded()), job.timeout(), job.retention()),
                     target(bean, type, method, place));
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new ClusterStartupException(
@@ -154,8 +227,8 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
         }
     }
 
-    private String name(Method method, ClusterJob job) {
-        String name = text(job.name());
+    private String name(Method method, String declared) {
+        String name = text(declared);
         if (name.isEmpty()) {
             name = method.getName().replaceAll("([a-z0-9])([A-Z])", "$1-$2").toLowerCase(Locale.ROOT);
         }
@@ -165,18 +238,23 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
         return name;
     }
 
-    private JobHandler.Limits limits(ClusterJob job) {
+    private JobHandler.Limits limits(
+            String maxAttempts,
+            ClusterJob.Backoff backoff,
+            Set<Class<? extends Throwable>> excluded,
+            String timeout,
+            String retention) {
         return new JobHandler.Limits(
-                value("maxAttempts", job.maxAttempts(), ClusterJobRegistrar::attempts, properties.maxAttempts()),
-                backoff(job.backoff()),
+                value("maxAttempts", maxAttempts, ClusterJobRegistrar::attempts, properties.maxAttempts()),
+                backoff(backoff),
                 value(
                         "backoff.jitter",
-                        job.backoff().jitter(),
+                        backoff.jitter(),
                         text -> number(text, 0, 1),
                         properties.backoff().jitter()),
-                Set.of(job.excluded()),
-                duration("timeout", job.timeout(), ClusterJobRegistrar::positive, properties.timeout()),
-                duration("retention", job.retention(), ClusterJobRegistrar::notNegative, completedRetention()));
+                excluded,
+                duration("timeout", timeout, ClusterJobRegistrar::positive, properties.timeout()),
+                duration("retention", retention, ClusterJobRegistrar::notNegative, completedRetention()));
     }
 
     /** Zero means deletion at completion, which the node that completes it does. */
@@ -257,6 +335,10 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
         return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
     }
 
+    private <T> T value(String attribute, String text, Function<String, T> reading) {
+        return read(attribute, text(text), reading);
+    }
+
     private @Nullable Duration duration(
             String attribute, String text, Function<String, Duration> reading, @Nullable Duration usual) {
         String resolved = text(text);
@@ -280,13 +362,42 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
         return StringUtils.hasText(text) ? text : null;
     }
 
-    private JobHandler.Target target(String bean, Class<?> type, Method method, String place) {
+    private JobHandler.Target cronTarget(String bean, Class<?> type, Method method, String place) {
+        Method invocable = invocable(bean, type, method);
+        Class<?>[] parameters = method.getParameterTypes();
+        if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != CronContext.class)) {
+            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+        }
+        ObjectProvider<CronContexts> contexts = beans.getBeanProvider(CronContexts.class);
+        JobHandler.Code code = (payload, job) -> contexts.getObject()
+                .run(
+                        job,
+                        context -> invoke(bean, invocable, parameters.length == 0 ? NOTHING : new Object[] {context}));
+        return new JobHandler.Target(null, transaction(method, type), code, place);
+    }
+
+    private static final @Nullable Object[] NOTHING = {};
+
+    private Method invocable(String bean, Class<?> type, Method method) {
         if (Modifier.isPrivate(method.getModifiers()) || Modifier.isStatic(method.getModifiers())) {
             throw new IllegalArgumentException("it is private or static");
         }
         Class<?> exposed = beans.getType(bean);
         Method invocable = AopUtils.selectInvocableMethod(method, exposed != null ? exposed : type);
         ReflectionUtils.makeAccessible(invocable);
+        return invocable;
+    }
+
+    private @Nullable Object invoke(String bean, Method method, @Nullable Object[] arguments) throws Throwable {
+        try {
+            return method.invoke(beans.getBean(bean), arguments);
+        } catch (InvocationTargetException e) {
+            throw e.getTargetException();
+        }
+    }
+
+    private JobHandler.Target target(String bean, Class<?> type, Method method, String place) {
+        Method invocable = invocable(bean, type, method);
         Class<?>[] parameters = method.getParameterTypes();
         List<Type> payloads = IntStream.range(0, parameters.length)
                 .filter(i -> parameters[i] != JobContext.class)
@@ -300,11 +411,7 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
             for (int i = 0; i < arguments.length; i++) {
                 arguments[i] = parameters[i] == JobContext.class ? context : payload;
             }
-            try {
-                return invocable.invoke(beans.getBean(bean), arguments);
-            } catch (InvocationTargetException e) {
-                throw e.getTargetException();
-            }
+            return invoke(bean, invocable, arguments);
         };
         return new JobHandler.Target(
                 payloads.isEmpty() ? null : payloads.get(0), transaction(method, type), code, place);

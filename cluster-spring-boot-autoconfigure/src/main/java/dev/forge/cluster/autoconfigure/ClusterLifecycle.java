@@ -3,10 +3,13 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.Node;
+import dev.forge.cluster.internal.engine.StoredCrons;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.Schema;
 import java.util.Locale;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -33,14 +36,15 @@ final class ClusterLifecycle implements SmartLifecycle {
     private final String clusterName;
     private final Schema schema;
     private final Parts parts;
-    private final JobEngine engine;
+    private final StoredCrons.Engines engines;
     private volatile boolean running;
 
     /** What starts and stops together. */
     record Parts(ControlConnections control, ThreadPoolTaskScheduler scheduler, EventThread events, Node node) {}
 
-    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts, JobEngine engine) {
-        this.engine = engine;
+    ClusterLifecycle(
+            ClusterProperties properties, String clusterName, Schema schema, Parts parts, StoredCrons.Engines engines) {
+        this.engines = engines;
         this.properties = properties;
         this.clusterName = clusterName;
         this.schema = schema;
@@ -111,8 +115,15 @@ final class ClusterLifecycle implements SmartLifecycle {
                 "Connections: {}{} control, beside the application's pool",
                 ground == Ground.LOCK ? "1 session, " : "",
                 properties.controlConnections());
-        if (engine.isWorking() && !engine.names().isEmpty()) {
-            log.info("Jobs: {} on executors {}", engine.names(), engine.lanes().keySet());
+        JobEngine jobs = engines.jobs();
+        var names = new TreeSet<>(jobs.names());
+        Set<String> crons = engines.crons().names();
+        names.removeAll(crons);
+        if (jobs.isWorking() && !names.isEmpty()) {
+            log.info("Jobs: {} on executors {}", names, jobs.executors());
+        }
+        if (!crons.isEmpty()) {
+            log.info("Crons: {}", crons);
         }
     }
 

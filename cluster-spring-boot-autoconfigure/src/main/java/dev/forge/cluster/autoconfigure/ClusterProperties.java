@@ -1,6 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import static dev.forge.cluster.autoconfigure.Rules.atLeast;
+import static dev.forge.cluster.autoconfigure.Rules.between;
 import static dev.forge.cluster.autoconfigure.Rules.named;
 import static dev.forge.cluster.autoconfigure.Rules.notBlank;
 import static dev.forge.cluster.autoconfigure.Rules.notNegative;
@@ -302,15 +303,18 @@ public record ClusterProperties(
      * @param misfire What to do with slots that nobody could fire in time: skip, fire-once or catch-up.
      * @param misfireThreshold How late a slot may fire without being a misfire.
      * @param catchUpLimit How many missed slots catch-up fires at most.
+     * @param maxConcurrentJobs How many runs of crons the leader works on at once; those for any worker do not count.
      */
     public record Cron(
             @DefaultValue("UTC") String zone,
             @DefaultValue("fire-once") Misfire misfire,
             @DefaultValue("10s") Duration misfireThreshold,
-            @DefaultValue("10") int catchUpLimit) {
+            @DefaultValue("10") int catchUpLimit,
+            @DefaultValue("4") int maxConcurrentJobs) {
         public Cron {
+            atLeast(1, "cron.max-concurrent-jobs", maxConcurrentJobs);
             positive("cron.misfire-threshold", misfireThreshold);
-            atLeast(1, "cron.catch-up-limit", catchUpLimit);
+            between(1, 1_000, "cron.catch-up-limit", catchUpLimit);
             require(
                     ZoneId.getAvailableZoneIds().contains(zone) || isOffset(zone),
                     "cron.zone",
@@ -334,7 +338,11 @@ public record ClusterProperties(
             /** Fire once for all of them. */
             FIRE_ONCE,
             /** Fire each of them. */
-            CATCH_UP
+            CATCH_UP;
+
+            dev.forge.cluster.Misfire policy() {
+                return dev.forge.cluster.Misfire.valueOf(name());
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.CronRun;
 import dev.forge.cluster.internal.engine.JobMonitor;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.MeterRegistry;
@@ -56,6 +57,17 @@ final class JobMeters implements JobMonitor {
     @Override
     public void recovered(String name) {
         count("forge.cluster.job.recoveries", "Jobs that this node took from dead or silent ones", name);
+    }
+
+    @Override
+    public void fired(String cron, CronRun.Outcome result) {
+        Counter.builder("forge.cluster.cron.fires")
+                .description("Slots of crons that this node has decided")
+                .tag("cluster", cluster)
+                .tag("cron", cron)
+                .tag("result", result.name())
+                .register(registry)
+                .increment();
     }
 
     private void count(String meter, String description, String job) {

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.CronRun;
 import dev.forge.cluster.internal.engine.JobMonitor;
 import java.time.Duration;
 import java.util.HashMap;
@@ -52,6 +53,11 @@ record JobMonitors(List<JobMonitor> all) implements JobMonitor {
     @Override
     public void claimLost(String name) {
         all.forEach(monitor -> monitor.claimLost(name));
+    }
+
+    @Override
+    public void fired(String cron, CronRun.Outcome result) {
+        all.forEach(monitor -> monitor.fired(cron, result));
     }
 
     @Override

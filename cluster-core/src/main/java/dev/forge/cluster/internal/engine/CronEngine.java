@@ -544,9 +544,23 @@ public final class CronEngine implements Work {
         }
     }
 
-    // For the API -------------------------------------------------------------------------------------------
+    // For others -------------------------------------------------------------------------------------------
 
     Settings settings() {
         return settings;
+    }
+
+    /** The names of the crons that are declared here. */
+    public Set<String> names() {
+        return handlers.crons().keySet();
+    }
+
+    /**
+     * Demands an expression that fires, and a zone.
+     *
+     * @throws IllegalArgumentException saying what is wrong
+     */
+    public static void requireSchedule(String expression, String zone) {
+        CronSchedule.of(expression, zone);
     }
 }

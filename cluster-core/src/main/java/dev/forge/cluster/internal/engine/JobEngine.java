@@ -456,6 +456,11 @@ public final class JobEngine implements Work {
         return worker == null ? Map.of() : worker.lanes();
     }
 
+    /** The names of the executors. */
+    public List<String> executors() {
+        return settings.lanes().stream().map(WorkSettings.LaneSettings::name).toList();
+    }
+
     /** Whether it takes less because the machine is overloaded. */
     public boolean isOverloaded() {
         return overloaded;
