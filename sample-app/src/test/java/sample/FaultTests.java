@@ -2,23 +2,19 @@ package sample;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
+import faults.WrongClock;
 import java.net.URI;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.Optional;
 import java.util.function.BooleanSupplier;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -288,18 +284,10 @@ class FaultTests {
     @Test
     @Tag("soak")
     void a_node_whose_clock_is_five_minutes_ahead_neither_dies_nor_kills() {
-        Optional<Path> library = Stream.of("aarch64-linux-gnu", "x86_64-linux-gnu")
-                .map(machine -> Path.of("/usr/lib", machine, "faketime/libfaketime.so.1"))
-                .filter(Files::exists)
-                .findFirst();
-        assumeTrue(library.isPresent(), "libfaketime is not installed: no clock is set wrong");
         start("right");
-        AppProcess ahead = AppProcess.of(SampleApplication.class)
-                .database(database)
-                .property("forge.cluster.node.name", "ahead")
-                .environment("LD_PRELOAD", library.get().toString())
-                .environment("FAKETIME", "+300s")
-                .environment("DONT_FAKE_MONOTONIC", "1")
+        AppProcess ahead = WrongClock.ahead(AppProcess.of(SampleApplication.class)
+                        .database(database)
+                        .property("forge.cluster.node.name", "ahead"))
                 .start();
         processes.add(ahead);
         processes.forEach(process -> process.awaitReady(START));

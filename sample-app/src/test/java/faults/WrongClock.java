@@ -1,0 +1,27 @@
+package faults;
+
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.forge.cluster.test.AppProcess;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.stream.Stream;
+
+/** Processes whose clock is wrong, by means of libfaketime. */
+public final class WrongClock {
+
+    private WrongClock() {}
+
+    /** Five minutes ahead; its monotonic clock is right, as on a machine whose time was set wrong. */
+    public static AppProcess.Builder ahead(AppProcess.Builder process) {
+        Optional<Path> library = Stream.of("aarch64-linux-gnu", "x86_64-linux-gnu")
+                .map(machine -> Path.of("/usr/lib", machine, "faketime/libfaketime.so.1"))
+                .filter(Files::exists)
+                .findFirst();
+        assumeTrue(library.isPresent(), "libfaketime is not installed: no clock is set wrong");
+        return process.environment("LD_PRELOAD", library.get().toString())
+                .environment("FAKETIME", "+300s")
+                .environment("DONT_FAKE_MONOTONIC", "1");
+    }
+}
