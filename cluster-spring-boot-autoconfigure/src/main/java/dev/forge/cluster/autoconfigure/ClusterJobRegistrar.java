@@ -197,7 +197,7 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
                 cron.target(),
                 handler.capability(),
                 cron.misfire() == Misfire.DEFAULT ? usual.misfire().policy() : cron.misfire(),
-                value("catchUpLimit", cron.catchUpLimit(), ClusterJobRegistrar::attempts, usual.catchUpLimit()),
+                value("catchUpLimit", cron.catchUpLimit(), ClusterJobRegistrar::catchUpLimit, usual.catchUpLimit()),
                 cron.overlap(),
                 value("jitter", cron.jitter(), ClusterJobRegistrar::notNegative, Duration.ZERO)
                         .toMillis(),
@@ -301,6 +301,14 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
             throw new IllegalArgumentException("must be at least 1");
         }
         return attempts;
+    }
+
+    private static int catchUpLimit(String text) {
+        int limit = attempts(text);
+        if (limit > 1_000) {
+            throw new IllegalArgumentException("must be at most 1000");
+        }
+        return limit;
     }
 
     private static double number(String text, double least, double most) {

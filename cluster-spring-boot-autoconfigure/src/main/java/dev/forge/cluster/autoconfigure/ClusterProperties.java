@@ -1,7 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
 import static dev.forge.cluster.autoconfigure.Rules.atLeast;
-import static dev.forge.cluster.autoconfigure.Rules.between;
 import static dev.forge.cluster.autoconfigure.Rules.named;
 import static dev.forge.cluster.autoconfigure.Rules.notBlank;
 import static dev.forge.cluster.autoconfigure.Rules.notNegative;
@@ -182,6 +181,11 @@ public record ClusterProperties(
                     "node.capabilities",
                     capabilities,
                     "must not have a blank entry");
+            require(
+                    capabilities.stream().noneMatch(capability -> capability.startsWith("@")),
+                    "node.capabilities",
+                    capabilities,
+                    "must not begin with @: those are the cluster's own");
         }
     }
 
@@ -314,7 +318,8 @@ public record ClusterProperties(
         public Cron {
             atLeast(1, "cron.max-concurrent-jobs", maxConcurrentJobs);
             positive("cron.misfire-threshold", misfireThreshold);
-            between(1, 1_000, "cron.catch-up-limit", catchUpLimit);
+            atLeast(1, "cron.catch-up-limit", catchUpLimit);
+            require(catchUpLimit <= 1_000, "cron.catch-up-limit", catchUpLimit, "must be at most 1000");
             require(
                     ZoneId.getAvailableZoneIds().contains(zone) || isOffset(zone),
                     "cron.zone",

@@ -95,6 +95,9 @@ class ClusterPropertiesTests {
             cron.zone=Mars/Olympus                    | forge.cluster.cron.zone (Mars/Olympus) is not a time zone
             cron.misfire-threshold=0s                 | forge.cluster.cron.misfire-threshold (0s) must be longer than zero
             cron.catch-up-limit=0                     | forge.cluster.cron.catch-up-limit (0) must be at least 1
+            cron.catch-up-limit=1001                  | forge.cluster.cron.catch-up-limit (1001) must be at most 1000
+            cron.max-concurrent-jobs=0                | forge.cluster.cron.max-concurrent-jobs (0) must be at least 1
+            node.capabilities=@leader                 | forge.cluster.node.capabilities ([@leader]) must not begin with @: those are the cluster's own
             daemon.restart-delay=0s                   | forge.cluster.daemon.restart-delay (0s) must be longer than zero
             daemon.startup-delay=-1s                  | forge.cluster.daemon.startup-delay (-1s) must not be negative
             daemon.max-restarts=-1                    | forge.cluster.daemon.max-restarts (-1) must be at least 0
@@ -311,6 +314,7 @@ class ClusterPropertiesTests {
         cron.misfire=fire-once
         cron.misfire-threshold=10s
         cron.catch-up-limit=10
+        cron.max-concurrent-jobs=4
         daemon.restart-delay=5s
         daemon.startup-delay=0s
         daemon.max-restarts=null

@@ -162,6 +162,10 @@ public final class StoredJobs implements Jobs {
         }
         if (capability != null) {
             requireStorable("capability", capability);
+            if (capability.startsWith("@")) {
+                throw new JobRejectedException(
+                        "capability '%s': those that begin with @ are the cluster's own".formatted(capability));
+            }
         }
         return new NewJob(
                 ids.next(),
@@ -255,6 +259,9 @@ public final class StoredJobs implements Jobs {
         if (name.isBlank() || name.indexOf('\0') >= 0) {
             throw new JobRejectedException("a job needs a name");
         }
+        if (handlers.crons().containsKey(name)) {
+            throw new JobRejectedException("'%s' is a cron; Crons.trigger runs it now".formatted(name));
+        }
         if (handlers.named(name) != null || knownElsewhere.contains(name)) {
             return;
         }
@@ -296,7 +303,9 @@ public final class StoredJobs implements Jobs {
     @Override
     public void pause(String name) {
         node.requireMayMutate();
-        requireKnown(name);
+        if (!handlers.crons().containsKey(name)) {
+            requireKnown(name);
+        }
         control.pause(name);
     }
 
