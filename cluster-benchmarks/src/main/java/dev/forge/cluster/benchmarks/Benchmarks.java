@@ -38,6 +38,7 @@ public final class Benchmarks {
         parts.put("pickup", new PickupPart());
         parts.put("claim", new ClaimPart());
         parts.put("idle", new IdlePart());
+        parts.put("crons", new CronPart());
         parts.put("nodes", new NodesPart());
         parts.put("heap", new HeapPart());
         return parts;

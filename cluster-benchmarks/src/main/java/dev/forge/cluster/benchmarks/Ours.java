@@ -3,11 +3,13 @@ package dev.forge.cluster.benchmarks;
 import com.sun.management.OperatingSystemMXBean;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.Misfire;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.engine.Backoff;
+import dev.forge.cluster.internal.engine.CronEngine;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.JobHandler;
 import dev.forge.cluster.internal.engine.JobHandlers;
@@ -116,6 +118,15 @@ final class Ours implements AutoCloseable {
                 handlers,
                 tools,
                 job -> "default");
+        new CronEngine(
+                node,
+                engine,
+                handlers,
+                JobMonitor.NONE,
+                new CronEngine.Settings(
+                        Duration.ofSeconds(10),
+                        Duration.ofDays(7),
+                        new CronEngine.Defaults("UTC", Misfire.FIRE_ONCE, 10)));
         jobs = new StoredJobs(node, engine, handlers, new StoredJobs.Setup(application, control.shared(), tools));
     }
 

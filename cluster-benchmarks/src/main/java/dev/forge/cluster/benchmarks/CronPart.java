@@ -1,0 +1,50 @@
+package dev.forge.cluster.benchmarks;
+
+import java.util.concurrent.TimeUnit;
+
+/** Ten thousand crons that are due in the same second, fired by one leader. */
+final class CronPart implements Part {
+
+    private static final int CRONS = 10_000;
+    private static final int AHEAD_SECONDS = 3;
+    private static final long MOST_MILLIS = 5_000;
+    private static final long PATIENCE_MILLIS = 60_000;
+
+    @Override
+    public void run(Server server, Report report) {
+        new RawSql(server.pool()).empty();
+        var rounds = new Rounds();
+        try (var node = new Ours("crons", server, Ours.WORKER, job -> {})) {
+            node.start();
+            for (int round = 0; round < Rounds.COUNT; round++) {
+                server.execute("DELETE FROM forge_crons");
+                server.execute("DELETE FROM forge_cron_runs");
+                // Made at run time, for any worker; their expression has them due again in an hour.
+                server.execute("""
+                        INSERT INTO forge_crons (name, handler, expression, target, declared, next_fire_at, overlap)
+                        SELECT 'cron-' || n, '%s', '@every PT1H', 'any-worker', false,
+                               date_trunc('second', clock_timestamp()) + interval '%d s', 'allow'
+                        FROM generate_series(1, %d) AS n
+                        """.formatted(Ours.JOB, AHEAD_SECONDS, CRONS));
+                long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MILLIS);
+                while (server.number("SELECT count(*) FROM forge_cron_runs WHERE outcome = 'ran'") < CRONS
+                        && System.nanoTime() < deadline) {
+                    Pause.millis(100);
+                }
+                rounds.add(
+                        "fired",
+                        server.number("SELECT (extract(epoch FROM max(fired_at) - min(slot)) * 1000)::bigint"
+                                + " FROM forge_cron_runs"));
+            }
+        }
+        long fired = server.number("SELECT count(*) FROM forge_cron_runs WHERE outcome = 'ran'");
+        report.atLeast(CRONS, "crons of " + CRONS + " that fired", fired, "");
+        report.atMost(
+                MOST_MILLIS,
+                CRONS + " crons due in one second: the last one fired after",
+                rounds.median("fired"),
+                "ms");
+        server.execute("DELETE FROM forge_crons");
+        server.execute("DELETE FROM forge_cron_runs");
+    }
+}
