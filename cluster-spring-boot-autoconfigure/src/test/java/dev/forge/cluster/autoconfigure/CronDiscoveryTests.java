@@ -266,30 +266,39 @@ class CronDiscoveryTests {
 
     // Running -----------------------------------------------------------------------------------------------
 
-    static class EverySecond {
+    /** Apart from the handlers, which are behind a proxy. */
+    static class Diary {
         final List<CronContext> runs = new CopyOnWriteArrayList<>();
         final List<@Nullable String> logged = new CopyOnWriteArrayList<>();
         final CountDownLatch blocked = new CountDownLatch(1);
+    }
+
+    static class EverySecond {
+        private final Diary diary;
+
+        EverySecond(Diary diary) {
+            this.diary = diary;
+        }
 
         @ClusterCron(every = "1s")
         @Transactional
         public void tick(CronContext cron) {
             assertThat(TransactionSynchronizationManager.isActualTransactionActive())
                     .isTrue();
-            logged.add(MDC.get("forge.cron.name"));
-            cron.fenced(() -> runs.add(cron));
+            diary.logged.add(MDC.get("forge.cron.name"));
+            cron.fenced(() -> diary.runs.add(cron));
         }
 
         @ClusterCron("@yearly")
         void waits() throws InterruptedException {
-            blocked.await();
+            diary.blocked.await();
         }
     }
 
     @Test
     void a_run_knows_its_slot_and_the_one_before() {
-        runner().withBean(EverySecond.class).run(context -> {
-            EverySecond beans = context.getBean(EverySecond.class);
+        runner().withBean(Diary.class).withBean(EverySecond.class).run(context -> {
+            Diary beans = context.getBean(Diary.class);
             await().atMost(Duration.ofSeconds(30)).until(() -> beans.runs.size() >= 3);
             CronContext first = beans.runs.get(1);
             CronContext second = beans.runs.get(2);
@@ -311,7 +320,7 @@ class CronDiscoveryTests {
 
     @Test
     void crons_are_not_enqueued_but_triggered() {
-        runner().withBean(EverySecond.class).run(context -> {
+        runner().withBean(Diary.class).withBean(EverySecond.class).run(context -> {
             awaitCron(context, "waits");
             assertThatExceptionOfType(JobRejectedException.class)
                     .isThrownBy(() -> context.getBean(Jobs.class).enqueueNamed("waits", null))
@@ -321,7 +330,7 @@ class CronDiscoveryTests {
             await().until(() ->
                     context.getBean(Jobs.class).find(job).orElseThrow().startedAt() != null);
             assertThat(crons.trigger("waits")).isEmpty();
-            context.getBean(EverySecond.class).blocked.countDown();
+            context.getBean(Diary.class).blocked.countDown();
             await().until(() ->
                     context.getBean(Jobs.class).find(job).orElseThrow().status().isFinal());
             assertThat(crons.runs("waits", 10))
@@ -337,7 +346,7 @@ class CronDiscoveryTests {
 
     @Test
     void operators_see_and_order_crons() {
-        runner().withBean(EverySecond.class).run(context -> {
+        runner().withBean(Diary.class).withBean(EverySecond.class).run(context -> {
             ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
             Crons crons = context.getBean(Crons.class);
             awaitCron(context, "waits");
@@ -368,7 +377,7 @@ class CronDiscoveryTests {
             Map<?, ?> one = (Map<?, ?>) endpoint.resource(null, null, null, 5, "crons", "waits");
             assertThat(one).isNotNull();
             assertThat((List<?>) one.get("runs")).hasSize(2);
-            context.getBean(EverySecond.class).blocked.countDown();
+            context.getBean(Diary.class).blocked.countDown();
         });
     }
 
