@@ -14,6 +14,8 @@ dependencies {
     optional("org.springframework.boot:spring-boot-micrometer-metrics")
     optional("io.micrometer:micrometer-tracing")
     optional("org.springframework.boot:spring-boot-jackson")
+    optional("org.springframework:spring-orm")
+    optional("jakarta.persistence:jakarta.persistence-api")
     optional("org.springframework:spring-web")
     optional("jakarta.servlet:jakarta.servlet-api")
     annotationProcessor(libs.spring.boot.configuration.processor)

@@ -12,7 +12,9 @@ import java.lang.annotation.Target;
  * happens next.
  *
  * <p>Return commits, throw rolls back: on a {@code @Transactional} method the job is completed by the last statement of
- * that very transaction, so that its effects happen exactly once. Elsewhere a job runs at least once.
+ * that very transaction, so that its effects happen exactly once. Elsewhere a job runs at least once; so it does where the
+ * annotation asks for another transaction than that ({@code REQUIRES_NEW}, {@code NOT_SUPPORTED}...), which the log says at
+ * the start.
  *
  * <pre>{@code
  * @ClusterJob(name = "process-order", maxAttempts = "5")
@@ -28,7 +30,9 @@ import java.lang.annotation.Target;
 @Retention(RetentionPolicy.RUNTIME)
 public @interface ClusterJob {
 
-    /** Unique in the cluster. By default the method's name in kebab case: {@code processOrder} is {@code process-order}. */
+    /**
+     * Unique in the cluster. By default the method's name in kebab case: {@code importXMLFile} is {@code import-xml-file}.
+     */
     String name() default "";
 
     /** Former names: jobs that were enqueued under them run here too. */

@@ -42,7 +42,8 @@ public interface JobContext {
 
     /**
      * Remembers something for the next attempt. Stored when it returns; on a transactional handler, whose effects a
-     * failure undoes anyway, together with the failure.
+     * failure undoes anyway, together with the failure. In a native image its type must be known: put Spring's
+     * {@code @RegisterReflectionForBinding(State.class)} on the handler.
      *
      * @throws ClaimLostException if the job is no longer this node's
      */

@@ -77,8 +77,11 @@ public final class ClusterAutoConfiguration {
     /** How long a statement of ours waits for one of our few connections. */
     private static final Duration CONTROL_PATIENCE = Duration.ofSeconds(2);
 
-    /** Most are idle: what matters is that a pass which takes its time never keeps a heartbeat waiting. */
-    private static final int SCHEDULER_THREADS = 8;
+    /**
+     * More than there are loops, most of them idle: however many wait for the database, those that beat, and those that
+     * end what this node may not do any more, do not.
+     */
+    private static final int SCHEDULER_THREADS = 16;
 
     @Bean
     ClusterDatabase clusterDatabase(ConfigurableListableBeanFactory beans, ClusterProperties properties) {

@@ -24,6 +24,7 @@ import org.springframework.jdbc.datasource.DataSourceTransactionManager;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.SimpleDriverDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.orm.jpa.JpaTransactionManager;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.util.ClassUtils;
 
@@ -38,6 +39,10 @@ record ClusterDatabase(DataSource application, DataSource direct) {
     static final boolean HIKARI =
             ClassUtils.isPresent("com.zaxxer.hikari.HikariDataSource", ClusterDatabase.class.getClassLoader());
 
+    private static final boolean ORM = ClassUtils.isPresent(
+                    "org.springframework.orm.jpa.JpaTransactionManager", ClusterDatabase.class.getClassLoader())
+            && ClassUtils.isPresent("jakarta.persistence.EntityManagerFactory", ClusterDatabase.class.getClassLoader());
+
     /** The pool behind a data source; only where HikariCP is present. */
     static @Nullable HikariDataSource hikari(DataSource application) {
         return Hikari.behind(application);
@@ -51,11 +56,15 @@ record ClusterDatabase(DataSource application, DataSource direct) {
     /** The application's own, so that fenced work joins its transactions; if that is of another database, one of ours. */
     PlatformTransactionManager transactions(ObjectProvider<PlatformTransactionManager> managers) {
         PlatformTransactionManager manager = managers.getIfUnique();
-        if (manager == null
-                || (manager instanceof DataSourceTransactionManager jdbc && jdbc.getDataSource() != application)) {
-            return new JdbcTransactionManager(application);
-        }
-        return manager;
+        return manager == null || isForeign(manager) ? new JdbcTransactionManager(application) : manager;
+    }
+
+    /** Whether its transactions are known to be those of another data source. */
+    boolean isForeign(PlatformTransactionManager manager) {
+        DataSource own = manager instanceof DataSourceTransactionManager jdbc
+                ? jdbc.getDataSource()
+                : ORM ? Orm.sourceOf(manager) : null;
+        return own != null && own != application;
     }
 
     private static String select(ConfigurableListableBeanFactory beans) {
@@ -163,6 +172,14 @@ record ClusterDatabase(DataSource application, DataSource direct) {
 
         static @Nullable String orElse(@Nullable String configured, @Nullable String own) {
             return configured != null ? configured : own;
+        }
+    }
+
+    /** Apart, so that JPA may be absent. */
+    private static final class Orm {
+
+        static @Nullable DataSource sourceOf(PlatformTransactionManager manager) {
+            return manager instanceof JpaTransactionManager jpa ? jpa.getDataSource() : null;
         }
     }
 

@@ -26,7 +26,7 @@ import org.springframework.util.ClassUtils;
 
 /**
  * What a native image must know of handlers: their methods are called by reflection, payloads and results become JSON.
- * Types of checkpoints appear in no signature; an application that keeps some registers them itself.
+ * Types of checkpoints appear in no signature: {@code @RegisterReflectionForBinding} on the handler names them.
  */
 final class ClusterJobHints implements BeanRegistrationAotProcessor {
 

@@ -52,6 +52,7 @@ import org.springframework.core.annotation.MergedAnnotation;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.annotation.AnnotationTransactionAttributeSource;
+import org.springframework.transaction.annotation.Propagation;
 import org.springframework.transaction.interceptor.TransactionAttribute;
 import org.springframework.util.ReflectionUtils;
 import org.springframework.util.StringUtils;
@@ -230,12 +231,19 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
     private String name(Method method, String declared) {
         String name = text(declared);
         if (name.isEmpty()) {
-            name = method.getName().replaceAll("([a-z0-9])([A-Z])", "$1-$2").toLowerCase(Locale.ROOT);
+            name = kebab(method.getName());
         }
         if (name.isBlank() || name.indexOf('\0') >= 0) {
             throw new IllegalArgumentException("'%s' cannot be the name of a job".formatted(name));
         }
         return name;
+    }
+
+    // A word begins with a capital after a small letter or a digit, and with the last of several capitals, unless these
+    // are an acronym's plural: import-xml-file, parse-urls.
+    static String kebab(String method) {
+        return method.replaceAll("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])", "-")
+                .toLowerCase(Locale.ROOT);
     }
 
     private JobHandler.Limits limits(
@@ -381,7 +389,7 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
                 .run(
                         job,
                         context -> invoke(bean, invocable, parameters.length == 0 ? NOTHING : new Object[] {context}));
-        return new JobHandler.Target(null, transaction(method, type), code, place);
+        return new JobHandler.Target(null, transaction(method, type, place), code, place);
     }
 
     private static final @Nullable Object[] NOTHING = {};
@@ -422,23 +430,55 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
             return invoke(bean, invocable, arguments);
         };
         return new JobHandler.Target(
-                payloads.isEmpty() ? null : payloads.get(0), transaction(method, type), code, place);
+                payloads.isEmpty() ? null : payloads.get(0), transaction(method, type, place), code, place);
     }
 
     /** The transaction that the annotation asks for, if the job can be completed in it. */
-    private JobHandler.@Nullable Transaction transaction(Method method, Class<?> type) {
+    private JobHandler.@Nullable Transaction transaction(Method method, Class<?> type, String place) {
         TransactionAttribute attribute = transactions.getTransactionAttribute(method, type);
-        if (attribute == null
-                || (attribute.getPropagationBehavior() != TransactionDefinition.PROPAGATION_REQUIRED
-                        && attribute.getPropagationBehavior() != TransactionDefinition.PROPAGATION_MANDATORY
-                        && attribute.getPropagationBehavior() != TransactionDefinition.PROPAGATION_NESTED)) {
+        if (attribute == null) {
             return null;
         }
+        Propagation propagation = propagation(attribute);
+        return switch (propagation) {
+            case REQUIRED, MANDATORY, NESTED ->
+                new JobHandler.Transaction(manager(attribute, place), new Opened(attribute));
+            case SUPPORTS, REQUIRES_NEW, NOT_SUPPORTED, NEVER -> {
+                log.warn(
+                        "{} runs at least once, not exactly once: @Transactional(propagation = {}) keeps what it writes out"
+                                + " of the transaction that completes its job. Leave the propagation out, or make the"
+                                + " handler idempotent.",
+                        place,
+                        propagation);
+                yield null;
+            }
+        };
+    }
+
+    private static Propagation propagation(TransactionAttribute attribute) {
+        return Arrays.stream(Propagation.values())
+                .filter(propagation -> propagation.value() == attribute.getPropagationBehavior())
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** The one that the handler's own proxy would use. */
+    private PlatformTransactionManager manager(TransactionAttribute attribute, String place) {
         String qualifier = attribute.getQualifier();
         PlatformTransactionManager manager = StringUtils.hasText(qualifier)
                 ? BeanFactoryAnnotationUtils.qualifiedBeanOfType(beans, PlatformTransactionManager.class, qualifier)
-                : database.transactions(managers());
-        return new JobHandler.Transaction(manager, new Opened(attribute));
+                : managers().getIfUnique();
+        if (manager == null) {
+            return database.transactions(managers());
+        }
+        if (database.isForeign(manager)) {
+            throw new ClusterStartupException(
+                    "@Transactional on %s: its transactions are of another DataSource than the cluster's, so that its job cannot be completed in them"
+                            .formatted(place),
+                    "Name the right manager, @Transactional(\"...\"). If the handler writes to another database, it runs"
+                            + " at least once: leave the annotation out and put it on a method that the handler calls.");
+        }
+        return manager;
     }
 
     private ObjectProvider<PlatformTransactionManager> managers() {

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.springframework.aot.hint.RuntimeHints;
+import org.springframework.aot.hint.annotation.RegisterReflectionForBinding;
 import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
 import org.springframework.aot.test.generate.TestGenerationContext;
 import org.springframework.beans.factory.aot.AotServices;
@@ -31,6 +32,8 @@ class ClusterJobHintsTests {
 
     record Untouched(String nothing) {}
 
+    record Page(int number) {}
+
     interface Imports {
         void read(Order order);
     }
@@ -49,6 +52,12 @@ class ClusterJobHintsTests {
         @Override
         @ClusterJob
         public void read(Order order) {}
+
+        @ClusterJob
+        @RegisterReflectionForBinding(Page.class)
+        void resume(JobContext job) {
+            job.checkpoint(new Page(job.checkpoint(Page.class).map(Page::number).orElse(0) + 1));
+        }
 
         void notAJob(Untouched untouched) {}
     }
@@ -81,6 +90,13 @@ class ClusterJobHintsTests {
         }
         assertThat(RuntimeHintsPredicates.reflection().onType(Untouched.class)).rejects(hints);
         assertThat(RuntimeHintsPredicates.reflection().onType(Outcome.class)).rejects(hints);
+    }
+
+    @Test
+    void the_type_of_a_checkpoint_is_named_beside_the_handler() {
+        assertThat(RuntimeHintsPredicates.reflection()
+                        .onMethodInvocation(Page.class.getRecordComponents()[0].getAccessor()))
+                .accepts(hintsOf(Work.class));
     }
 
     @Test

@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
+import static org.mockito.Mockito.mock;
 
 import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.ClusterStartupException;
@@ -17,6 +18,7 @@ import dev.forge.cluster.Outcome;
 import dev.forge.cluster.internal.engine.JobHandlers;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import jakarta.persistence.EntityManagerFactory;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -24,12 +26,14 @@ import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
+import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -47,6 +51,11 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Lazy;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.SimpleDriverDataSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.orm.jpa.JpaTransactionManager;
+import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.annotation.Propagation;
 import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
@@ -132,6 +141,25 @@ class HandlerDiscoveryTests {
                             .single();
                     assertThat(ended(context, renamed).result()).isEqualTo("\"reported\"");
                 });
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "processOrder, process-order",
+        "importXMLFile, import-xml-file",
+        "sendSMS, send-sms",
+        "parseURLs, parse-urls",
+        "parseURLsOfPage, parse-urls-of-page",
+        "URLs, urls",
+        "XMLSync, xml-sync",
+        "toX, to-x",
+        "aB, a-b",
+        "export2PDF, export2-pdf",
+        "already_snake, already_snake",
+        "x, x"
+    })
+    void a_method_name_becomes_words(String method, String name) {
+        assertThat(ClusterJobRegistrar.kebab(method)).isEqualTo(name);
     }
 
     static class Rival {
@@ -445,6 +473,103 @@ class HandlerDiscoveryTests {
             if (job.attempt() == 1) {
                 throw new IllegalStateException("rolls back");
             }
+        }
+    }
+
+    static class Apart {
+        @ClusterJob
+        @Transactional(propagation = Propagation.REQUIRES_NEW)
+        void requiresNew() {}
+
+        @ClusterJob
+        @Transactional(propagation = Propagation.NOT_SUPPORTED)
+        void notSupported() {}
+
+        @ClusterJob
+        @Transactional(propagation = Propagation.NEVER)
+        void never() {}
+
+        @ClusterJob
+        @Transactional(propagation = Propagation.SUPPORTS)
+        void supports() {}
+
+        @ClusterJob
+        @Transactional(propagation = Propagation.MANDATORY)
+        void mandatory() {}
+    }
+
+    @Test
+    void a_transaction_that_cannot_complete_the_job_is_warned_of(CapturedOutput output) {
+        runner().withBean(Apart.class).run(context -> {
+            assertThat(output.getAll())
+                    .contains(Apart.class.getName() + ".requiresNew runs at least once")
+                    .contains("propagation = REQUIRES_NEW")
+                    .contains(".notSupported runs at least once")
+                    .contains(".never runs at least once")
+                    .contains(".supports runs at least once")
+                    .doesNotContain(".mandatory runs");
+            JobInfo job = ended(context, context.getBean(Jobs.class).enqueueNamed("requires-new", null));
+            assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        });
+    }
+
+    static class ElsewhereUnnamed {
+        @ClusterJob
+        @Transactional
+        void book() {}
+    }
+
+    static class ElsewhereNamed {
+        @ClusterJob
+        @Transactional("elsewhere")
+        void book() {}
+    }
+
+    static class Here {
+        @ClusterJob
+        @Transactional("here")
+        String book() {
+            return "booked";
+        }
+    }
+
+    static Stream<PlatformTransactionManager> foreign() {
+        var jpa = new JpaTransactionManager(mock(EntityManagerFactory.class));
+        jpa.setDataSource(new SimpleDriverDataSource());
+        return Stream.of(new JdbcTransactionManager(new SimpleDriverDataSource()), jpa);
+    }
+
+    @ParameterizedTest
+    @MethodSource("foreign")
+    void a_handler_whose_transactions_are_of_another_database_fails_the_start(PlatformTransactionManager elsewhere) {
+        for (Class<?> handler : List.of(ElsewhereUnnamed.class, ElsewhereNamed.class)) {
+            runner().withBean("elsewhere", PlatformTransactionManager.class, () -> elsewhere)
+                    .withBean(handler)
+                    .run(context -> assertThat(refusal(context.getStartupFailure()))
+                            .hasMessageContaining(handler.getName() + ".book")
+                            .extracting(ClusterStartupException::action)
+                            .asString()
+                            .contains("@Transactional(\"...\")"));
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("foreign")
+    void a_handler_may_name_the_right_one_of_several_managers(PlatformTransactionManager elsewhere) {
+        runner().withBean("elsewhere", PlatformTransactionManager.class, () -> elsewhere)
+                .withUserConfiguration(OwnManager.class)
+                .withBean(Here.class)
+                .run(context -> assertThat(
+                                ended(context, context.getBean(Jobs.class).enqueueNamed("book", null))
+                                        .result())
+                        .isEqualTo("\"booked\""));
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class OwnManager {
+        @Bean
+        JdbcTransactionManager here(DataSource source) {
+            return new JdbcTransactionManager(source);
         }
     }
 

@@ -4,7 +4,6 @@ import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Claiming;
-import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.Head;
 import dev.forge.cluster.internal.store.JobStore.Queue;
@@ -42,11 +41,8 @@ final class Claimer {
     private static final int LARGEST_CLAIM = 500;
     /** Every so many claims the oldest job comes first, however unimportant it is. */
     private static final int AGING = 16;
-    /** After a look that took its time the next one waits this many times as long, for claims to get their turn. */
-    private static final int LOOK_COST = 4;
 
     private static final Duration LOOK_AT_LEAST = Duration.ofSeconds(5);
-    private static final Duration LOOK_AT_MOST = Duration.ofMillis(1);
     private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
     private static final int LARGEST_BACKLOG = 5_000;
     private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
@@ -64,14 +60,13 @@ final class Claimer {
     private boolean awake;
     private boolean news;
     private volatile boolean quiet = true;
-    private volatile boolean stopping;
     private volatile @Nullable Thread thread;
     private volatile long lastPass;
 
     // Of the claiming thread alone.
     private boolean looked;
     private long lastLook;
-    private long lookTook;
+    private LookBudget budget = new LookBudget();
     private @Nullable Long nextDue;
 
     /**
@@ -90,7 +85,9 @@ final class Claimer {
     /** A lane with what is claimed for it, and what is known of the queues. */
     private static final class Bay {
         final Intake intake;
-        final Lane lane;
+        /** Another one after each start: what still runs on the former does not count. */
+        volatile Lane lane;
+
         List<String> names = List.of();
         boolean open;
         /** Queues that have something due, and from where on. */
@@ -115,9 +112,12 @@ final class Claimer {
         this.host = host;
         this.claims = claims;
         this.execution = execution;
-        this.bays = intakes.stream()
-                .map(intake -> new Bay(intake, new Lane(intake.lane, host::nanos, execution::run, this::hungry)))
-                .toList();
+        this.bays =
+                intakes.stream().map(intake -> new Bay(intake, lane(intake))).toList();
+    }
+
+    private Lane lane(Intake intake) {
+        return new Lane(intake.lane, host::nanos, execution::run, this::hungry);
     }
 
     // Life --------------------------------------------------------------------------------------------------
@@ -127,11 +127,13 @@ final class Claimer {
             bay.names = List.copyOf(bay.intake.names.get());
             bay.open = false;
             bay.due.clear();
+            bay.lane = lane(bay.intake);
             bay.lane.open();
         });
         quiet = false;
-        stopping = false;
         looked = false;
+        nextDue = null;
+        budget = new LookBudget();
         lastPass = host.nanos();
         Thread starting = new Thread(this::run, "forge-cluster-claim");
         starting.setDaemon(true);
@@ -145,10 +147,9 @@ final class Claimer {
     }
 
     void stop(Duration patience) throws InterruptedException {
-        stopping = true;
-        wake();
         Thread ending = thread;
         thread = null;
+        wake();
         if (ending != null) {
             ending.join(patience.toMillis());
         }
@@ -198,9 +199,14 @@ final class Claimer {
         }
     }
 
+    // A thread that did not end in time must not go on beside its successor.
+    private boolean isCurrent() {
+        return thread == Thread.currentThread();
+    }
+
     private void run() {
         int failures = 0;
-        while (!stopping) {
+        while (isCurrent()) {
             Duration pause;
             host.introduce();
             try {
@@ -220,21 +226,25 @@ final class Claimer {
                 }
                 pause = AFTER_FAILURE;
             }
-            lastPass = host.nanos();
-            sleep(pause);
+            if (isCurrent()) {
+                lastPass = host.nanos();
+            }
+            try {
+                sleep(pause);
+            } catch (InterruptedException e) {
+                return;
+            }
         }
     }
 
-    private void sleep(Duration pause) {
+    private void sleep(Duration pause) throws InterruptedException {
         lock.lock();
         try {
             long nanos = pause.toNanos();
-            while (!awake && !stopping && nanos > 0) {
+            while (!awake && isCurrent() && nanos > 0) {
                 nanos = changed.awaitNanos(nanos);
             }
             awake = false;
-        } catch (InterruptedException e) {
-            stopping = true;
         } finally {
             lock.unlock();
         }
@@ -264,15 +274,21 @@ final class Claimer {
         for (Bay bay : bays) {
             claim(bay, node);
         }
-        boolean unsatisfied = bays.stream().anyMatch(bay -> bay.hasRoom() && bay.due.isEmpty());
-        if (!fresh && unsatisfied) {
+        if (!fresh && bays.stream().anyMatch(bay -> bay.hasRoom() && bay.due.isEmpty())) {
             // They came back short: only a look can tell whether there is nothing more.
             wantLook();
-            return untilNextLook();
         }
-        Duration poll = pollInterval();
+        return untilNextPass();
+    }
+
+    private Duration untilNextPass() {
+        long now = host.nanos();
+        Duration pause = pollInterval();
         Long due = nextDue;
-        return due == null ? poll : min(poll, Duration.ofNanos(Math.max(0, due - host.nanos())));
+        if (due != null) {
+            pause = min(pause, Duration.ofNanos(Math.max(0, due - now)));
+        }
+        return isLookWanted() && bays.stream().anyMatch(Bay::hasRoom) ? min(pause, budget.untilNext(now)) : pause;
     }
 
     private void openAndClose() {
@@ -301,22 +317,24 @@ final class Claimer {
         return a.compareTo(b) < 0 ? a : b;
     }
 
-    private Duration untilNextLook() {
-        long cost = Math.max(LOOK_AT_MOST.toNanos(), Math.min(lookTook * LOOK_COST, LOOK_AT_LEAST.toNanos()));
-        return Duration.ofNanos(Math.max(0, lastLook + cost - host.nanos()));
+    private boolean isLookWanted() {
+        lock.lock();
+        try {
+            return news;
+        } finally {
+            lock.unlock();
+        }
     }
 
     private boolean lookIfDue() {
         long now = host.nanos();
         Long due = nextDue;
-        boolean wanted;
         lock.lock();
         try {
-            wanted = news
-                    || !looked
+            news |= !looked
                     || now - lastLook > min(LOOK_AT_LEAST, pollInterval()).toNanos()
                     || (due != null && now - due >= 0);
-            if (!wanted || (looked && !untilNextLook().isZero())) {
+            if (!news || !budget.untilNext(now).isZero()) {
                 return false;
             }
             news = false;
@@ -325,21 +343,23 @@ final class Claimer {
         }
         try {
             look(now);
-        } catch (DataAccessException e) {
+            budget.spent(now, host.nanos());
+            return true;
+        } catch (RuntimeException | Error e) {
+            budget.failed(now, host.nanos());
+            // Whoever wanted it still does.
+            wantLook();
             // What is known to be due can still be claimed.
-            if (bays.stream().allMatch(bay -> bay.due.isEmpty())) {
+            if (!(e instanceof DataAccessException) || bays.stream().allMatch(bay -> bay.due.isEmpty())) {
                 throw e;
             }
             log.debug("worker: a look failed", e);
-            lastLook = host.nanos();
-            lookTook = lastLook - now;
             return false;
         }
-        return true;
     }
 
     private void look(long now) {
-        nextDue = null;
+        Long next = null;
         for (Bay bay : bays) {
             if (!bay.open || bay.names.isEmpty()) {
                 continue;
@@ -353,12 +373,12 @@ final class Claimer {
             if (millis != null) {
                 // A little later, so that it is due then by the database's clock too.
                 long at = now + Duration.ofMillis(millis + 1).toNanos();
-                nextDue = nextDue == null ? at : Math.min(nextDue, at);
+                next = next == null ? at : Long.valueOf(Math.min(next, at));
             }
         }
+        nextDue = next;
         looked = true;
         lastLook = host.nanos();
-        lookTook = lastLook - now;
     }
 
     private void claim(Bay bay, UUID node) {
@@ -399,7 +419,7 @@ final class Claimer {
             }
             take(bay.lane, claimed, new Origin(new Running.Holder(node, host.nodeName()), handler, sent));
         }
-        if (quiet) {
+        if (quiet || !isCurrent()) {
             // Whatever was claimed while the drain began.
             claims.withdraw();
         }
@@ -412,7 +432,7 @@ final class Claimer {
         var postponed = new ArrayList<Finish>();
         for (Claimed one : claimed) {
             var running = new Running(one, origin.holder, origin.handler, origin.sent, setup.json(), jobs);
-            if (isLastChance(one) && claims.all().stream().anyMatch(other -> isLastChance(other.claimed()))) {
+            if (claims.isLastChance(one) && claims.hasLastChance()) {
                 postponed.add(running.givenBack(LAST_CHANCES_APART));
             } else {
                 claims.add(running);
@@ -422,15 +442,6 @@ final class Claimer {
         if (!postponed.isEmpty()) {
             jobs.finish(origin.holder.id(), postponed);
         }
-    }
-
-    /**
-     * Whether it is abandoned if its node dies once more. Of such jobs a node runs one at a time: if the node dies of one,
-     * the others must not go with it.
-     */
-    private boolean isLastChance(Claimed job) {
-        CrashRule crash = setup.settings().leases().crash();
-        return !crash.spendsAttempt() && job.recoveries() > 0 && job.recoveries() >= crash.maxRecoveries();
     }
 
     /** The most urgent queue, and of these the one that has waited longest; now and then simply the latter. */

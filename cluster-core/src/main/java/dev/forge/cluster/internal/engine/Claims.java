@@ -1,8 +1,11 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.internal.engine.Running.Stop;
+import dev.forge.cluster.internal.engine.WorkSettings.Leases;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
+import dev.forge.cluster.internal.store.JobStore.Claimed;
+import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -26,17 +29,17 @@ final class Claims {
     private final Worker.Host host;
     private final JobStore jobs;
     private final JobMonitor monitor;
-    private final Duration lease;
+    private final Leases leases;
     private final Map<ClaimKey, Running> held = new ConcurrentHashMap<>();
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition idle = lock.newCondition();
 
-    Claims(Worker.Host host, JobStore jobs, JobMonitor monitor, Duration lease) {
+    Claims(Worker.Host host, JobStore jobs, JobMonitor monitor, Leases leases) {
         this.host = host;
         this.jobs = jobs;
         this.monitor = monitor;
-        this.lease = lease;
+        this.leases = leases;
     }
 
     void add(Running running) {
@@ -60,7 +63,21 @@ final class Claims {
      * lease ends.
      */
     boolean isHeld(Running running) {
-        return running.handler().isTransactional() || host.nanos() - running.confirmedAt() < lease.toNanos() * 4 / 5;
+        return running.handler().isTransactional()
+                || host.nanos() - running.confirmedAt() < leases.duration().toNanos() * 4 / 5;
+    }
+
+    /**
+     * Whether it is abandoned if its node dies once more. Of such jobs a node runs one at a time: if the node dies of one,
+     * the others must not go with it.
+     */
+    boolean isLastChance(Claimed job) {
+        CrashRule crash = leases.crash();
+        return !crash.spendsAttempt() && job.recoveries() > 0 && job.recoveries() >= crash.maxRecoveries();
+    }
+
+    boolean hasLastChance() {
+        return held.values().stream().anyMatch(running -> isLastChance(running.claimed()));
     }
 
     /** It has ended here; false if it had before. */
@@ -112,6 +129,7 @@ final class Claims {
                 byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(running.givenBack(Duration.ZERO)));
         try {
             byNode.forEach(jobs::finish);
+            host.cameBack();
         } catch (DataAccessException e) {
             log.debug("{} jobs could not be given back; their leases will end", runnings.size(), e);
         }

@@ -11,7 +11,6 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.lang.reflect.Type;
 import java.time.Duration;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -36,18 +35,15 @@ final class Execution {
     private final JobJson json;
     private final JobMonitor monitor;
     private final Finisher finisher;
-    private final Runnable cameBack;
     private final RandomGenerator random = RandomGenerator.getDefault();
 
-    /** @param cameBack called when a job has ended that will be due again: nobody else tells this node when */
-    Execution(Worker.Setup setup, Worker.Host host, Claims claims, Runnable cameBack) {
+    Execution(Worker.Setup setup, Worker.Host host, Claims claims) {
         this.host = host;
         this.claims = claims;
         this.transactional = setup.stores().application();
         this.json = setup.json();
         this.monitor = setup.monitor();
         this.finisher = new Finisher(setup.stores().control(), host::introduce, this::settled);
-        this.cameBack = cameBack;
     }
 
     void start() {
@@ -71,8 +67,9 @@ final class Execution {
     private void settled(Running running, boolean written) {
         if (written) {
             claims.forget(running);
-            if (running.isBack()) {
-                cameBack.run();
+            if (running.isBack() || claims.isLastChance(running.claimed())) {
+                // It, or those that were put off for its sake.
+                host.cameBack();
             }
         } else {
             claims.lose(running, "not this node's when it had ended");
@@ -88,24 +85,16 @@ final class Execution {
         MDC.put("forge.job.id", running.id().toString());
         MDC.put("forge.job.name", running.name());
         try {
-            monitor.started(running.name(), waited(running));
             Finish finish = observed(running);
             running.returned();
             running.ending();
-            if (finish == null) {
+            if (running.outcome() == Ending.LOST) {
+                claims.lose(running, "not this node's when it was to end");
+            } else if (finish == null) {
                 finisher.settle(running, true);
-            } else if (running.stopReason() == Stop.LOST) {
-                claims.lose(running, "taken away while it ran");
             } else {
                 finisher.add(running, finish);
             }
-        } catch (LostInTransaction e) {
-            running.returned();
-            claims.lose(running, "not this node's when its transaction was to commit");
-        } catch (Throwable e) {
-            // Not the handler's but ours, or that of a strategy: the job must not hang for it.
-            running.returned();
-            finisher.add(running, finish(running, JobStatus.FAILED, null, text(e), 0, 0));
         } finally {
             MDC.remove("forge.job.id");
             MDC.remove("forge.job.name");
@@ -114,33 +103,64 @@ final class Execution {
 
     private Duration waited(Running running) {
         return Duration.ofMillis(running.claimed().waitedMillis())
-                .plusNanos(Math.max(0, running.startedAt() - running.confirmedAt()));
+                .plusNanos(Math.max(0, running.startedAt() - running.claimedAt()));
     }
 
+    /** Makes the attempt; answers how it ended, or null if that is written already or of no interest any more. */
     private @Nullable Finish observed(Running running) {
-        var finish = new AtomicReference<@Nullable Finish>();
-        monitor.observe(running, () -> {
-            finish.set(attempt(running));
-            if (finish.get() != null && running.stopReason() == Stop.LOST) {
+        var attempt = new Attempt(running);
+        try {
+            monitor.started(running.name(), waited(running));
+            monitor.observe(running, attempt);
+        } catch (RuntimeException | Error e) {
+            // Whoever watches a job does not decide what becomes of it.
+            log.warn("job {} {}: could not be observed", running.name(), running.id(), e);
+        }
+        if (!attempt.made) {
+            attempt.run();
+        }
+        return attempt.finish;
+    }
+
+    private final class Attempt implements Runnable {
+
+        private final Running running;
+        private boolean made;
+        private @Nullable Finish finish;
+
+        Attempt(Running running) {
+            this.running = running;
+        }
+
+        @Override
+        public void run() {
+            made = true;
+            finish = attempt(running);
+            if (finish != null && running.stopReason() == Stop.LOST) {
                 running.ended(Ending.LOST, running.failure());
             }
-        });
-        return finish.get();
+        }
     }
 
-    /** How it ended; null if that is written already. */
+    /** How it ended; null if that is written already, or if the claim was lost in its transaction. */
     private @Nullable Finish attempt(Running running) {
         try {
             JobHandler.Transaction transaction = running.handler().target().transaction();
-            if (transaction == null) {
-                return finish(running, invoke(running));
-            }
-            return inTransaction(running, transaction);
+            return transaction == null ? finish(running, invoke(running)) : inTransaction(running, transaction);
         } catch (LostInTransaction e) {
             running.ended(Ending.LOST, null);
-            throw e;
+            return null;
         } catch (Throwable e) {
-            return failure(running, e);
+            return failureOrBug(running, e);
+        }
+    }
+
+    private Finish failureOrBug(Running running, Throwable failure) {
+        try {
+            return failure(running, failure);
+        } catch (Throwable e) {
+            // Not the handler's but that of a strategy, of a logger, or ours: the job must not hang for it.
+            return finish(running, JobStatus.FAILED, null, text(e), 0, 0);
         }
     }
 
@@ -187,6 +207,8 @@ final class Execution {
                 throw new LostInTransaction();
             }
         } catch (Throwable e) {
+            // Whatever asks the handler to end must not disturb its rollback.
+            running.returned();
             if (!status.isCompleted()) {
                 rollBack(transaction, status, e);
             }
@@ -337,7 +359,11 @@ final class Execution {
 
     private static String text(Throwable failure) {
         var text = new StringWriter();
-        failure.printStackTrace(new PrintWriter(text));
+        try {
+            failure.printStackTrace(new PrintWriter(text));
+        } catch (RuntimeException | Error e) {
+            text.append(failure.getClass().getName()).append(", which cannot be printed");
+        }
         return text.toString();
     }
 }

@@ -39,7 +39,6 @@ final class Finisher {
     private final Runnable introduce;
     private final BiConsumer<Running, Boolean> settled;
     private final LinkedBlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
-    private volatile boolean stopping;
     private volatile CountDownLatch stopped = new CountDownLatch(1);
     private volatile @Nullable Thread thread;
 
@@ -56,9 +55,9 @@ final class Finisher {
     }
 
     void start() {
-        stopping = false;
-        stopped = new CountDownLatch(1);
-        Thread starting = new Thread(this::run, "forge-cluster-finish");
+        var stop = new CountDownLatch(1);
+        stopped = stop;
+        Thread starting = new Thread(() -> run(stop), "forge-cluster-finish");
         starting.setDaemon(true);
         thread = starting;
         starting.start();
@@ -66,7 +65,6 @@ final class Finisher {
 
     /** Ends the thread; what it could not write within that time is left to the guards in the database. */
     void stop(Duration patience) throws InterruptedException {
-        stopping = true;
         Thread ending = thread;
         thread = null;
         if (ending != null) {
@@ -90,12 +88,17 @@ final class Finisher {
         return ended.size();
     }
 
-    private void run() {
+    // A thread that did not end in time must not go on beside its successor.
+    private boolean isCurrent() {
+        return thread == Thread.currentThread();
+    }
+
+    private void run(CountDownLatch stop) {
         var batch = new ArrayList<Ended>(BATCH);
         Duration retry = FIRST_RETRY;
         int failures = 0;
         try {
-            while (!(stopping && ended.isEmpty() && batch.isEmpty())) {
+            while (isCurrent() || !ended.isEmpty() || !batch.isEmpty()) {
                 if (!gather(batch)) {
                     continue;
                 }
@@ -112,7 +115,7 @@ final class Finisher {
                     if (failures++ == 0) {
                         log.warn("finisher: could not write how {} jobs ended; trying again", batch.size(), failure);
                     }
-                    if (stopped.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
+                    if (stop.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
                         return;
                     }
                     retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;

@@ -9,6 +9,7 @@ import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
+import dev.forge.cluster.internal.store.LeaseStore;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
@@ -44,8 +45,8 @@ public final class JobEngine implements Work {
     static final String CANCELLED = "cancelled ";
 
     private static final Logger log = LoggerFactory.getLogger(JobEngine.class);
-    private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration ANNOUNCE = Duration.ofMillis(20);
+    private static final Duration ANNOUNCE_AGAIN = Duration.ofMillis(500);
     private static final Duration HOUR = Duration.ofHours(1);
     private static final Duration COMPACT = Duration.ofMinutes(1);
     private static final Duration OVERLOADED_FOR = Duration.ofSeconds(5);
@@ -66,8 +67,7 @@ public final class JobEngine implements Work {
     private final ClusterCoordinator coordinator;
 
     private final AtomicBoolean announcing = new AtomicBoolean();
-    private volatile long announcedAt;
-    private volatile long loadCheckedAt;
+    private volatile long announceNotBefore;
     private volatile long overloadedSince;
     private volatile boolean overloaded;
     private volatile long graceUntil;
@@ -108,7 +108,10 @@ public final class JobEngine implements Work {
         var setup = new Worker.Setup(
                 settings,
                 handlers,
-                new Worker.Stores(jobs, new JobStore(members.schema(), tools.application)),
+                new Worker.Stores(
+                        jobs,
+                        new LeaseStore(members.schema(), members.control()),
+                        new JobStore(members.schema(), tools.application)),
                 new JobJson(tools.codec, tools.maxBytes),
                 monitor);
         this.worker = intakes.isEmpty() ? null : new Worker(setup, new Host(), intakes);
@@ -167,8 +170,8 @@ public final class JobEngine implements Work {
     /** A job was called off: whoever runs it should hear of it. */
     void announceCancelled(UUID job) {
         if (worker != null) {
-            worker.keeper().doubt(job);
-            node.hurry("note-jobs");
+            worker.doubt(job);
+            node.hurry(Worker.NOTE);
         }
         try {
             jobs.notifyOthers(CANCELLED + job);
@@ -198,8 +201,8 @@ public final class JobEngine implements Work {
             wakeWorker();
         } else if (news.startsWith(CANCELLED) && worker != null) {
             // On the session's thread: nothing here may wait.
-            worker.keeper().doubt(UUID.fromString(news.substring(CANCELLED.length())));
-            node.hurry("note-jobs");
+            worker.doubt(UUID.fromString(news.substring(CANCELLED.length())));
+            node.hurry(Worker.NOTE);
         }
     }
 
@@ -221,16 +224,20 @@ public final class JobEngine implements Work {
 
     private void sendNews() {
         if (announcing.get() && untilNews().isZero() && announcing.compareAndSet(true, false)) {
-            announcedAt = nanos();
-            jobs.notifyOthers(WORK + node.id());
+            announceNotBefore = nanos() + ANNOUNCE.toNanos();
+            try {
+                jobs.notifyOthers(WORK + node.id());
+            } catch (RuntimeException e) {
+                // It is still to be said.
+                announceNotBefore = nanos() + ANNOUNCE_AGAIN.toNanos();
+                announcing.set(true);
+                throw e;
+            }
         }
     }
 
     private Duration untilNews() {
-        if (!announcing.get()) {
-            return HOUR;
-        }
-        return Duration.ofNanos(Math.max(0, announcedAt + ANNOUNCE.toNanos() - nanos()));
+        return announcing.get() ? Duration.ofNanos(Math.max(0, announceNotBefore - nanos())) : HOUR;
     }
 
     // Life --------------------------------------------------------------------------------------------------
@@ -248,9 +255,8 @@ public final class JobEngine implements Work {
         duties.add(new Duty("keep-jobs", () -> COMPACT, this::compact, HOUR));
         duties.add(new Duty("announce", this::untilNews, this::sendNews));
         if (worker != null) {
-            duties.add(new Duty("watch-jobs", () -> WATCH, this::watch));
-            duties.add(new Duty("note-jobs", () -> WATCH, worker.keeper()::note));
-            duties.add(new Duty("renew-leases", settings.leases()::heartbeat, worker.keeper()::renew));
+            duties.addAll(worker.duties());
+            duties.add(new Duty("watch-load", () -> LOAD_CHECK, this::watchLoad));
         }
         return duties;
     }
@@ -277,8 +283,9 @@ public final class JobEngine implements Work {
     @Override
     public void begin() {
         long now = nanos();
-        announcedAt = now - ANNOUNCE.toNanos();
+        announceNotBefore = now;
         overloadedSince = now;
+        overloaded = false;
         graceUntil = now + settings.keeping().grace().toNanos();
         lastSweep = now;
         if (worker != null) {
@@ -346,23 +353,18 @@ public final class JobEngine implements Work {
 
     // Duties ------------------------------------------------------------------------------------------------
 
-    private void watch() {
-        Worker watched = Objects.requireNonNull(worker);
-        watched.keeper().watch();
+    private void watchLoad() {
         long now = nanos();
-        if (now - loadCheckedAt > LOAD_CHECK.toNanos()) {
-            loadCheckedAt = now;
-            Double cpu = node.settings().presence().load().get().cpu();
-            boolean high = cpu != null && cpu > OVERLOADED;
-            if (!high) {
-                overloadedSince = now;
-            }
-            boolean over = now - overloadedSince >= OVERLOADED_FOR.toNanos();
-            if (over != overloaded) {
-                overloaded = over;
-                log.info(over ? "overloaded: claims for half of its slots only" : "no longer overloaded");
-                watched.throttle(over);
-            }
+        Double cpu = node.settings().presence().load().get().cpu();
+        boolean high = cpu != null && cpu > OVERLOADED;
+        if (!high) {
+            overloadedSince = now;
+        }
+        boolean over = now - overloadedSince >= OVERLOADED_FOR.toNanos();
+        if (over != overloaded) {
+            overloaded = over;
+            log.info(over ? "overloaded: claims for half of its slots only" : "no longer overloaded");
+            Objects.requireNonNull(worker).throttle(over);
         }
     }
 
@@ -384,7 +386,10 @@ public final class JobEngine implements Work {
         List<Recovered> recovered =
                 jobs.sweep(settings.leases().crash(), settings.leases().claimStart(), now - graceUntil < 0);
         recovered.forEach(this::report);
-        if (jobs.freeSuccessors(null) > 0 || !recovered.isEmpty()) {
+        if (!recovered.isEmpty()) {
+            announce(JobPriority.NORMAL);
+        }
+        if (jobs.freeSuccessors(null) > 0) {
             announce(JobPriority.NORMAL);
         }
     }
@@ -500,6 +505,16 @@ public final class JobEngine implements Work {
         @Override
         public void introduce() {
             Mdc.put(node.id(), node.identity());
+        }
+
+        @Override
+        public void cameBack() {
+            if (node.state() == Node.State.RUNNING) {
+                // A look finds out when it is due.
+                wakeWorker();
+            } else {
+                announce(JobPriority.NORMAL);
+            }
         }
     }
 }

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
+import dev.forge.cluster.internal.store.LeaseStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -15,6 +16,7 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
 
 /**
  * Keeps the node and the table agreed on who has a job: it renews leases, notes starts and progress, and ends handlers
@@ -35,13 +37,15 @@ final class LeaseKeeper {
 
     private final Worker.Host host;
     private final JobStore jobs;
+    private final LeaseStore leases;
     private final Claims claims;
     private final Duration lease;
     private final Queue<UUID> doubts = new ConcurrentLinkedQueue<>();
 
-    LeaseKeeper(Worker.Host host, JobStore jobs, Claims claims, Duration lease) {
+    LeaseKeeper(Worker.Host host, Worker.Stores stores, Claims claims, Duration lease) {
         this.host = host;
-        this.jobs = jobs;
+        this.jobs = stores.control();
+        this.leases = stores.leases();
         this.claims = claims;
         this.lease = lease;
     }
@@ -56,7 +60,10 @@ final class LeaseKeeper {
             }
             if (!trusted || !claims.isHeld(running)) {
                 claims.lose(
-                        running, trusted ? "its lease could not be renewed in time" : "the database is out of reach");
+                        running,
+                        trusted
+                                ? "its lease could not be renewed in time; does a transaction lock its row?"
+                                : "the database is out of reach");
                 continue;
             }
             Duration timeout = running.handler().limits().timeout();
@@ -69,8 +76,9 @@ final class LeaseKeeper {
 
     /** Writes what has gathered: starts and progress. Finds out whether jobs that may be cancelled are. */
     void note() {
-        for (UUID doubtful = doubts.poll(); doubtful != null; doubtful = doubts.poll()) {
+        for (UUID doubtful = doubts.peek(); doubtful != null; doubtful = doubts.peek()) {
             check(doubtful);
+            doubts.remove();
         }
         long now = host.nanos();
         var started = new LinkedHashMap<UUID, List<Running>>();
@@ -79,16 +87,39 @@ final class LeaseKeeper {
                         running.isUnmarked() && !running.isEnding() && now - running.startedAt() > MARK_AFTER.toNanos())
                 .forEach(running -> started.computeIfAbsent(running.node(), n -> new ArrayList<>())
                         .add(running));
-        started.forEach((node, runnings) -> {
-            jobs.start(node, runnings.stream().map(Running::key).toList());
-            runnings.forEach(Running::marked);
-        });
-        claims.all().stream().filter(Running::hasProgress).forEach(running -> {
-            String progress = running.takeProgress();
-            if (progress != null) {
-                jobs.note(running.node(), running.key(), progress, null);
+        started.forEach(this::mark);
+        claims.all().stream().filter(Running::hasProgress).forEach(this::noteProgress);
+    }
+
+    private void mark(UUID node, List<Running> started) {
+        try {
+            jobs.start(node, started.stream().map(Running::key).toList());
+            started.forEach(Running::marked);
+        } catch (DataAccessException e) {
+            if (!JobStore.isLocked(e)) {
+                throw e;
             }
-        });
+            // A row that somebody has locked is marked later; it must not keep its neighbours from it, who would seem
+            // never to have started.
+            if (started.size() > 1) {
+                started.forEach(one -> mark(node, List.of(one)));
+            }
+        }
+    }
+
+    private void noteProgress(Running running) {
+        String progress = running.takeProgress();
+        if (progress == null) {
+            return;
+        }
+        try {
+            jobs.note(running.node(), running.key(), progress, null);
+        } catch (DataAccessException e) {
+            running.keepProgress(progress);
+            if (!JobStore.isLocked(e)) {
+                throw e;
+            }
+        }
     }
 
     /** Shows that the jobs of this node are being worked on, and finds out which are not its any more. */
@@ -111,13 +142,18 @@ final class LeaseKeeper {
         Map<ClaimKey, Running> transactional = byKey(mine, true);
         long sent = host.nanos();
         if (!plain.isEmpty()) {
-            Set<ClaimKey> lost = jobs.renew(node, plain.keySet(), lease);
+            Set<ClaimKey> renewed = leases.renew(node, plain.keySet(), lease);
             plain.forEach((key, running) -> {
-                if (!lost.contains(key)) {
+                if (renewed.contains(key)) {
                     running.confirmed(sent);
                 }
             });
-            drop(plain, lost);
+            // The rest is lost, or somebody has locked it. Then its lease goes on as it was, and so does our belief in
+            // it.
+            plain.keySet().removeAll(renewed);
+            if (!plain.isEmpty()) {
+                drop(plain, jobs.missing(node, plain.keySet()));
+            }
         }
         if (!transactional.isEmpty()) {
             drop(transactional, jobs.missing(node, transactional.keySet()));

@@ -49,6 +49,7 @@ final class Running implements JobContext, JobMonitor.Attempt {
     private final JobHandler handler;
     private final JobJson json;
     private final JobStore notes;
+    private final long claimedAt;
     private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.QUEUED);
     private volatile @Nullable Stop stop;
     private volatile long confirmedAt;
@@ -67,6 +68,7 @@ final class Running implements JobContext, JobMonitor.Attempt {
         this.holder = holder;
         this.node = holder.id;
         this.handler = handler;
+        this.claimedAt = sentAt;
         this.confirmedAt = sentAt;
         this.json = json;
         this.notes = notes;
@@ -146,7 +148,11 @@ final class Running implements JobContext, JobMonitor.Attempt {
         return back;
     }
 
-    /** Its end is about to be written: what the table says of it from now on may be by our own hand. */
+    /**
+     * Its end is about to be written: what the table says of it from now on may be by our own hand. No code of the handler
+     * runs any more, so nothing needs to be stopped in time; should the claim be lost before its end is written, or while
+     * its transaction hangs, the guards in the database find out, and the row stays locked until that transaction ends.
+     */
     void ending() {
         ending = true;
     }
@@ -186,6 +192,12 @@ final class Running implements JobContext, JobMonitor.Attempt {
         return startedAt;
     }
 
+    /** When the claim was sent. */
+    long claimedAt() {
+        return claimedAt;
+    }
+
+    /** When the last claim or renewal was sent that the table has seen: its lease counts from then on, or from later. */
     long confirmedAt() {
         return confirmedAt;
     }
@@ -213,6 +225,15 @@ final class Running implements JobContext, JobMonitor.Attempt {
         }
     }
 
+    /** It could not be written; what the handler has said since is newer. */
+    void keepProgress(String unwritten) {
+        synchronized (this) {
+            if (progress == null) {
+                progress = unwritten;
+            }
+        }
+    }
+
     /** The checkpoint to be written with a failure: a transactional handler does not write it before. */
     @Nullable
     String lateCheckpoint() {
@@ -222,6 +243,7 @@ final class Running implements JobContext, JobMonitor.Attempt {
 
     /** Gives it back without having spent an attempt. */
     Finish givenBack(Duration delay) {
+        comesBack();
         return new Finish(
                 key(),
                 JobStatus.PENDING,

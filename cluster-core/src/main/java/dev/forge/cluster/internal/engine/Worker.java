@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.LeaseStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,6 +20,10 @@ import org.slf4j.LoggerFactory;
 final class Worker implements Work {
 
     private static final Logger log = LoggerFactory.getLogger(Worker.class);
+    /** The duty that writes starts and progress and looks into doubts. */
+    static final String NOTE = "note-jobs";
+
+    private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
     private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
 
@@ -26,6 +31,7 @@ final class Worker implements Work {
     private final Execution execution;
     private final Claimer claimer;
     private final LeaseKeeper keeper;
+    private final Duration heartbeat;
 
     /** The node as its worker sees it. */
     interface Host {
@@ -43,31 +49,36 @@ final class Worker implements Work {
 
         /** Says in the log of this thread who we are. */
         void introduce();
+
+        /** A job of this node is pending again, and nobody else knows. */
+        void cameBack();
     }
 
     /**
      * Where jobs are.
      *
      * @param control on our own connections
+     * @param leases on our own connections
      * @param application on the application's, for handlers' own transactions
      */
-    record Stores(JobStore control, JobStore application) {}
+    record Stores(JobStore control, LeaseStore leases, JobStore application) {}
 
     /** What a worker works with. */
     record Setup(WorkSettings settings, JobHandlers handlers, Stores stores, JobJson json, JobMonitor monitor) {}
 
     /** @param intakes what it claims, and when it may */
     Worker(Setup setup, Host host, List<Claimer.Intake> intakes) {
-        JobStore jobs = setup.stores.control;
-        Duration lease = setup.settings.leases().duration();
-        this.claims = new Claims(host, jobs, setup.monitor, lease);
-        this.execution = new Execution(setup, host, claims, this::wake);
+        WorkSettings.Leases leases = setup.settings.leases();
+        this.heartbeat = leases.heartbeat();
+        this.claims = new Claims(host, setup.stores.control, setup.monitor, leases);
+        this.execution = new Execution(setup, host, claims);
         this.claimer = new Claimer(setup, host, claims, execution, intakes);
-        this.keeper = new LeaseKeeper(host, jobs, claims, lease);
+        this.keeper = new LeaseKeeper(host, setup.stores, claims, leases.duration());
     }
 
-    LeaseKeeper keeper() {
-        return keeper;
+    /** A job was called off somewhere: if it is one of ours, its handler ends with the next pass of note-jobs. */
+    void doubt(UUID job) {
+        keeper.doubt(job);
     }
 
     /** Somebody has enqueued something, or something came back, or more may be claimed: look. */
@@ -82,6 +93,15 @@ final class Worker implements Work {
     /** Slots and jobs by lane, for people. */
     Map<String, Map<String, Integer>> lanes() {
         return claimer.lanes();
+    }
+
+    @Override
+    public List<Duty> duties() {
+        return List.of(
+                // Alone, and asking nobody: nothing may delay it.
+                new Duty("watch-jobs", () -> WATCH, keeper::watch),
+                new Duty(NOTE, () -> WATCH, keeper::note),
+                new Duty("renew-leases", () -> heartbeat, keeper::renew));
     }
 
     @Override

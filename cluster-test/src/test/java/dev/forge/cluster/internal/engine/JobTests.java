@@ -71,16 +71,6 @@ class JobTests {
         cluster.close();
     }
 
-    private static JobInfo ended(Member member, UUID id) {
-        await().atMost(Duration.ofSeconds(20))
-                .until(() -> member.jobs()
-                        .find(id)
-                        .map(JobInfo::status)
-                        .orElseThrow()
-                        .isFinal());
-        return member.jobs().find(id).orElseThrow();
-    }
-
     private static void until(CountDownLatch latch) throws InterruptedException {
         assertThat(latch.await(20, TimeUnit.SECONDS)).isTrue();
     }
@@ -114,7 +104,7 @@ class JobTests {
         work.on(job("order").taking(Order.class), (payload, context) -> Map.of("got", payload));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = member.jobs().enqueue(new Order("anvil", 2));
-        JobInfo job = ended(member, id);
+        JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.result()).contains("\"got\"", "\"anvil\"", "2");
         assertThat(job.attempts()).isOne();
@@ -132,7 +122,7 @@ class JobTests {
                         "job",
                         null,
                         JobOptions.defaults().withMetadata("tenant", "acme").withMaxAttempts(7));
-        ended(member, id);
+        member.ended(id);
         JobContext context = seen.get(0);
         assertThat(context.id()).isEqualTo(id);
         assertThat(context.name()).isEqualTo("job");
@@ -153,7 +143,7 @@ class JobTests {
             }
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        JobInfo job = ended(member, member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isEqualTo(3);
         assertThat(job.lastError()).contains("not yet").contains("at dev.forge.cluster");
@@ -169,12 +159,12 @@ class JobTests {
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = member.jobs().enqueueNamed("job", null);
-        JobInfo failed = ended(member, id);
+        JobInfo failed = member.ended(id);
         assertThat(failed.status()).isEqualTo(JobStatus.FAILED);
         assertThat(failed.attempts()).isEqualTo(3);
         assertThat(failed.lastError()).hasSizeLessThan(21_000);
         assertThat(member.jobs().retry(id)).isTrue();
-        assertThat(ended(member, id).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
     }
 
     @Test
@@ -188,7 +178,7 @@ class JobTests {
         work.on(job("decided"), (payload, context) -> Outcome.fail("decided so"));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         for (String name : List.of("permanent", "excluded", "decided")) {
-            JobInfo job = ended(member, member.jobs().enqueueNamed(name, null));
+            JobInfo job = member.ended(member.jobs().enqueueNamed(name, null));
             assertThat(job.status()).as(name).isEqualTo(JobStatus.FAILED);
             assertThat(job.attempts()).isOne();
             assertThat(job.lastError()).containsAnyOf("no such customer", "12x", "decided so");
@@ -203,7 +193,7 @@ class JobTests {
             return runs.incrementAndGet() < 4 ? Outcome.snooze(Duration.ofMillis(20)) : Outcome.complete("done");
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        JobInfo job = ended(member, member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isOne();
         assertThat(job.epoch()).isEqualTo(4);
@@ -216,7 +206,7 @@ class JobTests {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        JobInfo job = ended(member, member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(job.attempts()).isEqualTo(2);
         assertThat(job.lastError()).contains("longer than PT0.2S");
@@ -243,7 +233,7 @@ class JobTests {
         await().untilAsserted(() ->
                 assertThat(member.jobs().find(id).orElseThrow().progress()).contains("40", "page 7"));
         go.countDown();
-        assertThat(ended(member, id).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
     }
 
     // Transactions
@@ -273,7 +263,7 @@ class JobTests {
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = member.jobs().enqueueNamed("job", null);
-        JobInfo job = ended(member, id);
+        JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.result()).isEqualTo("\"kept\"");
         assertThat(effects(id)).containsExactly(3);
@@ -299,7 +289,7 @@ class JobTests {
                 .param(id)
                 .update();
         go.countDown();
-        assertThat(ended(member, id).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(effects(id)).isEmpty();
     }
 
@@ -323,7 +313,7 @@ class JobTests {
         await().until(() -> member.leadership().isLeader("scheduler"));
         for (String name : work.handlers().names()) {
             UUID id = member.jobs().enqueueNamed(name, null);
-            JobInfo job = ended(member, id);
+            JobInfo job = member.ended(id);
             assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
             assertThat(job.attempts()).isOne();
             assertThat(job.recoveries()).isZero();
@@ -343,7 +333,7 @@ class JobTests {
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = member.jobs().enqueueNamed("job", null);
-        assertThat(ended(member, id).attempts()).isEqualTo(2);
+        assertThat(member.ended(id).attempts()).isEqualTo(2);
         assertThat(effects(id)).containsExactly(2);
     }
 
@@ -358,7 +348,7 @@ class JobTests {
             status.setRollbackOnly();
         });
         transactions.executeWithoutResult(status -> ids.add(member.jobs().enqueueNamed("job", null)));
-        assertThat(ended(member, ids.get(1)).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(ids.get(1)).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.jobs().find(ids.get(0))).isEmpty();
         assertThat(member.jobs().explain(ids.get(0)).reason()).isEqualTo(Reason.NOT_FOUND);
     }
@@ -428,7 +418,7 @@ class JobTests {
         UUID id = jdbc.sql("SELECT forge_enqueue('order', '{\"item\": \"sql\", \"quantity\": 3}')")
                 .query(UUID.class)
                 .single();
-        assertThat(ended(member, id).result()).contains("sql");
+        assertThat(member.ended(id).result()).contains("sql");
     }
 
     @Test
@@ -440,7 +430,7 @@ class JobTests {
         long enqueued = System.nanoTime();
         UUID id = member.jobs().enqueueNamed("job", null, JobOptions.defaults().withDelay(Duration.ofMillis(700)));
         assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.NOT_DUE);
-        ended(member, id);
+        member.ended(id);
         assertThat(Duration.ofNanos(started.get(0) - enqueued)).isGreaterThanOrEqualTo(Duration.ofMillis(690));
     }
 
@@ -485,9 +475,9 @@ class JobTests {
         UUID b = first.jobs().enqueueNamed("b", null);
         UUID old = first.jobs().enqueueNamed("old-b", null);
         UUID unknown = jdbc.sql("SELECT forge_enqueue('c')").query(UUID.class).single();
-        assertThat(ended(first, a).nodeId()).isEqualTo(first.node().id());
-        assertThat(ended(first, b).nodeId()).isEqualTo(second.node().id());
-        assertThat(ended(first, old).nodeId()).isEqualTo(second.node().id());
+        assertThat(first.ended(a).nodeId()).isEqualTo(first.node().id());
+        assertThat(first.ended(b).nodeId()).isEqualTo(second.node().id());
+        assertThat(first.ended(old).nodeId()).isEqualTo(second.node().id());
         assertThat(first.jobs().explain(unknown).reason()).isEqualTo(Reason.UNKNOWN_NAME);
     }
 
@@ -501,7 +491,7 @@ class JobTests {
         Member gpu = cluster.start(
                 "gpu", copy(), s -> with(s, NodeMode.AUTO, Set.of(NodeRole.values()), List.of("general", "gpu")));
         long joined = System.nanoTime();
-        JobInfo job = ended(gpu, id);
+        JobInfo job = gpu.ended(id);
         assertThat(job.nodeId()).isEqualTo(gpu.node().id());
         System.out.printf(
                 "a GPU job ended %d ms after a GPU node had joined%n", (System.nanoTime() - joined) / 1_000_000);
@@ -543,10 +533,10 @@ class JobTests {
                 .mapToObj(i -> member.jobs().enqueueNamed("slow", null))
                 .toList();
         UUID quick = member.jobs().enqueueNamed("quick", null);
-        assertThat(ended(member, quick).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(quick).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.engine().lanes().get("slow")).containsEntry("jobs", 1);
         go.countDown();
-        slow.forEach(id -> ended(member, id));
+        slow.forEach(id -> member.ended(id));
     }
 
     @Test
@@ -557,10 +547,10 @@ class JobTests {
         member.jobs().pause("job");
         assertThat(member.jobs().paused()).containsExactly("job");
         UUID id = member.jobs().enqueueNamed("job", null);
-        ended(member, member.jobs().enqueueNamed("other", null));
+        member.ended(member.jobs().enqueueNamed("other", null));
         assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.PAUSED);
         assertThat(member.jobs().resume("job")).isTrue();
-        ended(member, id);
+        member.ended(id);
     }
 
     @Test
@@ -591,8 +581,8 @@ class JobTests {
         UUID third = member.jobs().enqueueNamed("job", null);
         await().until(() -> member.jobs().explain(third).reason() == Reason.WORKERS_FULL);
         go.countDown();
-        ended(member, third);
-        ended(member, second);
+        member.ended(third);
+        member.ended(second);
         assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.FINISHED);
     }
 
@@ -608,7 +598,7 @@ class JobTests {
                 .mapToObj(i -> member.jobs().enqueueNamed("job", null))
                 .toList();
         assertThat(ids)
-                .allSatisfy(id -> assertThat(ended(member, id).nodeId())
+                .allSatisfy(id -> assertThat(member.ended(id).nodeId())
                         .isEqualTo(member.node().id()));
     }
 
@@ -617,8 +607,7 @@ class JobTests {
         work.claiming = false;
         work.on("job", context -> {});
         Member alone = cluster.start("alone", work, UnaryOperator.identity());
-        assertThat(ended(alone, alone.jobs().enqueueNamed("job", null)).status())
-                .isEqualTo(JobStatus.COMPLETED);
+        assertThat(alone.ended(alone.jobs().enqueueNamed("job", null)).status()).isEqualTo(JobStatus.COMPLETED);
         cluster.start("other", new TestJobs(database.dataSource()), UnaryOperator.identity());
         await().until(() -> alone.engine().isCrowded());
         UUID id = alone.jobs().enqueueNamed("job", null);
@@ -676,7 +665,7 @@ class JobTests {
                 .param(id)
                 .update();
         until(interrupted);
-        assertThat(ended(member, id).result()).isEqualTo("\"second\"");
+        assertThat(member.ended(id).result()).isEqualTo("\"second\"");
     }
 
     @Test
@@ -688,7 +677,7 @@ class JobTests {
         work.on("job", context -> TimeUnit.SECONDS.sleep(2));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         await().until(() -> member.leadership().isLeader("scheduler"));
-        JobInfo job = ended(member, member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.epoch()).isOne();
         assertThat(job.recoveries()).isZero();
@@ -721,7 +710,7 @@ class JobTests {
         draining.join(20_000);
         Member second = cluster.start("second", copy(), UnaryOperator.identity());
         ids.forEach(id -> {
-            JobInfo job = ended(second, id);
+            JobInfo job = second.ended(id);
             assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
             assertThat(job.attempts()).isOne();
             assertThat(job.recoveries()).isZero();
@@ -743,7 +732,7 @@ class JobTests {
         until(started);
         first.node().stop();
         Member second = cluster.start("second", copy(), UnaryOperator.identity());
-        JobInfo job = ended(second, id);
+        JobInfo job = second.ended(id);
         assertThat(job.result()).isEqualTo("\"second\"");
         assertThat(job.attempts()).isOne();
         assertThat(job.recoveries()).isZero();
@@ -771,7 +760,7 @@ class JobTests {
         until(started);
         first.node().stop();
         Member second = cluster.start("second", copy(), UnaryOperator.identity());
-        assertThat(ended(second, id).nodeId()).isEqualTo(second.node().id());
+        assertThat(second.ended(id).nodeId()).isEqualTo(second.node().id());
         go.countDown();
     }
 
@@ -798,7 +787,7 @@ class JobTests {
         assertThat(member.node().members().nodes().declareDead(former, beats(former), returned -> {}))
                 .isTrue();
         until(interrupted);
-        JobInfo job = ended(member, id);
+        JobInfo job = member.ended(id);
         assertThat(job.result()).isEqualTo("\"again\"");
         assertThat(job.recoveries()).isOne();
         assertThat(job.nodeId()).isNotEqualTo(former);
@@ -837,7 +826,7 @@ class JobTests {
                 .update();
         member.jobs().resume("order");
         for (int i = 0; i < ids.size(); i++) {
-            JobInfo job = ended(member, ids.get(i));
+            JobInfo job = member.ended(ids.get(i));
             boolean bad = i == 3 || i == 4 || i % 10 == 7;
             assertThat(job.status())
                     .as("%d: %s", i, job.lastError())
@@ -859,7 +848,7 @@ class JobTests {
                 .enqueueAll(
                         IntStream.range(0, 20).mapToObj(i -> new Order("a", i)).toList());
         for (int i = 0; i < ids.size(); i++) {
-            JobInfo job = ended(member, ids.get(i));
+            JobInfo job = member.ended(ids.get(i));
             assertThat(job.status()).isEqualTo(i == 5 ? JobStatus.FAILED : JobStatus.COMPLETED);
         }
         assertThat(member.jobs().find(ids.get(5)).orElseThrow().lastError()).contains("the database refused");
@@ -940,7 +929,7 @@ class JobTests {
         assertThat(member.engine().lanes().get("default")).containsEntry("slots", 4);
         await().atMost(Duration.ofSeconds(15))
                 .until(() -> member.engine().lanes().get("default").get("slots") == 2);
-        assertThat(ended(member, member.jobs().enqueueNamed("job", null)).status())
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
                 .isEqualTo(JobStatus.COMPLETED);
         cpu.set(0.2);
         await().until(() -> member.engine().lanes().get("default").get("slots") == 4);
@@ -963,13 +952,13 @@ class JobTests {
         transactions.executeWithoutResult(status -> {
             assertThat(member.jobs().cancel(locked)).isTrue();
             go.countDown();
-            assertThat(ended(member, free).status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(member.ended(free).status()).isEqualTo(JobStatus.COMPLETED);
             UUID later =
                     jdbc.sql("SELECT forge_enqueue('other')").query(UUID.class).single();
             assertThat(later).isNotNull();
             status.setRollbackOnly();
         });
-        assertThat(ended(member, locked).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(locked).status()).isEqualTo(JobStatus.COMPLETED);
     }
 
     @Test
@@ -992,7 +981,7 @@ class JobTests {
                         .list())
                 .containsExactly("pending 4", "running 2");
         go.countDown();
-        ids.forEach(id -> ended(member, id));
+        ids.forEach(id -> member.ended(id));
     }
 
     @Test
@@ -1019,7 +1008,7 @@ class JobTests {
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID failed = member.jobs().enqueue(new Order("a", 0));
         UUID completed = member.jobs().enqueue(new Order("a", 1));
-        assertThat(ended(member, failed).status()).isEqualTo(JobStatus.FAILED);
+        assertThat(member.ended(failed).status()).isEqualTo(JobStatus.FAILED);
         await().until(() -> member.jobs().find(completed).isEmpty());
         member.engine().compact();
         assertThat(member.jobs().find(failed)).isPresent();

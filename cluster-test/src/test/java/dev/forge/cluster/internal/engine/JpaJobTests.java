@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.engine;
 
 import static dev.forge.cluster.internal.engine.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.JobInfo;
@@ -15,7 +14,6 @@ import jakarta.persistence.EntityManager;
 import jakarta.persistence.EntityManagerFactory;
 import jakarta.persistence.Id;
 import jakarta.persistence.Table;
-import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
 import java.util.UUID;
@@ -101,16 +99,6 @@ class JpaJobTests {
                 .list();
     }
 
-    private static JobInfo ended(Member member, UUID id) {
-        await().atMost(Duration.ofSeconds(20))
-                .until(() -> member.jobs()
-                        .find(id)
-                        .map(JobInfo::status)
-                        .orElseThrow()
-                        .isFinal());
-        return member.jobs().find(id).orElseThrow();
-    }
-
     @Test
     void what_the_entity_manager_holds_back_is_written_before_the_job_is_completed() {
         work.on(job("job").in(transaction), (payload, context) -> {
@@ -123,7 +111,7 @@ class JpaJobTests {
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = member.jobs().enqueueNamed("job", null);
-        JobInfo job = ended(member, id);
+        JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isEqualTo(3);
         assertThat(job.lastError()).contains("jpa_effects");
@@ -147,7 +135,7 @@ class JpaJobTests {
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = member.jobs().enqueueNamed("job", null);
-        assertThat(ended(member, id).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(effects(id)).isEmpty();
     }
 }

@@ -1,5 +1,8 @@
 package dev.forge.cluster.internal.engine;
 
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.store.ControlConnections;
@@ -12,6 +15,7 @@ import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.UnaryOperator;
 import javax.sql.DataSource;
@@ -50,6 +54,13 @@ final class TestCluster implements AutoCloseable {
             JobEngine engine,
             StoredJobs jobs) {
 
+        /** The job, once it has ended. */
+        JobInfo ended(UUID id) {
+            await().atMost(Duration.ofSeconds(20))
+                    .until(() -> jobs.find(id).orElseThrow().status().isFinal());
+            return jobs.find(id).orElseThrow();
+        }
+
         void stop() {
             node.stop();
             scheduler.shutdown();
@@ -63,14 +74,15 @@ final class TestCluster implements AutoCloseable {
 
     /** A node that runs these jobs. */
     Member start(String name, TestJobs jobs, UnaryOperator<NodeSettings> change) {
-        Member member = create(name, database.dataSource(), jobs, change);
-        members.add(member);
-        member.node.start();
-        return member;
+        return start(name, database.dataSource(), jobs, change);
     }
 
     Member start(String name, DataSource direct, UnaryOperator<NodeSettings> change) {
-        Member member = create(name, direct, change);
+        return start(name, direct, new TestJobs(direct), change);
+    }
+
+    Member start(String name, DataSource direct, TestJobs jobs, UnaryOperator<NodeSettings> change) {
+        Member member = create(name, direct, jobs, change);
         members.add(member);
         member.node.start();
         return member;
@@ -100,7 +112,7 @@ final class TestCluster implements AutoCloseable {
                 new JdbcTransactionManager(database.dataSource()));
         var locks = new StoredLocks(node, new LockStore(schema, control), Duration.ofSeconds(60));
         var tools =
-                new JobEngine.Tools(database.dataSource(), new TestJobs.Json(), JobMonitor.NONE, null, work.maxPayload);
+                new JobEngine.Tools(database.dataSource(), new TestJobs.Json(), work.monitor, null, work.maxPayload);
         var engine = new JobEngine(
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
         var jobs = new StoredJobs(

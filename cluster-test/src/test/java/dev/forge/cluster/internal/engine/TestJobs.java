@@ -31,6 +31,8 @@ final class TestJobs {
     Duration poll = Duration.ofSeconds(5);
     boolean claiming = true;
     int maxPayload = 1 << 20;
+    BackoffStrategy backoff = AT_ONCE;
+    JobMonitor monitor = JobMonitor.NONE;
 
     TestJobs(DataSource source) {
         this.source = source;
@@ -91,7 +93,7 @@ final class TestJobs {
                 declared.aliases,
                 null,
                 JobPriority.NORMAL.value(),
-                new JobHandler.Limits(declared.maxAttempts, AT_ONCE, 0, declared.excluded, declared.timeout, null),
+                new JobHandler.Limits(declared.maxAttempts, backoff, 0, declared.excluded, declared.timeout, null),
                 new JobHandler.Target(declared.payload, declared.transaction, code, "test " + declared.name)));
         return this;
     }
