@@ -7,6 +7,7 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
 import java.time.Duration;
@@ -54,7 +55,8 @@ public final class JobEngine implements Work {
     private final JobHandlers handlers;
     private final JobMonitor monitor;
     private final JobStore jobs;
-    private final JobStore direct;
+    private final JobKeeping keeping;
+    private final JobKeeping direct;
     private final @Nullable Worker worker;
     private final ClusterCoordinator coordinator;
 
@@ -91,7 +93,8 @@ public final class JobEngine implements Work {
         this.monitor = tools.monitor;
         Node.Members members = node.members();
         this.jobs = new JobStore(members.schema(), members.control());
-        this.direct = new JobStore(members.schema(), members.direct());
+        this.keeping = new JobKeeping(members.schema(), members.control());
+        this.direct = new JobKeeping(members.schema(), members.direct());
         this.coordinator = tools.coordinator != null ? tools.coordinator : new Notify();
         this.worker = isWorker()
                 ? new Worker(
@@ -241,7 +244,7 @@ public final class JobEngine implements Work {
 
     private void warnOfOrphans() {
         try {
-            Map<String, Long> orphans = jobs.orphanedNames();
+            Map<String, Long> orphans = keeping.orphanedNames();
             if (!orphans.isEmpty()) {
                 log.warn(
                         "No live node has a handler for these pending jobs: {}. If a job was renamed, give its handler the"
@@ -336,7 +339,7 @@ public final class JobEngine implements Work {
         List<Recovered> recovered =
                 jobs.sweep(settings.leases().crash(), settings.leases().claimStart(), now - graceUntil < 0);
         recovered.forEach(this::report);
-        if (jobs.freeSuccessors(null) > 0 || !recovered.isEmpty()) {
+        if (jobs.freeSuccessors() > 0 || !recovered.isEmpty()) {
             announce(JobPriority.NORMAL);
         }
     }
@@ -374,17 +377,17 @@ public final class JobEngine implements Work {
         if (!node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
             return;
         }
-        while (jobs.purge(settings.keeping().completed(), settings.keeping().failed(), PURGE_BATCH) == PURGE_BATCH) {
+        while (keeping.purge(settings.keeping().completed(), settings.keeping().failed(), PURGE_BATCH) == PURGE_BATCH) {
             log.debug("deleted {} finished jobs", PURGE_BATCH);
         }
-        long dead = jobs.deadRows();
+        long dead = keeping.deadRows();
         // While a snapshot somewhere holds them, no vacuum removes them.
         boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;
         if (dead > DEAD_ROWS && !inVain) {
             try {
                 // On a connection of its own: it takes its time.
                 direct.vacuum();
-                deadAfterVacuum = jobs.deadRows();
+                deadAfterVacuum = keeping.deadRows();
             } catch (DataAccessException e) {
                 log.debug("could not vacuum; autovacuum will", e);
             }

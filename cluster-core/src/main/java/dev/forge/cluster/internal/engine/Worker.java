@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.store.JobStore.Claiming;
 import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.Head;
+import dev.forge.cluster.internal.store.JobStore.LastStatement;
 import dev.forge.cluster.internal.store.JobStore.Queue;
 import dev.forge.cluster.internal.store.JobStore.Queues;
 import java.io.PrintWriter;
@@ -654,6 +655,7 @@ final class Worker implements Work {
             running.ended(Ending.RETURNED, null);
             return returned(running, WITHOUT_TRANSACTION);
         }
+        LastStatement last;
         try {
             Finish finish = finish(running, invoke(running));
             running.returned();
@@ -665,7 +667,8 @@ final class Worker implements Work {
                         "the transaction of its handler is not one of the cluster's DataSource, so that the job cannot be"
                                 + " completed in it: name the right manager in @Transactional, or leave the annotation out");
             }
-            if (!stores.application.finishInTransaction(running.node(), finish)) {
+            last = stores.application.finishInTransaction(running.node(), finish);
+            if (last == LastStatement.CLAIM_LOST) {
                 throw new LostInTransaction();
             }
         } catch (Throwable e) {
@@ -675,7 +678,19 @@ final class Worker implements Work {
             throw e;
         }
         transaction.manager().commit(status);
+        if (last == LastStatement.WRITTEN_BLINDLY) {
+            freeSuccessorOf(running);
+        }
         return null;
+    }
+
+    private void freeSuccessorOf(Running running) {
+        try {
+            stores.control.freeSuccessorOf(running.id());
+        } catch (DataAccessException e) {
+            // It is committed: this is not the handler's failure.
+            log.debug("job {} {}: the sweeper will free what waits for it", running.name(), running.id(), e);
+        }
     }
 
     private static void rollBack(JobHandler.Transaction transaction, TransactionStatus status, Throwable cause) {

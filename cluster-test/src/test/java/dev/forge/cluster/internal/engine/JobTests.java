@@ -31,6 +31,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -41,6 +42,8 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
@@ -331,6 +334,71 @@ class JobTests {
         }
     }
 
+    @ParameterizedTest
+    @CsvSource({"4, false", "4, true", "8, false", "8, true"})
+    void a_successor_that_the_snapshot_of_a_handler_hides_costs_no_attempt_and_runs_after_it(
+            int isolation, boolean enqueuedBefore) throws Exception {
+        // Nobody but the worker itself is to free it.
+        work.sweep = Duration.ofHours(1);
+        var started = new CountDownLatch(1);
+        var enqueued = new CountDownLatch(1);
+        var snapshot = new CountDownLatch(1);
+        var replaced = new CountDownLatch(1);
+        work.on(job("order").taking(Order.class).in(work.transaction(isolation)), (payload, context) -> {
+            if (((Order) payload).quantity() == 1) {
+                started.countDown();
+                until(enqueued);
+                effect(context);
+                snapshot.countDown();
+                until(replaced);
+            }
+            return payload;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        JobOptions replacing = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
+        UUID first = member.jobs().enqueue(new Order("a", 1), replacing);
+        until(started);
+        if (enqueuedBefore) {
+            member.jobs().enqueue(new Order("a", 2), replacing);
+        }
+        enqueued.countDown();
+        until(snapshot);
+        UUID second = member.jobs().enqueue(new Order("a", 3), replacing);
+        replaced.countDown();
+        JobInfo job = ended(member, first);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).as("%s", job.lastError()).isOne();
+        assertThat(effects(first)).containsExactly(1);
+        assertThat(ended(member, second).result()).contains("3");
+    }
+
+    @Test
+    void a_job_cancelled_under_an_old_snapshot_frees_its_successor() throws Exception {
+        work.sweep = Duration.ofHours(1);
+        var started = new CountDownLatch(1);
+        work.on(job("order").taking(Order.class), (payload, context) -> {
+            if (((Order) payload).quantity() == 1) {
+                started.countDown();
+                new CountDownLatch(1).await();
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        JobOptions replacing = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
+        UUID first = member.jobs().enqueue(new Order("a", 1), replacing);
+        until(started);
+        var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+        transactions.setIsolationLevel(TransactionDefinition.ISOLATION_REPEATABLE_READ);
+        UUID second = transactions.execute(status -> {
+            assertThat(member.jobs().find(first)).isPresent();
+            UUID successor = CompletableFuture.supplyAsync(() -> member.jobs().enqueue(new Order("a", 2), replacing))
+                    .join();
+            assertThat(member.jobs().cancel(first)).isTrue();
+            return successor;
+        });
+        assertThat(ended(member, second).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
     @Test
     void a_transaction_that_its_handler_marked_for_rollback_is_a_failed_attempt() {
         work.on(job("job").in(work.transaction()), (payload, context) -> {
@@ -489,6 +557,26 @@ class JobTests {
         assertThat(ended(first, b).nodeId()).isEqualTo(second.node().id());
         assertThat(ended(first, old).nodeId()).isEqualTo(second.node().id());
         assertThat(first.jobs().explain(unknown).reason()).isEqualTo(Reason.UNKNOWN_NAME);
+    }
+
+    @Test
+    void a_name_stays_known_when_its_workers_have_gone() {
+        work.on("job", context -> {});
+        Member worker = cluster.start("worker", work, UnaryOperator.identity());
+        worker.node().stop();
+        assertThat(cluster.status("worker")).isEqualTo("absent");
+        Member producer = cluster.start("producer", new TestJobs(database.dataSource()), UnaryOperator.identity());
+        UUID id = producer.jobs().enqueueNamed("job", null);
+        producer.jobs().pause("job");
+        producer.jobs().resume("job");
+        // Enqueued from SQL: somebody will have to look after these.
+        jdbc.sql("SELECT forge_enqueue('nobody-knows')").query(UUID.class).single();
+        producer.jobs().pause("nobody-knows");
+        refused(() -> producer.jobs().enqueueNamed("jab", null), "'jab'", "[job, nobody-knows]");
+        refused(() -> producer.jobs().pause("jab"), "'jab'");
+        assertThat(ended(cluster.start("again", copy(), UnaryOperator.identity()), id)
+                        .status())
+                .isEqualTo(JobStatus.COMPLETED);
     }
 
     @Test
