@@ -24,6 +24,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -71,6 +72,10 @@ final class Worker implements Work {
 
     private static final Duration LOOK_AT_LEAST = Duration.ofSeconds(5);
     private static final Duration LOOK_AT_MOST = Duration.ofMillis(1);
+    /** What a look may cost without marks; see {@link #look}. */
+    private static final Duration CHEAP_LOOK = Duration.ofMillis(5);
+
+    private static final int MOST_MARKS = 10_000;
     private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
     private static final int LARGEST_BACKLOG = 5_000;
     private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
@@ -109,6 +114,8 @@ final class Worker implements Work {
     private boolean looked;
     private long lastLook;
     private long lookTook;
+    private long lastWholeLook;
+    private long wholeLookTook;
     private @Nullable Long nextDue;
 
     /** The node as its worker sees it. */
@@ -143,6 +150,8 @@ final class Worker implements Work {
         final List<String> names = new ArrayList<>();
         /** Queues that have something due, and from where on. */
         final Map<Queue, Instant> due = new LinkedHashMap<>();
+        /** Queues that were ever seen, and before when nothing is known to be in them. */
+        final Map<Queue, Instant> marks = new HashMap<>();
 
         int claims;
 
@@ -182,6 +191,7 @@ final class Worker implements Work {
         bays.values().forEach(bay -> {
             bay.names.clear();
             bay.due.clear();
+            bay.marks.clear();
             bay.lane.open();
         });
         handlers.names().forEach(name -> bay(laneOf.apply(name)).names.add(name));
@@ -423,8 +433,11 @@ final class Worker implements Work {
     }
 
     private Duration untilNextLook() {
-        long cost = Math.max(LOOK_AT_MOST.toNanos(), Math.min(lookTook * LOOK_COST, LOOK_AT_LEAST.toNanos()));
-        return Duration.ofNanos(Math.max(0, lastLook + cost - host.nanos()));
+        return Duration.ofNanos(Math.max(0, lastLook + pauseAfter(lookTook) - host.nanos()));
+    }
+
+    private static long pauseAfter(long lookTook) {
+        return Math.max(LOOK_AT_MOST.toNanos(), Math.min(lookTook * LOOK_COST, LOOK_AT_LEAST.toNanos()));
     }
 
     private boolean lookIfDue() {
@@ -460,13 +473,24 @@ final class Worker implements Work {
         return true;
     }
 
+    /**
+     * Looks at the queues: at the whole of them, unless that has become expensive because a snapshot somewhere keeps dead
+     * entries in the index. Then whole looks are as rare as without marks, and those in between begin at the marks, which
+     * suffices for all that came in the order of its time. Each of these leaves a whole look to be done.
+     */
     private void look(long now) {
-        nextDue = null;
+        boolean whole =
+                !looked || wholeLookTook < CHEAP_LOOK.toNanos() || now - lastWholeLook >= pauseAfter(wholeLookTook);
+        nextDue = whole ? null : lastWholeLook + pauseAfter(wholeLookTook);
         for (Bay bay : bays.values()) {
             if (bay.names.isEmpty()) {
                 continue;
             }
-            Queues queues = stores.control.queues(bay.names, capabilities);
+            Queues queues = stores.control.queues(bay.names, capabilities, whole ? Map.of() : bay.marks);
+            if (bay.marks.size() > MOST_MARKS) {
+                bay.marks.clear();
+            }
+            bay.marks.putAll(queues.marks());
             bay.due.clear();
             for (Head head : queues.due()) {
                 bay.due.put(head.queue(), head.scheduledAt());
@@ -481,6 +505,12 @@ final class Worker implements Work {
         looked = true;
         lastLook = host.nanos();
         lookTook = lastLook - now;
+        if (whole) {
+            lastWholeLook = lastLook;
+            wholeLookTook = lookTook;
+            // If it was expensive the next one, from the marks, will not be.
+            lookTook = lookTook < CHEAP_LOOK.toNanos() ? lookTook : 0;
+        }
     }
 
     private void claim(Bay bay, UUID node) {
