@@ -4,7 +4,7 @@ import dev.forge.cluster.Crons;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.internal.engine.JobEngine;
-import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
@@ -111,7 +111,7 @@ public final class ClusterActuatorAutoConfiguration {
                 ClusterEndpointProperties properties) {
             return new JobsResource(
                     jobs,
-                    new JobStore(schema, parts.control().shared()),
+                    new JobReports(schema, parts.control().shared()),
                     tools.codec(),
                     new Sanitizer(sanitizingFunctions.orderedStream().toList()),
                     properties);
@@ -136,7 +136,7 @@ public final class ClusterActuatorAutoConfiguration {
                     leadership,
                     new ClusterMetrics.Sources(
                             new NodeStore(schema, parts.control().shared()),
-                            new JobStore(schema, parts.control().shared()),
+                            new JobReports(schema, parts.control().shared()),
                             parts.scheduler()));
         }
 

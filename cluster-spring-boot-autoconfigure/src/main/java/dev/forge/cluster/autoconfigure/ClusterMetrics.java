@@ -4,7 +4,7 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
 import dev.forge.cluster.NodeStatus;
-import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.NodeStore;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.Meter;
@@ -40,7 +40,7 @@ final class ClusterMetrics {
     private final ConcurrentHashMap<String, Boolean> roles = new ConcurrentHashMap<>();
 
     /** What there is to be told of the whole cluster, and who asks for it in time. */
-    record Sources(NodeStore nodes, JobStore jobs, TaskScheduler scheduler) {}
+    record Sources(NodeStore nodes, JobReports jobs, TaskScheduler scheduler) {}
 
     ClusterMetrics(MeterRegistry registry, String cluster, Leadership leadership, Sources sources) {
         this.cluster = cluster;

@@ -7,7 +7,7 @@ import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobReports;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -33,15 +33,19 @@ final class JobsResource {
     private static final int LARGEST_LIMIT = 1_000;
 
     private final Jobs jobs;
-    private final JobStore store;
+    private final JobReports reports;
     private final PayloadCodec codec;
     private final Sanitizer sanitizer;
     private final ClusterEndpointProperties properties;
 
     JobsResource(
-            Jobs jobs, JobStore store, PayloadCodec codec, Sanitizer sanitizer, ClusterEndpointProperties properties) {
+            Jobs jobs,
+            JobReports reports,
+            PayloadCodec codec,
+            Sanitizer sanitizer,
+            ClusterEndpointProperties properties) {
         this.jobs = jobs;
-        this.store = store;
+        this.reports = reports;
         this.codec = codec;
         this.sanitizer = sanitizer;
         this.properties = properties;
@@ -50,7 +54,7 @@ final class JobsResource {
     /** How many unfinished jobs there are, by status. */
     Map<String, Long> counts() {
         var counts = new TreeMap<String, Long>();
-        store.unfinished().forEach(count -> counts.merge(word(count.status()), count.jobs(), Long::sum));
+        reports.unfinished().forEach(count -> counts.merge(word(count.status()), count.jobs(), Long::sum));
         return counts;
     }
 
@@ -64,7 +68,7 @@ final class JobsResource {
                 "paused",
                 jobs.paused(),
                 "jobs",
-                store.list(name, status == null ? null : status(status), most).stream()
+                reports.list(name, status == null ? null : status(status), most).stream()
                         .map(JobsResource::summary)
                         .toList());
     }

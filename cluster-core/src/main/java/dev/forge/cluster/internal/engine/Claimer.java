@@ -13,6 +13,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -43,6 +44,12 @@ final class Claimer {
     private static final int AGING = 16;
 
     private static final Duration LOOK_AT_LEAST = Duration.ofSeconds(5);
+    /** What a look at the whole of the queues may cost; see {@link #look}. */
+    private static final Duration CHEAP_LOOK = Duration.ofMillis(5);
+    /** After an expensive one the next waits this many times as long. */
+    private static final int WHOLE_LOOK_COST = 4;
+
+    private static final int MOST_MARKS = 10_000;
     private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
     private static final int LARGEST_BACKLOG = 5_000;
     private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
@@ -67,6 +74,8 @@ final class Claimer {
     private boolean looked;
     private long lastLook;
     private LookBudget budget = new LookBudget();
+    private long lastWholeLook;
+    private long wholeLookTook;
     private @Nullable Long nextDue;
 
     /**
@@ -92,6 +101,8 @@ final class Claimer {
         boolean open;
         /** Queues that have something due, and from where on. */
         final Map<Queue, Instant> due = new LinkedHashMap<>();
+        /** Queues that were ever seen, and before when nothing is known to be in them. */
+        final Map<Queue, Instant> marks = new HashMap<>();
 
         int claims;
 
@@ -127,6 +138,7 @@ final class Claimer {
             bay.names = List.copyOf(bay.intake.names.get());
             bay.open = false;
             bay.due.clear();
+            bay.marks.clear();
             bay.lane = lane(bay.intake);
             bay.lane.open();
         });
@@ -343,7 +355,6 @@ final class Claimer {
         }
         try {
             look(now);
-            budget.spent(now, host.nanos());
             return true;
         } catch (RuntimeException | Error e) {
             budget.failed(now, host.nanos());
@@ -358,13 +369,24 @@ final class Claimer {
         }
     }
 
+    /**
+     * Looks at the queues: at the whole of them, unless that has become expensive because a snapshot somewhere keeps dead
+     * entries in the index. Then whole looks are rare, and those in between begin at the marks, which suffices for all that
+     * came in the order of its time. Each of these leaves a whole look to be done.
+     */
     private void look(long now) {
-        Long next = null;
+        long wholeAgain = lastWholeLook + Math.min(wholeLookTook * WHOLE_LOOK_COST, LOOK_AT_LEAST.toNanos());
+        boolean whole = !looked || wholeLookTook < CHEAP_LOOK.toNanos() || now - wholeAgain >= 0;
+        Long next = whole ? null : Long.valueOf(wholeAgain);
         for (Bay bay : bays) {
             if (!bay.open || bay.names.isEmpty()) {
                 continue;
             }
-            Queues queues = jobs.queues(bay.names, bay.intake.capabilities);
+            Queues queues = jobs.queues(bay.names, bay.intake.capabilities, whole ? Map.of() : bay.marks);
+            if (bay.marks.size() > MOST_MARKS) {
+                bay.marks.clear();
+            }
+            bay.marks.putAll(queues.marks());
             bay.due.clear();
             for (Head head : queues.due()) {
                 bay.due.put(head.queue(), head.scheduledAt());
@@ -379,6 +401,15 @@ final class Claimer {
         nextDue = next;
         looked = true;
         lastLook = host.nanos();
+        long took = lastLook - now;
+        if (whole) {
+            lastWholeLook = lastLook;
+            wholeLookTook = took;
+        }
+        if (!whole || took < CHEAP_LOOK.toNanos()) {
+            // Expensive ones have a pace of their own.
+            budget.spent(now, lastLook);
+        }
     }
 
     private void claim(Bay bay, UUID node) {

@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.engine.JobMonitor.Ending;
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Finish;
+import dev.forge.cluster.internal.store.JobStore.LastStatement;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.lang.reflect.Type;
@@ -16,6 +17,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
+import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
 
@@ -31,6 +33,7 @@ final class Execution {
 
     private final Worker.Host host;
     private final Claims claims;
+    private final JobStore control;
     private final JobStore transactional;
     private final JobJson json;
     private final JobMonitor monitor;
@@ -40,6 +43,7 @@ final class Execution {
     Execution(Worker.Setup setup, Worker.Host host, Claims claims) {
         this.host = host;
         this.claims = claims;
+        this.control = setup.stores().control();
         this.transactional = setup.stores().application();
         this.json = setup.json();
         this.monitor = setup.monitor();
@@ -192,6 +196,7 @@ final class Execution {
             running.ended(Ending.RETURNED, null);
             return running.givenBack(WITHOUT_TRANSACTION);
         }
+        LastStatement last;
         try {
             Finish finish = finish(running, invoke(running));
             running.returned();
@@ -203,7 +208,8 @@ final class Execution {
                         "the transaction of its handler is not one of the cluster's DataSource, so that the job cannot be"
                                 + " completed in it: name the right manager in @Transactional, or leave the annotation out");
             }
-            if (!transactional.finishInTransaction(running.node(), finish)) {
+            last = transactional.finishInTransaction(running.node(), finish);
+            if (last == LastStatement.CLAIM_LOST) {
                 throw new LostInTransaction();
             }
         } catch (Throwable e) {
@@ -215,7 +221,19 @@ final class Execution {
             throw e;
         }
         transaction.manager().commit(status);
+        if (last == LastStatement.WRITTEN_BLINDLY) {
+            freeSuccessorOf(running);
+        }
         return null;
+    }
+
+    private void freeSuccessorOf(Running running) {
+        try {
+            control.freeSuccessorOf(running.id());
+        } catch (DataAccessException e) {
+            // It is committed: this is not the handler's failure.
+            log.debug("job {} {}: the sweeper will free what waits for it", running.name(), running.id(), e);
+        }
     }
 
     private static void rollBack(JobHandler.Transaction transaction, TransactionStatus status, Throwable cause) {

@@ -7,6 +7,7 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
 import dev.forge.cluster.internal.store.LeaseStore;
@@ -61,7 +62,8 @@ public final class JobEngine implements Work {
     private final JobHandlers handlers;
     private final JobMonitor monitor;
     private final JobStore jobs;
-    private final JobStore direct;
+    private final JobKeeping keeping;
+    private final JobKeeping direct;
     private final boolean working;
     private final @Nullable Worker worker;
     private final ClusterCoordinator coordinator;
@@ -98,7 +100,8 @@ public final class JobEngine implements Work {
         this.monitor = tools.monitor;
         Node.Members members = node.members();
         this.jobs = new JobStore(members.schema(), members.control());
-        this.direct = new JobStore(members.schema(), members.direct());
+        this.keeping = new JobKeeping(members.schema(), members.control());
+        this.direct = new JobKeeping(members.schema(), members.direct());
         this.coordinator = tools.coordinator != null ? tools.coordinator : new Notify();
         this.working = isWorker();
         List<Claimer.Intake> intakes = new ArrayList<>(working ? workersIntakes(laneOf) : List.of());
@@ -296,7 +299,7 @@ public final class JobEngine implements Work {
 
     private void warnOfOrphans() {
         try {
-            Map<String, Long> orphans = jobs.orphanedNames();
+            Map<String, Long> orphans = keeping.orphanedNames();
             if (!orphans.isEmpty()) {
                 log.warn(
                         "No live node has a handler for these pending jobs: {}. If a job was renamed, give its handler the"
@@ -389,7 +392,7 @@ public final class JobEngine implements Work {
         if (!recovered.isEmpty()) {
             announce(JobPriority.NORMAL);
         }
-        if (jobs.freeSuccessors(null) > 0) {
+        if (jobs.freeSuccessors() > 0) {
             announce(JobPriority.NORMAL);
         }
     }
@@ -427,17 +430,17 @@ public final class JobEngine implements Work {
         if (!node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
             return;
         }
-        while (jobs.purge(settings.keeping().completed(), settings.keeping().failed(), PURGE_BATCH) == PURGE_BATCH) {
+        while (keeping.purge(settings.keeping().completed(), settings.keeping().failed(), PURGE_BATCH) == PURGE_BATCH) {
             log.debug("deleted {} finished jobs", PURGE_BATCH);
         }
-        long dead = jobs.deadRows();
+        long dead = keeping.deadRows();
         // While a snapshot somewhere holds them, no vacuum removes them.
         boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;
         if (dead > DEAD_ROWS && !inVain) {
             try {
                 // On a connection of its own: it takes its time.
                 direct.vacuum();
-                deadAfterVacuum = jobs.deadRows();
+                deadAfterVacuum = keeping.deadRows();
             } catch (DataAccessException e) {
                 log.debug("could not vacuum; autovacuum will", e);
             }

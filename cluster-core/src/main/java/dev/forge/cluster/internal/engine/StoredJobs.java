@@ -9,9 +9,12 @@ import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.internal.store.JobKeeping;
+import dev.forge.cluster.internal.store.JobReports;
+import dev.forge.cluster.internal.store.JobReports.Obstacles;
 import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.Cancelled;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
-import dev.forge.cluster.internal.store.JobStore.Obstacles;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -50,7 +53,9 @@ public final class StoredJobs implements Jobs {
     private final Setup setup;
     private final JobStore inbox;
     private final TransactionOperations alone;
+    private final JobReports reports;
     private final JobStore control;
+    private final JobKeeping keeping;
     private final JobJson json;
     private final JobIds ids;
     private final Set<String> knownElsewhere = ConcurrentHashMap.newKeySet();
@@ -70,7 +75,9 @@ public final class StoredJobs implements Jobs {
         this.setup = setup;
         this.inbox = new JobStore(node.members().schema(), setup.application);
         this.alone = inbox.transaction();
+        this.reports = new JobReports(node.members().schema(), setup.application);
         this.control = new JobStore(node.members().schema(), setup.control);
+        this.keeping = new JobKeeping(node.members().schema(), setup.control);
         this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
         this.json = new JobJson(setup.tools.codec(), setup.tools.maxBytes());
     }
@@ -134,20 +141,20 @@ public final class StoredJobs implements Jobs {
     private void announce(int priority, @Nullable UUID perhapsSuccessor) {
         Runnable announcement = () -> {
             if (perhapsSuccessor != null) {
-                free(perhapsSuccessor);
+                // Its predecessor may have ended while neither saw the other.
+                free(() -> control.freeSuccessor(perhapsSuccessor));
             }
             engine.announce(JobPriority.of(priority));
         };
         AfterCommit.run(announcement);
     }
 
-    // Its predecessor may have ended while neither saw the other.
-    private void free(UUID successor) {
+    private static void free(Runnable statement) {
         try {
-            control.freeSuccessors(successor);
+            statement.run();
         } catch (DataAccessException e) {
-            // It is committed: the caller must not hear of this.
-            log.debug("job {}: the sweeper will see whether it still has to wait", successor, e);
+            // What it follows is committed: the caller must not hear of this.
+            log.debug("the sweeper will see which jobs still have to wait for another", e);
         }
     }
 
@@ -265,29 +272,36 @@ public final class StoredJobs implements Jobs {
         if (handlers.named(name) != null || knownElsewhere.contains(name)) {
             return;
         }
-        Set<String> advertised = control.advertisedNames();
-        knownElsewhere.addAll(advertised);
-        if (!advertised.contains(name)) {
-            var known = new TreeSet<>(advertised);
+        Set<String> known = new TreeSet<>(keeping.knownNames());
+        knownElsewhere.addAll(known);
+        if (!known.contains(name)) {
             known.addAll(handlers.names());
             throw new JobRejectedException(
-                    "no node of this cluster knows a job '%s'; known are %s".formatted(name, known));
+                    "no node of this cluster has ever known a job '%s'; known are %s".formatted(name, known));
         }
     }
 
     @Override
     public Optional<JobInfo> find(UUID id) {
-        return inbox.find(id);
+        return reports.find(id);
     }
 
     @Override
     public boolean cancel(UUID id) {
         node.requireMayMutate();
-        boolean cancelled = inbox.cancel(id).isPresent();
-        if (cancelled) {
-            AfterCommit.run(() -> engine.announceCancelled(id));
+        Cancelled cancelled = inbox.cancel(id).orElse(null);
+        if (cancelled == null) {
+            return false;
         }
-        return cancelled;
+        AfterCommit.run(() -> {
+            if (cancelled.hasKey()) {
+                // The caller's transaction may not have seen its successor.
+                free(() -> control.freeSuccessorOf(id));
+                engine.announce(JobPriority.NORMAL);
+            }
+            engine.announceCancelled(id);
+        });
+        return true;
     }
 
     @Override
@@ -306,25 +320,25 @@ public final class StoredJobs implements Jobs {
         if (!handlers.crons().containsKey(name)) {
             requireKnown(name);
         }
-        control.pause(name);
+        keeping.pause(name);
     }
 
     @Override
     public boolean resume(String name) {
         node.requireMayMutate();
-        boolean resumed = control.resume(name);
+        boolean resumed = keeping.resume(name);
         engine.announce(JobPriority.NORMAL);
         return resumed;
     }
 
     @Override
     public Set<String> paused() {
-        return control.paused();
+        return keeping.paused();
     }
 
     @Override
     public JobExplanation explain(UUID id) {
-        JobInfo job = inbox.find(id).orElse(null);
+        JobInfo job = reports.find(id).orElse(null);
         if (job == null) {
             return new JobExplanation(
                     Reason.NOT_FOUND, "There is no job %s; perhaps its retention has passed.".formatted(id));
@@ -340,7 +354,7 @@ public final class StoredJobs implements Jobs {
                 new JobExplanation(
                         Reason.FINISHED, "It has ended: %s at %s.".formatted(job.status(), job.finishedAt()));
             case PENDING ->
-                inbox.obstacles(id)
+                reports.obstacles(id)
                         .map(obstacles -> explain(job, obstacles))
                         .orElse(new JobExplanation(Reason.ABOUT_TO_START, "It was claimed this very moment."));
         };

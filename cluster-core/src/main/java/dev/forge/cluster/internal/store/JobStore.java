@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.store;
 
-import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.UniquePolicy;
 import java.sql.Array;
@@ -8,7 +7,7 @@ import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
-import java.sql.Statement;
+import java.sql.Savepoint;
 import java.sql.Types;
 import java.time.Duration;
 import java.time.Instant;
@@ -17,6 +16,7 @@ import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
@@ -24,11 +24,8 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
-import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.UUID;
 import java.util.function.Function;
-import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
@@ -41,7 +38,8 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
 import org.springframework.transaction.support.TransactionTemplate;
 
 /**
- * The rows of {@code forge_jobs}.
+ * The rows of {@code forge_jobs}: how they come, who takes them, how they end. What people ask about them is in
+ * {@link JobReports}, what keeps the table in order in {@link JobKeeping}.
  *
  * <p><b>Claiming.</b> A {@link Queue} is what is pending under one name, for one capability, with one priority; an index
  * leads straight to its oldest row. {@link #queues} finds those that have something due, {@link #claim} takes from one
@@ -55,10 +53,15 @@ public final class JobStore {
     /** From the beginning: no row is older. */
     public static final Instant UNMARKED = Instant.EPOCH;
 
-    private static final Duration LONGEST_VACUUM = Duration.ofMinutes(30);
+    static final String ACTIVE = "('pending', 'claimed', 'running')";
+    static final String HELD = "('claimed', 'running')";
 
-    private static final String ACTIVE = "('pending', 'claimed', 'running')";
-    private static final String HELD = "('claimed', 'running')";
+    /** For how long row {@code %s} has been without a sign of life; somebody may have edited it by hand. */
+    private static final String SILENT_MILLIS = """
+            CASE WHEN isfinite(%1$s.last_heartbeat)
+                THEN (extract(epoch FROM clock_timestamp() - %1$s.last_heartbeat) * 1000)::bigint ELSE 0 END""";
+
+    private static final String UNIQUE_VIOLATION = "23505";
 
     /**
      * Whether row {@code j} is held by that node. Says it so that the planner sees no use for the index on holders: of a
@@ -236,22 +239,30 @@ public final class JobStore {
         statement.setObject(11, waitsFor);
     }
 
-    /**
-     * Lets successors run whose predecessor has ended unseen: it did so while they were being enqueued. All of them, or
-     * only that one.
-     */
-    public int freeSuccessors(@Nullable UUID successor) {
+    /** Lets successors run whose predecessor has ended unseen: it did so while they were being enqueued. */
+    public int freeSuccessors() {
+        return free("").update();
+    }
+
+    /** The same for one of them. */
+    public int freeSuccessor(UUID successor) {
+        return free("AND s.id = ?").param(successor).update();
+    }
+
+    /** The same for that of one job, which has ended in a transaction that could not see it. */
+    public int freeSuccessorOf(UUID predecessor) {
+        return free("AND s.waits_for = ?").param(predecessor).update();
+    }
+
+    private JdbcClient.StatementSpec free(String which) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs s
                 SET waits_for = (SELECT a.id FROM ~.forge_jobs a
                                  WHERE a.name = s.name AND a.unique_key = s.unique_key AND a.waits_for IS NULL
                                    AND a.status IN %1$s)
-                WHERE s.waits_for IS NOT NULL AND s.status = 'pending' AND (:all OR s.id = :id)
+                WHERE s.waits_for IS NOT NULL AND s.status = 'pending' %2$s
                   AND NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = s.waits_for AND p.status IN %1$s)
-                """.formatted(ACTIVE)))
-                .param("all", successor == null)
-                .param("id", successor, Types.OTHER)
-                .update();
+                """.formatted(ACTIVE, which)));
     }
 
     // Claiming ----------------------------------------------------------------------------------------------
@@ -264,66 +275,145 @@ public final class JobStore {
      *
      * @param due queues with the time of their oldest job, the most urgent first
      * @param nextMillis until the next job is due that is not yet; null if there is none
+     * @param marks from where on the next look needs to look at the queues that this one has seen
      */
-    public record Queues(List<Head> due, @Nullable Long nextMillis) {}
+    public record Queues(List<Head> due, @Nullable Long nextMillis, Map<Queue, Instant> marks) {}
 
     /** The oldest due job of a queue. */
     public record Head(Queue queue, Instant scheduledAt) {}
 
-    /** Queues of these names and capabilities that are not paused. */
+    /** Queues of these names and capabilities that are not paused, each from its beginning. */
     public Queues queues(Collection<String> names, Collection<String> capabilities) {
+        return queues(names, capabilities, Map.of());
+    }
+
+    /**
+     * Queues of these names and capabilities that are not paused.
+     *
+     * @param marks what earlier looks have answered. Jobs of a queue that are due before its mark are not looked at: where a
+     *     snapshot somewhere keeps dead entries in the index, this is what keeps a look from wading through them. Whatever
+     *     was committed within a second of its time is found all the same; a job that came later than that, or with a
+     *     time that had passed, is found by a look without marks only
+     */
+    public Queues queues(Collection<String> names, Collection<String> capabilities, Map<Queue, Instant> marks) {
         List<Head> due = new ArrayList<>();
         @Nullable Long[] next = {null};
+        Map<Queue, Instant> marked = new HashMap<>();
         jdbc.query(
                 connection -> {
+                    // The first pending row of a queue says both its priority and its head, so that dead entries are
+                    // met
+                    // once. Between queues with a mark there may be others of which nothing is known: gaps.
                     PreparedStatement statement = connection.prepareStatement(schema.sql("""
-                            WITH RECURSIVE queue (name, capability, priority) AS (
-                                SELECT n.name, c.capability,
-                                       (SELECT j.priority FROM ~.forge_jobs j
-                                        WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = n.name
-                                          AND coalesce(j.worker_capability, '') = c.capability
-                                        ORDER BY j.priority DESC LIMIT 1)
-                                FROM unnest(?::text[]) AS n (name), unnest(?::text[]) AS c (capability)
-                                WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = n.name)
+                            WITH RECURSIVE gap (name, capability, above, priority, head) AS (
+                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at
+                                FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[])
+                                         AS g (name, capability, above, below)
+                                CROSS JOIN LATERAL (
+                                    SELECT j.priority, j.scheduled_at FROM ~.forge_jobs j
+                                    WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = g.name
+                                      AND coalesce(j.worker_capability, '') = g.capability
+                                      AND j.priority > g.above AND j.priority < g.below
+                                    ORDER BY j.priority DESC, j.scheduled_at LIMIT 1) AS first
+                                WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = g.name)
                                 UNION ALL
-                                SELECT q.name, q.capability,
-                                       (SELECT j.priority FROM ~.forge_jobs j
-                                        WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = q.name
-                                          AND coalesce(j.worker_capability, '') = q.capability
-                                          AND j.priority < q.priority
-                                        ORDER BY j.priority DESC LIMIT 1)
-                                FROM queue q WHERE q.priority IS NOT NULL
+                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at
+                                FROM gap g
+                                CROSS JOIN LATERAL (
+                                    SELECT j.priority, j.scheduled_at FROM ~.forge_jobs j
+                                    WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = g.name
+                                      AND coalesce(j.worker_capability, '') = g.capability
+                                      AND j.priority > g.above AND j.priority < g.priority
+                                    ORDER BY j.priority DESC, j.scheduled_at LIMIT 1) AS first
+                            ), queue (name, capability, priority, head) AS (
+                                SELECT name, capability, priority, head FROM gap
+                                UNION ALL
+                                SELECT m.name, m.capability, m.priority,
+                                       (SELECT j.scheduled_at FROM ~.forge_jobs j
+                                        WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = m.name
+                                          AND coalesce(j.worker_capability, '') = m.capability
+                                          AND j.priority = m.priority AND j.scheduled_at >= m.mark
+                                        ORDER BY j.scheduled_at LIMIT 1)
+                                FROM unnest(?::text[], ?::text[], ?::int[], ?::timestamptz[])
+                                         AS m (name, capability, priority, mark)
+                                WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = m.name)
+                            ), seen AS (
+                                SELECT q.*,
+                                       CASE WHEN q.head <= now() THEN
+                                           (SELECT j.scheduled_at FROM ~.forge_jobs j
+                                            WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = q.name
+                                              AND coalesce(j.worker_capability, '') = q.capability
+                                              AND j.priority = q.priority
+                                              AND j.scheduled_at > now() AND j.scheduled_at < now() + interval '1 day'
+                                            ORDER BY j.scheduled_at LIMIT 1)
+                                           WHEN q.head < now() + interval '1 day' THEN q.head END AS next
+                                FROM queue q
                             )
-                            SELECT q.name, q.capability, q.priority,
-                                   (SELECT j.scheduled_at FROM ~.forge_jobs j
-                                    WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = q.name
-                                      AND coalesce(j.worker_capability, '') = q.capability AND j.priority = q.priority
-                                      AND j.scheduled_at <= now()
-                                    ORDER BY j.scheduled_at LIMIT 1),
-                                   (SELECT (extract(epoch FROM j.scheduled_at - now()) * 1000)::bigint FROM ~.forge_jobs j
-                                    WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = q.name
-                                      AND coalesce(j.worker_capability, '') = q.capability AND j.priority = q.priority
-                                      AND j.scheduled_at > now() AND j.scheduled_at < now() + interval '1 day'
-                                    ORDER BY j.scheduled_at LIMIT 1)
-                            FROM queue q WHERE q.priority IS NOT NULL
+                            SELECT name, capability, priority, CASE WHEN head <= now() THEN head END,
+                                   (extract(epoch FROM next - now()) * 1000)::bigint,
+                                   least(head, now() - interval '1 second')
+                            FROM seen
                             """));
-                    statement.setArray(1, connection.createArrayOf("text", names.toArray()));
-                    statement.setArray(2, connection.createArrayOf("text", capabilities.toArray()));
+                    Places.of(names, capabilities, marks).bind(statement);
                     return statement;
                 },
                 row -> {
+                    var queue = new Queue(row.getString(1), row.getString(2), row.getInt(3));
                     OffsetDateTime head = row.getObject(4, OffsetDateTime.class);
                     if (head != null) {
-                        due.add(new Head(
-                                new Queue(row.getString(1), row.getString(2), row.getInt(3)), head.toInstant()));
+                        due.add(new Head(queue, head.toInstant()));
                     }
                     Long soon = row.getObject(5, Long.class);
                     if (soon != null && (next[0] == null || soon < next[0])) {
                         next[0] = soon;
                     }
+                    marked.put(queue, row.getObject(6, OffsetDateTime.class).toInstant());
                 });
         due.sort(Comparator.comparingInt((Head head) -> -head.queue.priority).thenComparing(Head::scheduledAt));
-        return new Queues(due, next[0]);
+        return new Queues(due, next[0], marked);
+    }
+
+    /** Where a look looks: at queues with a mark, and at all priorities between them. */
+    private record Places(List<Gap> gaps, List<Head> marked) {
+
+        /** Priorities between two others of which nothing is known. */
+        record Gap(String name, String capability, long above, long below) {}
+
+        static Places of(Collection<String> names, Collection<String> capabilities, Map<Queue, Instant> marks) {
+            Map<String, List<Head>> known = new HashMap<>();
+            marks.forEach((queue, mark) ->
+                    known.computeIfAbsent(queue.name, n -> new ArrayList<>()).add(new Head(queue, mark)));
+            List<Gap> gaps = new ArrayList<>();
+            List<Head> marked = new ArrayList<>();
+            for (String name : names) {
+                for (String capability : capabilities) {
+                    long below = Long.MAX_VALUE;
+                    List<Head> here = known.getOrDefault(name, List.of()).stream()
+                            .filter(head -> head.queue.capability.equals(capability))
+                            .sorted(Comparator.comparingInt(head -> -head.queue.priority))
+                            .toList();
+                    for (Head head : here) {
+                        gaps.add(new Gap(name, capability, head.queue.priority, below));
+                        below = head.queue.priority;
+                    }
+                    gaps.add(new Gap(name, capability, Long.MIN_VALUE, below));
+                    marked.addAll(here);
+                }
+            }
+            return new Places(gaps, marked);
+        }
+
+        void bind(PreparedStatement statement) throws SQLException {
+            Connection connection = statement.getConnection();
+            statement.setArray(1, array(connection, "text", gaps, Gap::name));
+            statement.setArray(2, array(connection, "text", gaps, Gap::capability));
+            statement.setArray(3, array(connection, "int8", gaps, Gap::above));
+            statement.setArray(4, array(connection, "int8", gaps, Gap::below));
+            statement.setArray(5, array(connection, "text", marked, head -> head.queue.name));
+            statement.setArray(6, array(connection, "text", marked, head -> head.queue.capability));
+            statement.setArray(7, array(connection, "int4", marked, head -> head.queue.priority));
+            statement.setArray(8, array(connection, "timestamptz", marked, head -> head.scheduledAt.toString()));
+        }
     }
 
     /**
@@ -602,11 +692,31 @@ public final class JobStore {
         });
     }
 
-    /** Ends a claim with the last statement of its handler's own transaction; false if it is not this node's any more. */
-    public boolean finishInTransaction(UUID node, Finish finish) {
+    /** What came of the last statement of a handler's own transaction. */
+    public enum LastStatement {
+        /** The claim is not this node's any more: nothing was written. */
+        CLAIM_LOST,
+        /** The claim has ended, if the transaction commits. */
+        WRITTEN,
+        /** So it has, but the transaction's snapshot hides a successor: {@link #freeSuccessorOf} after the commit. */
+        WRITTEN_BLINDLY
+    }
+
+    /** Ends a claim with the last statement of its handler's own transaction. */
+    public LastStatement finishInTransaction(UUID node, Finish finish) {
         // Should the node be cut off before it commits, the row must not stay locked for as long as the network lasts.
-        jdbc.queryForObject("SELECT set_config('idle_in_transaction_session_timeout', '5s', true)", String.class);
-        return finish(node, List.of(finish)).isEmpty();
+        boolean blind = client.sql(schema.sql("""
+                SELECT current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
+                       AND EXISTS (SELECT FROM ~.forge_jobs WHERE id = ? AND unique_key IS NOT NULL)
+                FROM set_config('idle_in_transaction_session_timeout', '5s', true)
+                """))
+                .param(finish.key.id)
+                .query(Boolean.class)
+                .single();
+        if (!finish(node, List.of(finish)).isEmpty()) {
+            return LastStatement.CLAIM_LOST;
+        }
+        return blind ? LastStatement.WRITTEN_BLINDLY : LastStatement.WRITTEN;
     }
 
     /** Whether somebody else has locked what was to be written. */
@@ -728,6 +838,11 @@ public final class JobStore {
                 status(row.getString(5)));
     }
 
+    /** For how long a job has been without a sign of life; {@code alias} is that of its row. */
+    static String silentMillis(String alias) {
+        return SILENT_MILLIS.formatted(alias);
+    }
+
     /** What becomes of a job that is taken from its node; the alias of its row is {@code j}. */
     static String recovery(CrashRule rule) {
         String over = rule.spendsAttempt
@@ -767,9 +882,8 @@ public final class JobStore {
                     ORDER BY j.id LIMIT 1000 FOR UPDATE SKIP LOCKED)
                 UPDATE ~.forge_jobs j SET %s
                 FROM overdue o WHERE j.id = o.id
-                RETURNING j.id, j.name, o.worker_id,
-                          (extract(epoch FROM clock_timestamp() - o.last_heartbeat) * 1000)::bigint, j.recoveries, j.status
-                """.formatted(HELD, recovery(rule))))
+                RETURNING j.id, j.name, o.worker_id, %s, j.recoveries, j.status
+                """.formatted(HELD, recovery(rule), silentMillis("o"))))
                 .param("grace", grace)
                 .param("unstarted", claimStartTimeout.toMillis())
                 .query((row, n) -> new Recovered(
@@ -782,7 +896,7 @@ public final class JobStore {
                 .list();
     }
 
-    // Operators and house-keeping ---------------------------------------------------------------------------
+    // Orders ------------------------------------------------------------------------------------------------
 
     /** Tells every node that listens. */
     public void notifyOthers(String news) {
@@ -792,247 +906,59 @@ public final class JobStore {
                 .list();
     }
 
-    /** Calls a job off; its node if one has it, nothing if there is no such active job. */
+    /** Calls a job off; nothing if there is no such active job. */
     public Optional<Cancelled> cancel(UUID id) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
                 WHERE id = ? AND status IN %s
-                RETURNING j.worker_id
+                RETURNING j.worker_id, j.unique_key IS NOT NULL
                 """.formatted(ACTIVE)))
                 .param(id)
-                .query((row, n) -> new Cancelled(row.getObject(1, UUID.class)))
+                .query((row, n) -> new Cancelled(row.getObject(1, UUID.class), row.getBoolean(2)))
                 .optional();
     }
 
-    /** A job that was called off, and who had it. */
-    public record Cancelled(@Nullable UUID node) {}
+    /**
+     * A job that was called off.
+     *
+     * @param node who had it
+     * @param hasKey whether another job may have waited for its end
+     */
+    public record Cancelled(@Nullable UUID node, boolean hasKey) {}
 
     /** Begins a failed, cancelled or abandoned job anew, unless an active one has its key by now. */
     public boolean retry(UUID id) {
-        return jdbc.update(schema.sql("""
-                UPDATE ~.forge_jobs j
-                SET status = 'pending', scheduled_at = now(), attempts = 0, recoveries = 0, finished_at = NULL,
-                    started_at = NULL, worker_id = NULL, retention = NULL
-                WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned')
-                  AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key
-                                  AND a.waits_for IS NULL AND a.status IN ('pending', 'claimed', 'running'))
-                """), id) == 1;
-    }
-
-    /** No claim takes jobs of that name from now on. */
-    public void pause(String name) {
-        jdbc.update(schema.sql("INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING"), name);
-    }
-
-    /** Ends a pause; false if there was none. */
-    public boolean resume(String name) {
-        return jdbc.update(schema.sql("DELETE FROM ~.forge_job_pauses WHERE name = ?"), name) == 1;
-    }
-
-    /** The names that are paused. */
-    public Set<String> paused() {
-        return new TreeSet<>(client.sql(schema.sql("SELECT name FROM ~.forge_job_pauses"))
-                .query((row, n) -> row.getString(1))
-                .list());
-    }
-
-    /** Deletes finished jobs that were kept long enough, up to that many. */
-    public int purge(Duration completed, Duration failed, int limit) {
-        return client.sql(schema.sql("""
-                DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
-                    SELECT id FROM ~.forge_jobs
-                    WHERE status IN ('completed', 'failed', 'cancelled', 'abandoned')
-                      AND finished_at < clock_timestamp() - coalesce(retention,
-                          CASE WHEN status IN ('completed', 'cancelled') THEN :completed ELSE :failed END
-                          * interval '1 millisecond')
-                    ORDER BY finished_at LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """))
-                .param("completed", completed.toMillis())
-                .param("failed", failed.toMillis())
-                .param("limit", limit)
-                .update();
-    }
-
-    /** How many dead rows the table has, as far as the server's statistics know. */
-    public long deadRows() {
-        return client.sql("SELECT coalesce(pg_stat_get_dead_tuples(to_regclass(?)), 0)")
-                .param(schema.sql("~.forge_jobs"))
-                .query(Long.class)
-                .single();
-    }
-
-    /** Cleans the table up. Best effort: only its owner may, and not while somebody else does. */
-    public void vacuum() {
-        jdbc.execute((ConnectionCallback<Boolean>) connection -> {
-            connection.setNetworkTimeout(Runnable::run, (int) LONGEST_VACUUM.toMillis());
-            try (Statement statement = connection.createStatement()) {
-                return statement.execute(
-                        schema.sql("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) ~.forge_jobs"));
+        return Boolean.TRUE.equals(jdbc.execute((ConnectionCallback<Boolean>) connection -> {
+            // Somebody may be enqueueing its key at this moment; the caller's transaction must survive that.
+            Savepoint before = connection.getAutoCommit() ? null : connection.setSavepoint();
+            try (PreparedStatement statement = connection.prepareStatement(schema.sql("""
+                    UPDATE ~.forge_jobs j
+                    SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, finished_at = NULL,
+                        started_at = NULL, worker_id = NULL, retention = NULL, waits_for = NULL
+                    WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned')
+                      AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key
+                                      AND a.waits_for IS NULL AND a.status IN ('pending', 'claimed', 'running'))
+                    """))) {
+                statement.setObject(1, id);
+                boolean begun = statement.executeUpdate() == 1;
+                if (before != null) {
+                    connection.releaseSavepoint(before);
+                }
+                return begun;
+            } catch (SQLException e) {
+                if (!UNIQUE_VIOLATION.equals(e.getSQLState())) {
+                    throw e;
+                }
+                if (before != null) {
+                    connection.rollback(before);
+                }
+                return false;
             }
-        });
-    }
-
-    /** A job. */
-    public Optional<JobInfo> find(UUID id) {
-        return client.sql(schema.sql("SELECT %s FROM ~.forge_jobs WHERE id = ?".formatted(COLUMNS)))
-                .param(id)
-                .query((row, n) -> info(row))
-                .optional();
-    }
-
-    /** The newest jobs, if wanted only of that name or status; without what may be large. */
-    public List<JobInfo> list(@Nullable String name, @Nullable JobStatus status, int limit) {
-        return client.sql(schema.sql("""
-                SELECT %s FROM ~.forge_jobs
-                WHERE (:name::text IS NULL OR name = :name) AND (:status::text IS NULL OR status = :status)
-                ORDER BY id DESC LIMIT :limit
-                """.formatted(SMALL_COLUMNS)))
-                .param("name", name, Types.VARCHAR)
-                .param("status", status == null ? null : word(status), Types.VARCHAR)
-                .param("limit", limit)
-                .query((row, n) -> info(row))
-                .list();
-    }
-
-    /** How many jobs of a name have a status. */
-    public record Count(String name, JobStatus status, long jobs) {}
-
-    /** The unfinished ones, by name and status. */
-    public List<Count> unfinished() {
-        return client.sql(schema.sql("""
-                SELECT name, status, count(*) FROM ~.forge_jobs WHERE status IN %s GROUP BY 1, 2 ORDER BY 1, 2
-                """.formatted(ACTIVE)))
-                .query((row, n) -> new Count(row.getString(1), status(row.getString(2)), row.getLong(3)))
-                .list();
-    }
-
-    /** For how long the oldest due job has been waiting. */
-    public Duration oldestAge() {
-        return Duration.ofMillis(client.sql(schema.sql("""
-                SELECT coalesce((extract(epoch FROM now() - min(scheduled_at)) * 1000)::bigint, 0)
-                FROM ~.forge_jobs WHERE status = 'pending' AND waits_for IS NULL AND scheduled_at <= now()
-                """)).query(Long.class).single());
-    }
-
-    /** Which pending names no live node has a handler for, with their counts up to a thousand: cheap, however many there are. */
-    public Map<String, Long> orphanedNames() {
-        return client
-                .sql(schema.sql("""
-                WITH RECURSIVE pending (name) AS (
-                    (SELECT name FROM ~.forge_jobs WHERE status = 'pending' AND waits_for IS NULL ORDER BY name LIMIT 1)
-                    UNION ALL
-                    SELECT (SELECT j.name FROM ~.forge_jobs j
-                            WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name > p.name
-                            ORDER BY j.name LIMIT 1)
-                    FROM pending p WHERE p.name IS NOT NULL)
-                SELECT p.name, (SELECT count(*) FROM (
-                                   SELECT FROM ~.forge_jobs j
-                                   WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = p.name LIMIT 1000) AS few)
-                FROM pending p
-                WHERE p.name IS NOT NULL
-                  AND p.name <> ALL (ARRAY(SELECT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'))
-                """))
-                .query((row, n) -> Map.entry(row.getString(1), row.getLong(2)))
-                .list()
-                .stream()
-                .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue, (a, b) -> a, TreeMap::new));
-    }
-
-    /** Names that nodes of this cluster, live or lately dead, have handlers for. */
-    public Set<String> advertisedNames() {
-        return new TreeSet<>(client.sql(schema.sql("SELECT DISTINCT unnest(handlers) FROM ~.forge_nodes"))
-                .query((row, n) -> row.getString(1))
-                .list());
-    }
-
-    /** What stands in the way of a pending job. */
-    public record Obstacles(
-            boolean paused,
-            @Nullable UUID waitsFor,
-            long dueInMillis,
-            int workers,
-            int knowing,
-            int capable,
-            int free) {}
-
-    /** What stands in the way of that job; nothing if it is not pending. */
-    public Optional<Obstacles> obstacles(UUID id) {
-        return client.sql(schema.sql("""
-                SELECT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = j.name), j.waits_for,
-                       (extract(epoch FROM j.scheduled_at - now()) * 1000)::bigint,
-                       count(n.id), count(n.id) FILTER (WHERE j.name = ANY (n.handlers)),
-                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers)
-                           AND (j.worker_capability IS NULL OR j.worker_capability = ANY (n.worker_capabilities))),
-                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers)
-                           AND (j.worker_capability IS NULL OR j.worker_capability = ANY (n.worker_capabilities))
-                           AND n.current_jobs < coalesce((n.info ->> 'slots')::int, 1))
-                FROM ~.forge_jobs j
-                LEFT JOIN ~.forge_nodes n ON n.status = 'active' AND 'worker' = ANY (n.roles)
-                    AND n.info ->> 'mode' <> 'observer'
-                WHERE j.id = ? AND j.status = 'pending'
-                GROUP BY j.id, j.name, j.waits_for, j.scheduled_at
-                """))
-                .param(id)
-                .query((row, n) -> new Obstacles(
-                        row.getBoolean(1),
-                        row.getObject(2, UUID.class),
-                        row.getLong(3),
-                        row.getInt(4),
-                        row.getInt(5),
-                        row.getInt(6),
-                        row.getInt(7)))
-                .optional();
+        }));
     }
 
     // -------------------------------------------------------------------------------------------------------
-
-    private static final String COLUMNS = """
-            id, name, status, payload::text, priority, worker_capability, scheduled_at, attempts, max_attempts, recoveries,
-            worker_id, claim_epoch, started_at, finished_at, progress::text, result::text, last_error, unique_key,
-            ARRAY(SELECT key FROM jsonb_each_text(%1$s) ORDER BY key),
-            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at"""
-            // Somebody may have edited it by hand.
-            .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END");
-
-    private static final String SMALL_COLUMNS = COLUMNS.replace("payload::text", "'{}'")
-            .replace("result::text", "NULL::text")
-            .replace("last_error", "NULL::text");
-
-    private static JobInfo info(ResultSet row) throws SQLException {
-        var metadata = new TreeMap<String, String>();
-        String[] keys = (String[]) row.getArray(19).getArray();
-        String[] values = (String[]) row.getArray(20).getArray();
-        for (int i = 0; i < keys.length; i++) {
-            metadata.put(keys[i], values[i]);
-        }
-        return new JobInfo(
-                row.getObject(1, UUID.class),
-                row.getString(2),
-                status(row.getString(3)),
-                row.getString(4),
-                row.getInt(5),
-                row.getString(6),
-                row.getObject(7, OffsetDateTime.class).toInstant(),
-                row.getInt(8),
-                row.getObject(9, Integer.class),
-                row.getInt(10),
-                row.getObject(11, UUID.class),
-                row.getLong(12),
-                instant(row, 13),
-                instant(row, 14),
-                row.getString(15),
-                row.getString(16),
-                row.getString(17),
-                row.getString(18),
-                metadata,
-                row.getObject(21, OffsetDateTime.class).toInstant());
-    }
-
-    private static @Nullable Instant instant(ResultSet row, int column) throws SQLException {
-        OffsetDateTime time = row.getObject(column, OffsetDateTime.class);
-        return time == null ? null : time.toInstant();
-    }
 
     private List<ClaimKey> byKey(String sql, UUID node, List<ClaimKey> keys) {
         return jdbc.query(
@@ -1065,11 +991,11 @@ public final class JobStore {
         return connection.createArrayOf(type, values);
     }
 
-    private static String word(JobStatus status) {
+    static String word(JobStatus status) {
         return status.name().toLowerCase(Locale.ROOT);
     }
 
-    private static JobStatus status(String word) {
+    static JobStatus status(String word) {
         return JobStatus.valueOf(word.toUpperCase(Locale.ROOT));
     }
 }

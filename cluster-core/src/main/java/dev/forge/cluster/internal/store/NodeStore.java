@@ -101,6 +101,13 @@ public final class NodeStore {
                 .query((row, n) -> Map.entry(row.getObject(1, UUID.class), row.getLong(2)))
                 .list()
                 .forEach(former -> declareDead(former.getKey(), former.getValue(), jobs -> {}));
+        // Sorted, so that nodes that start together do not wait for each other.
+        jdbc.sql(schema.sql("""
+                INSERT INTO ~.forge_job_names (name)
+                SELECT DISTINCT name FROM unnest(:handlers) AS name ORDER BY name ON CONFLICT DO NOTHING
+                """))
+                .param("handlers", node.handlers().toArray(String[]::new))
+                .update();
         int rows = jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_nodes
                     (id, node_key, name, hostname, roles, worker_capabilities, handlers, status, version, stale_at, dead_at,
@@ -226,10 +233,10 @@ public final class NodeStore {
                            SELECT FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid),
                        'scheduler' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') IN ('auto', 'leader'),
                        'worker' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') <> 'observer',
-                       (extract(epoch FROM n.stale_at - n.last_heartbeat) * 1000)::bigint,
-                       (extract(epoch FROM n.dead_at - n.last_heartbeat) * 1000)::bigint
+                       %s,
+                       %s
                 FROM (VALUES (1)) AS always LEFT JOIN ~.forge_nodes n ON true
-                """))
+                """.formatted(declaredMillis("stale_at"), declaredMillis("dead_at"))))
                 .param("class_id", AdvisoryKeys.CLASS_ID)
                 .query((row, n) -> {
                     start[0] = row.getObject(1, OffsetDateTime.class);
@@ -240,6 +247,14 @@ public final class NodeStore {
                 .filter(Objects::nonNull)
                 .toList();
         return new Sightings(start[0], nodes);
+    }
+
+    // Somebody may have edited it by hand: what is not finite, or too far away, means a day.
+    private static String declaredMillis(String deadline) {
+        return """
+                CASE WHEN isfinite(n.last_heartbeat) AND n.%1$s < n.last_heartbeat + interval '1 day'
+                    THEN (extract(epoch FROM greatest(n.%1$s, n.last_heartbeat) - n.last_heartbeat) * 1000)::bigint
+                    ELSE 86400000 END""".formatted(deadline);
     }
 
     private static Sighting sighting(ResultSet row) throws SQLException {
@@ -304,9 +319,8 @@ public final class NodeStore {
                     WHERE id = ANY (ARRAY(
                         SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
                         ORDER BY id FOR UPDATE SKIP LOCKED))
-                    RETURNING j.id, j.name, (extract(epoch FROM clock_timestamp() - j.last_heartbeat) * 1000)::bigint,
-                              j.recoveries, j.status
-                    """.formatted(JobStore.recovery(crash))))
+                    RETURNING j.id, j.name, %s, j.recoveries, j.status
+                    """.formatted(JobStore.recovery(crash), JobStore.silentMillis("j"))))
                     .param(id)
                     .query((row, n) -> jobs.add(JobStore.recovered(row, id)))
                     .list();

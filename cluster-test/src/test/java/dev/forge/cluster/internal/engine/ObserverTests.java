@@ -163,4 +163,38 @@ class ObserverTests {
         pass(Duration.ofMillis(700));
         assertThat(status()).isEqualTo("dead");
     }
+
+    @Test
+    void whatever_somebody_wrote_into_a_row_by_hand_the_others_are_still_watched() {
+        UUID edited = node(null);
+        UUID silent = node(null);
+        for (String edit : new String[] {
+            "stale_at = 'infinity', dead_at = 'infinity'",
+            "last_heartbeat = '-infinity'",
+            "last_heartbeat = 'infinity'",
+            "stale_at = '294000-01-01', dead_at = '294000-01-01', last_heartbeat = now()"
+        }) {
+            jdbc.sql("UPDATE forge_nodes SET %s WHERE id = ?".formatted(edit))
+                    .param(edited)
+                    .update();
+            assertThat(nodes.observe().nodes())
+                    .as(edit)
+                    .filteredOn(node -> node.id().equals(edited))
+                    .singleElement()
+                    .satisfies(node -> {
+                        assertThat(node.staleAfter()).isEqualTo(Duration.ofDays(1));
+                        assertThat(node.deadAfter()).isEqualTo(Duration.ofDays(1));
+                    });
+        }
+        observer.pass(self);
+        for (int second = 1; second <= 16; second++) {
+            pass(Duration.ofSeconds(1));
+        }
+        assertThat(events).containsExactly(new NodeDied(silent, "other"));
+        // What lies in the past is over, however far.
+        jdbc.sql("UPDATE forge_nodes SET stale_at = '-infinity', dead_at = '-infinity', last_heartbeat = now()")
+                .update();
+        pass(Duration.ofSeconds(1));
+        assertThat(events).contains(new NodeDied(edited, "other"));
+    }
 }

@@ -2,10 +2,15 @@ package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.NodeIdentity;
+import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.internal.store.JobReports.Count;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Claiming;
@@ -20,10 +25,13 @@ import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
 import java.sql.Statement;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
@@ -49,19 +57,25 @@ class JobStoreTests {
     private final TestDatabase database;
     private final JdbcClient jdbc;
     private final JobStore jobs;
+    private final JobReports reports;
+    private final JobKeeping keeping;
     private final UUID one = UUID.randomUUID();
     private final UUID two = UUID.randomUUID();
 
     JobStoreTests(TestDatabase database) {
         this.database = database;
         this.jdbc = database.jdbc();
-        this.jobs =
-                new JobStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource());
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        this.jobs = new JobStore(schema, database.dataSource());
+        this.reports = new JobReports(schema, database.dataSource());
+        this.keeping = new JobKeeping(schema, database.dataSource());
     }
 
     @BeforeEach
     void empty() {
-        jdbc.sql("TRUNCATE forge_jobs, forge_nodes, forge_job_pauses").update();
+        jdbc.sql("CREATE SEQUENCE IF NOT EXISTS ids").update();
+        jdbc.sql("TRUNCATE forge_jobs, forge_nodes, forge_job_pauses, forge_job_names")
+                .update();
         node(one, "active");
         node(two, "active");
     }
@@ -123,6 +137,35 @@ class JobStoreTests {
                 .param(id)
                 .query(type)
                 .single();
+    }
+
+    /** How many rows and index entries of jobs that reads, dead ones included. */
+    private long reads(Runnable work) {
+        return Objects.requireNonNull(transactions().execute(status -> {
+            long before = readSoFar();
+            work.run();
+            return readSoFar() - before;
+        }));
+    }
+
+    private long readSoFar() {
+        return jdbc.sql("""
+                SELECT coalesce(sum(pg_stat_get_xact_tuples_returned(oid)), 0)::bigint FROM pg_class
+                WHERE oid = 'forge_jobs'::regclass
+                   OR oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'forge_jobs'::regclass)
+                """).query(Long.class).single();
+    }
+
+    private TransactionTemplate transactions() {
+        return new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+    }
+
+    /** That many jobs with ascending ids; {@code columns} and {@code values} say what they are, {@code n} counts them. */
+    private void rows(int count, String columns, String values) {
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, %s)
+                SELECT lpad(to_hex(nextval('ids')), 32, '0')::uuid, %s FROM generate_series(1, %d) AS n
+                """.formatted(columns, values, count)).update();
     }
 
     // Claiming
@@ -203,7 +246,7 @@ class JobStoreTests {
         jobs.insert(new NewJob(UUID.randomUUID(), "other", "{}", 100, null, 30_000, null, null, "{}"));
         jobs.insert(job("unknown"));
         jobs.insert(job("paused"));
-        jobs.pause("paused");
+        keeping.pause("paused");
         JobStore.Queues seen = jobs.queues(List.of("job", "other", "paused"), List.of("", "general"));
         assertThat(seen.due())
                 .extracting(Head::queue)
@@ -215,13 +258,135 @@ class JobStoreTests {
     }
 
     @Test
+    void a_look_from_its_marks_does_not_wade_through_dead_entries() throws Exception {
+        int finished = 50_000;
+        rows(finished, "name, scheduled_at", "'job', clock_timestamp()");
+        try (Connection holder = database.dataSource().getConnection();
+                Statement statement = holder.createStatement()) {
+            holder.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
+            holder.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs LIMIT 1");
+            jdbc.sql("UPDATE forge_jobs SET status = 'completed', finished_at = now()")
+                    .update();
+            UUID due = insert();
+            List<String> names = List.of("job", "other");
+            List<String> capabilities = List.of("", "general");
+            JobStore.Queues whole = jobs.queues(names, capabilities);
+            JobStore.Queues marked = jobs.queues(names, capabilities, whole.marks());
+            // On one connection, where they are prepared.
+            transactions().executeWithoutResult(status -> {
+                long[] best = {Long.MAX_VALUE, Long.MAX_VALUE};
+                for (int i = 0; i < 10; i++) {
+                    long start = System.nanoTime();
+                    jobs.queues(names, capabilities);
+                    long marking = System.nanoTime();
+                    jobs.queues(names, capabilities, whole.marks());
+                    best[0] = Math.min(best[0], marking - start);
+                    best[1] = Math.min(best[1], System.nanoTime() - marking);
+                }
+                System.out.printf(
+                        "a look over %d dead entries: %d us, from its marks %d us%n",
+                        finished, best[0] / 1_000, best[1] / 1_000);
+            });
+            assertThat(marked.due()).isEqualTo(whole.due()).hasSize(1);
+            assertThat(reads(() -> jobs.queues(names, capabilities))).isGreaterThan(finished);
+            assertThat(reads(() -> jobs.queues(names, capabilities, whole.marks())))
+                    .isLessThan(20);
+
+            // Nor once nothing is left, and whatever comes then is found.
+            jdbc.sql("UPDATE forge_jobs SET status = 'completed' WHERE id = ?")
+                    .param(due)
+                    .update();
+            Map<Queue, Instant> marks = marked.marks();
+            assertThat(jobs.queues(names, capabilities, marks).due()).isEmpty();
+            assertThat(reads(() -> jobs.queues(names, capabilities, marks))).isLessThan(20);
+            insert();
+            assertThat(jobs.queues(names, capabilities, marks).due())
+                    .extracting(Head::queue)
+                    .containsExactly(QUEUE);
+            holder.rollback();
+        }
+    }
+
+    private static NewJob urgent(int priority, String capability, Instant at) {
+        return new NewJob(UUID.randomUUID(), "job", "{}", priority, capability, 0, at, null, "{}");
+    }
+
+    @Test
+    void marks_hide_nothing_but_what_came_out_of_order() {
+        List<String> names = List.of("job");
+        List<String> capabilities = List.of("", "gpu");
+        jobs.insert(urgent(50, null, null));
+        jobs.insert(urgent(25, null, null));
+        // Of a minute ago, so that the marks stand where the jobs are.
+        age("scheduled_at", "1 minute");
+        JobStore.Queues seen = jobs.queues(names, capabilities);
+        assertThat(seen.marks()).containsOnlyKeys(new Queue("job", "", 50), new Queue("job", "", 25));
+        assertThat(jobs.queues(names, capabilities, seen.marks())).isEqualTo(seen);
+
+        // Above, between and below the queues that are known, and for another capability.
+        Instant hourAgo = Instant.now().minus(Duration.ofHours(1));
+        for (int priority : List.of(100, 49, 51, 26, -2_000_000_000)) {
+            jobs.insert(urgent(priority, null, hourAgo));
+        }
+        jobs.insert(urgent(50, "gpu", hourAgo));
+        JobStore.Queues more = jobs.queues(names, capabilities, seen.marks());
+        assertThat(more).isEqualTo(jobs.queues(names, capabilities));
+        assertThat(more.due())
+                .extracting(head -> head.queue().priority())
+                .containsExactly(100, 51, 50, 50, 49, 26, 25, -2_000_000_000);
+
+        // In a queue that is known: before its mark it waits for a look at the whole.
+        jobs.insert(urgent(50, null, hourAgo));
+        assertThat(jobs.queues(names, capabilities, more.marks()).due()).isEqualTo(more.due());
+        assertThat(jobs.queues(names, capabilities).due()).isNotEqualTo(more.due());
+
+        // A transaction of less than a second is in order.
+        jdbc.sql("DELETE FROM forge_jobs").update();
+        JobStore.Queues none = jobs.queues(names, capabilities, more.marks());
+        jobs.insert(urgent(50, null, null));
+        jdbc.sql("UPDATE forge_jobs SET scheduled_at = scheduled_at - interval '900 milliseconds'")
+                .update();
+        assertThat(none.due()).isEmpty();
+        assertThat(jobs.queues(names, capabilities, none.marks()).due()).hasSize(1);
+    }
+
+    @Test
+    void a_job_for_later_is_announced_from_marks_too_and_one_for_never_is_no_obstacle() {
+        jobs.insert(urgent(50, null, null));
+        JobStore.Queues seen = jobs.queues(List.of("job"), List.of(""));
+        assertThat(seen.nextMillis()).isNull();
+        jdbc.sql("SELECT forge_enqueue('job', scheduled_at => 'infinity')")
+                .query((row, n) -> true)
+                .single();
+        jdbc.sql("SELECT forge_enqueue('job', priority => 1, scheduled_at => 'infinity')")
+                .query((row, n) -> true)
+                .single();
+        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 50, null, 30_000, null, null, "{}"));
+        for (JobStore.Queues look : List.of(
+                jobs.queues(List.of("job"), List.of("")), jobs.queues(List.of("job"), List.of(""), seen.marks()))) {
+            assertThat(look.nextMillis()).isBetween(25_000L, 30_000L);
+            assertThat(look.due()).hasSize(1);
+        }
+        jdbc.sql("DELETE FROM forge_jobs WHERE scheduled_at <= now()").update();
+        assertThat(jobs.queues(List.of("job"), List.of(""), seen.marks()).nextMillis())
+                .isBetween(25_000L, 30_000L);
+        assertThat(jdbc.sql("SELECT id FROM forge_jobs WHERE scheduled_at = 'infinity'")
+                        .query(UUID.class)
+                        .list())
+                .hasSize(2)
+                .allSatisfy(id -> assertThat(reports.obstacles(id).orElseThrow().dueInMillis())
+                        .isPositive());
+    }
+
+    @Test
     void a_paused_name_is_not_claimed_even_from_a_queue_that_was_seen_before() {
         insert();
-        jobs.pause("job");
+        keeping.pause("job");
         assertThat(claim(one, 1)).isEmpty();
-        assertThat(jobs.paused()).containsExactly("job");
-        assertThat(jobs.resume("job")).isTrue();
-        assertThat(jobs.resume("job")).isFalse();
+        assertThat(keeping.paused()).containsExactly("job");
+        assertThat(keeping.resume("job")).isTrue();
+        assertThat(keeping.resume("job")).isFalse();
         assertThat(claim(one, 1)).hasSize(1);
     }
 
@@ -322,7 +487,7 @@ class JobStoreTests {
         Claimed claimed = claimOne(one);
         var finish = new Finish(key(claimed), JobStatus.COMPLETED, null, null, 0, 0, null, null, Duration.ZERO, 1L);
         assertThat(jobs.finish(one, List.of(finish))).isEmpty();
-        assertThat(jobs.find(id)).isEmpty();
+        assertThat(reports.find(id)).isEmpty();
     }
 
     @Test
@@ -397,7 +562,7 @@ class JobStoreTests {
         assertThat(jobs.insertUnique(job("job", "{\"v\": 3}"), "k", UniquePolicy.REPLACE))
                 .isEqualTo(second.id());
         assertThat(claim(two, 10)).as("never beside the old one").isEmpty();
-        assertThat(jobs.obstacles(second.id()).orElseThrow().waitsFor()).isEqualTo(first.id());
+        assertThat(reports.obstacles(second.id()).orElseThrow().waitsFor()).isEqualTo(first.id());
 
         // A failed attempt is no end: the old one runs again first.
         jobs.finish(one, List.of(again(running, 0)));
@@ -432,8 +597,7 @@ class JobStoreTests {
         jobs.insertUnique(first, "k", UniquePolicy.KEEP);
         Claimed running = claimOne(one);
         NewJob second = job("job");
-        var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
-        transactions.executeWithoutResult(status -> {
+        transactions().executeWithoutResult(status -> {
             jobs.insertUnique(second, "k", UniquePolicy.REPLACE);
             // On another connection, before this transaction commits: neither sees the other.
             var elsewhere = new JobStore(
@@ -442,9 +606,47 @@ class JobStoreTests {
             assertThat(elsewhere.finish(one, List.of(completed(running, null)))).isEmpty();
         });
         assertThat(claim(two, 10)).isEmpty();
-        assertThat(jobs.freeSuccessors(second.id())).isOne();
+        assertThat(jobs.freeSuccessor(second.id())).isOne();
         assertThat(claim(two, 10)).extracting(Claimed::id).containsExactly(second.id());
-        assertThat(jobs.freeSuccessors(null)).isZero();
+        assertThat(jobs.freeSuccessors()).isZero();
+    }
+
+    @Test
+    void a_retry_that_meets_an_enqueuer_of_its_key_is_refused_and_the_transaction_goes_on() throws Exception {
+        NewJob first = job("job");
+        jobs.insertUnique(first, "k", UniquePolicy.KEEP);
+        jobs.cancel(first.id());
+        var threads = Executors.newSingleThreadExecutor();
+        try (Connection enqueuer = database.dataSource().getConnection();
+                Statement statement = enqueuer.createStatement()) {
+            enqueuer.setAutoCommit(false);
+            statement.execute("SELECT forge_enqueue('job', unique_key => 'k')");
+            Future<Boolean> retried = threads.submit(() -> transactions().execute(status -> {
+                boolean begun = jobs.retry(first.id());
+                // Not aborted by the key that was taken.
+                jobs.insert(job("after"));
+                return begun;
+            }));
+            await().until(() -> waiting() == 1);
+            enqueuer.commit();
+            assertThat(retried.get()).isFalse();
+        } finally {
+            threads.shutdown();
+        }
+        assertThat(status(first.id())).isEqualTo("cancelled");
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE name = 'after'")
+                        .query(Long.class)
+                        .single())
+                .isOne();
+        jdbc.sql("DELETE FROM forge_jobs WHERE status = 'pending'").update();
+        assertThat(jobs.retry(first.id())).isTrue();
+    }
+
+    private long waiting() {
+        return jdbc.sql("""
+                SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND wait_event_type = 'Lock'
+                """).query(Long.class).single();
     }
 
     // Recovery
@@ -556,6 +758,25 @@ class JobStoreTests {
     }
 
     @Test
+    void a_heartbeat_that_no_clock_knows_keeps_nothing_from_being_recovered() {
+        IntStream.range(0, 2).forEach(i -> insert());
+        UUID first = claim(one, 2).get(0).id();
+        jdbc.sql("UPDATE forge_jobs SET last_heartbeat = 'infinity'").update();
+        jdbc.sql("UPDATE forge_jobs SET lease_expires_at = '-infinity' WHERE id = ?")
+                .param(first)
+                .update();
+        assertThat(jobs.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(1);
+        var returned = new ArrayList<Recovered>();
+        assertThat(nodes().declareDead(one, 0, returned::addAll)).isTrue();
+        assertThat(returned).hasSize(1);
+    }
+
+    private NodeStore nodes() {
+        return new NodeStore(
+                Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource(), REQUEUE);
+    }
+
+    @Test
     void a_dead_nodes_jobs_come_back_with_its_death() {
         UUID id = insert();
         claimOne(one);
@@ -586,12 +807,165 @@ class JobStoreTests {
                     .update();
         }
         insert();
-        assertThat(jobs.purge(Duration.ofHours(1), Duration.ofDays(7), 100)).isEqualTo(3);
+        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofDays(7), 100)).isEqualTo(3);
         assertThat(jdbc.sql("SELECT name FROM forge_jobs ORDER BY 1")
                         .query(String.class)
                         .list())
                 .containsExactly(
                         "completed 2 hours 3 hours", "completed 30 minutes null", "failed 2 hours null", "job");
+    }
+
+    @Test
+    void deleting_meets_only_what_it_deletes() {
+        rows(10_000, "name, status, finished_at", "'kept', 'failed', now() - interval '6 days'");
+        rows(
+                5_000,
+                "name, status, finished_at, retention",
+                "'retained', 'completed', now() - interval '6 days', interval '30 days'");
+        rows(1_000, "name, status, finished_at", "'done', 'completed', now() - interval '2 days'");
+        rows(
+                100,
+                "name, status, finished_at, retention",
+                "'own', 'failed', now() - interval '2 hours', interval '1 hour'");
+        rows(5_000, "name, status, finished_at", "'fresh', 'completed', now()");
+        jdbc.sql("ANALYZE forge_jobs").update();
+        var deleted = new ArrayList<Integer>();
+        long read = reads(() -> deleted.add(keeping.purge(Duration.ofDays(1), Duration.ofDays(7), 5_000)));
+        assertThat(deleted).containsExactly(1_100);
+        // An entry of its kind and one of the primary key each.
+        assertThat(read).isLessThan(2 * 1_100 + 100);
+        jdbc.sql("VACUUM forge_jobs").update();
+        assertThat(reads(() -> keeping.purge(Duration.ofDays(1), Duration.ofDays(7), 5_000)))
+                .isLessThan(10);
+        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(5), 4_000)).isEqualTo(4_000);
+    }
+
+    @Test
+    void a_job_that_was_ended_by_hand_ages_from_when_it_is_seen() {
+        UUID id = insert();
+        jdbc.sql("UPDATE forge_jobs SET status = 'failed'").update();
+        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), 10)).isZero();
+        assertThat(column(id, "finished_at IS NOT NULL", Boolean.class)).isTrue();
+        age("finished_at", "2 hours");
+        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), 10)).isOne();
+    }
+
+    @Test
+    void unfinished_jobs_are_counted_up_to_a_limit_and_nothing_else_is_read() {
+        rows(30_000, "name, scheduled_at", "'many', now()");
+        rows(20_000, "name, status, finished_at", "'many', 'completed', now()");
+        rows(3, "name, priority", "'few', n");
+        rows(2, "name, status, worker_id", "'few', 'running', '%s'".formatted(one));
+        rows(4, "name, unique_key, waits_for", "'few', n::text, gen_random_uuid()");
+        rows(1, "name, status", "'only-held', 'claimed'");
+        jdbc.sql("VACUUM ANALYZE forge_jobs").update();
+        var counts = new ArrayList<Count>();
+        long read = reads(() -> counts.addAll(reports.unfinished()));
+        assertThat(counts)
+                .containsExactly(
+                        new Count("few", JobStatus.PENDING, 7),
+                        new Count("few", JobStatus.RUNNING, 2),
+                        new Count("many", JobStatus.PENDING, JobReports.MOST_COUNTED),
+                        new Count("only-held", JobStatus.CLAIMED, 1));
+        assertThat(read).isLessThan(JobReports.MOST_COUNTED + 100);
+    }
+
+    @Test
+    void the_oldest_job_is_found_by_the_heads_of_the_queues() {
+        assertThat(reports.oldestAge()).isZero();
+        rows(1, "name, scheduled_at", "'a', now() + interval '1 hour'");
+        assertThat(reports.oldestAge()).isZero();
+        rows(10_000, "name, priority, scheduled_at", "'b', 10 * (n % 3), now() - interval '1 minute'");
+        rows(
+                10_000,
+                "name, worker_capability, scheduled_at",
+                "'c', (ARRAY[NULL, 'cpu', 'gpu'])[n % 3 + 1], now() - interval '2 minutes'");
+        rows(5_000, "name, waits_for, scheduled_at", "'d', gen_random_uuid(), now() - interval '1 day'");
+        jdbc.sql("ANALYZE forge_jobs").update();
+        // Wherever it stands: the last queue of a name, of a capability, of all.
+        for (String oldest : List.of("'b', 0, NULL", "'c', 50, 'cpu'", "'c', 50, 'gpu'", "'z', -1, 'gpu'")) {
+            rows(1, "name, priority, worker_capability, scheduled_at", oldest + ", now() - interval '1 hour'");
+            assertThat(reports.oldestAge()).as(oldest).isBetween(Duration.ofMinutes(60), Duration.ofMinutes(61));
+            jdbc.sql("DELETE FROM forge_jobs WHERE scheduled_at < now() - interval '59 minutes' AND waits_for IS NULL")
+                    .update();
+        }
+        assertThat(reports.oldestAge()).isBetween(Duration.ofMinutes(2), Duration.ofMinutes(4));
+        assertThat(reads(() -> reports.oldestAge())).isLessThan(50);
+    }
+
+    @Test
+    void a_list_shows_the_newest_and_reads_a_bounded_number_of_jobs() {
+        rows(3, "name, status, finished_at", "'rare', 'failed', now() - interval '3 days'");
+        rows(2, "name", "'rare'");
+        rows(1, "name, unique_key, waits_for", "'rare', 'k', gen_random_uuid()");
+        rows(1, "name, status", "'rare', 'running'");
+        rows(
+                1,
+                "name, status, finished_at, retention",
+                "'rare', 'cancelled', now() - interval '3 days', interval '9 days'");
+        rows(40_000, "name, status, finished_at", "'common', 'completed', now() + n * interval '1 ms'");
+        rows(20_000, "name", "'common'");
+        jdbc.sql("VACUUM ANALYZE forge_jobs").update();
+
+        assertThat(reports.list("rare", null, 50))
+                .as("old ones of a name, newest first")
+                .extracting(JobInfo::status)
+                .containsExactly(
+                        JobStatus.CANCELLED,
+                        JobStatus.RUNNING,
+                        JobStatus.PENDING,
+                        JobStatus.PENDING,
+                        JobStatus.PENDING,
+                        JobStatus.FAILED,
+                        JobStatus.FAILED,
+                        JobStatus.FAILED);
+        assertThat(reports.list("rare", null, 2))
+                .extracting(JobInfo::status)
+                .containsExactly(JobStatus.CANCELLED, JobStatus.RUNNING);
+        assertThat(reports.list(null, JobStatus.FAILED, 50)).hasSize(3);
+        assertThat(reports.list(null, JobStatus.RUNNING, 50)).hasSize(1);
+        assertThat(reports.list("rare", JobStatus.PENDING, 50)).hasSize(3);
+        assertThat(reports.list("rare", JobStatus.COMPLETED, 50)).isEmpty();
+        assertThat(reports.list("common", JobStatus.COMPLETED, 50)).hasSize(50);
+        List<JobInfo> newest = reports.list(null, null, 50);
+        assertThat(newest)
+                .hasSize(50)
+                .isSortedAccordingTo(
+                        Comparator.comparing((JobInfo job) -> job.id().toString())
+                                .reversed());
+        assertThat(reports.list("common", JobStatus.PENDING, 50)).isEqualTo(newest);
+        assertThat(reports.list(null, JobStatus.PENDING, 50)).isEqualTo(newest);
+
+        assertThat(reads(() -> reports.list(null, null, 50))).isLessThan(200);
+        assertThat(reads(() -> reports.list("rare", null, 50))).isLessThan(25_000);
+        for (JobStatus status : JobStatus.values()) {
+            assertThat(reads(() -> reports.list(null, status, 50)))
+                    .as("%s", status)
+                    .isLessThan(21_000);
+        }
+    }
+
+    @Test
+    void names_are_known_for_good() {
+        UUID id = UUID.randomUUID();
+        var introduction = new NodeStore.Introduction(
+                id,
+                new NodeIdentity("key", "name"),
+                "host",
+                Set.of(NodeRole.WORKER),
+                List.of(),
+                "1",
+                false,
+                List.of("b", "a", "b"),
+                Map.of());
+        for (int start = 0; start < 2; start++) {
+            nodes().register(introduction, new NodeStore.Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
+            nodes().remove(id);
+        }
+        jobs.insert(job("pending"));
+        jdbc.sql("INSERT INTO forge_jobs (id, name, status) VALUES (gen_random_uuid(), 'held', 'running')")
+                .update();
+        assertThat(keeping.knownNames()).containsExactly("a", "b", "held", "pending");
     }
 
     @Test
@@ -605,15 +979,15 @@ class JobStoreTests {
         for (String name : List.of("known", "of-the-dead", "renamed", "renamed")) {
             jobs.insert(job(name));
         }
-        assertThat(jobs.orphanedNames()).isEqualTo(Map.of("of-the-dead", 1L, "renamed", 2L));
-        assertThat(jobs.advertisedNames()).containsExactly("known", "of-the-dead");
+        assertThat(keeping.orphanedNames()).isEqualTo(Map.of("of-the-dead", 1L, "renamed", 2L));
+        assertThat(keeping.knownNames()).containsExactly("known", "of-the-dead", "renamed");
     }
 
     @Test
     void the_table_can_be_vacuumed() {
         insert();
-        jobs.vacuum();
-        assertThat(jobs.deadRows()).isNotNegative();
+        keeping.vacuum();
+        assertThat(keeping.deadRows()).isNotNegative();
     }
 
     @Test

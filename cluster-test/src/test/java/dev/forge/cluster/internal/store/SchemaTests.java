@@ -154,11 +154,12 @@ class SchemaTests {
                     .withMessageContaining("version 1")
                     .satisfies(e -> assertThat(e.action()).contains("V2 to V" + Schema.VERSION));
             run(database, "V2__jobs_at_work.sql");
+            run(database, "V3__job_house_keeping.sql");
             assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
                             .version())
                     .isEqualTo(Schema.VERSION);
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand");
-            assertThat(tables(database, "by_hand")).contains("forge_jobs", "forge_job_pauses");
+            assertThat(tables(database, "by_hand")).contains("forge_jobs", "forge_job_pauses", "forge_job_names");
         });
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE SCHEMA by_hand").update();

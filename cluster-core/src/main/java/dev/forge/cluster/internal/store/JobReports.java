@@ -1,0 +1,258 @@
+package dev.forge.cluster.internal.store;
+
+import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobStatus;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.stream.Collectors;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/**
+ * What people ask about jobs. However many there are, an answer reads no more than some ten thousand rows of each kind
+ * and name; where that is not all, it says so.
+ */
+public final class JobReports {
+
+    /** Nothing is counted any further. */
+    public static final int MOST_COUNTED = 10_000;
+
+    /** How many of each kind a list looks through. */
+    private static final int LOOKED_THROUGH = 10_000;
+
+    private static final String COLUMNS = """
+            id, name, status, payload::text, priority, worker_capability, scheduled_at, attempts, max_attempts, recoveries,
+            worker_id, claim_epoch, started_at, finished_at, progress::text, result::text, last_error, unique_key,
+            ARRAY(SELECT key FROM jsonb_each_text(%1$s) ORDER BY key),
+            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at"""
+            // Somebody may have edited it by hand.
+            .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END");
+
+    private static final String SMALL_COLUMNS = COLUMNS.replace("payload::text", "'{}'")
+            .replace("result::text", "NULL::text")
+            .replace("last_error", "NULL::text");
+
+    private final Schema schema;
+    private final JdbcClient client;
+
+    public JobReports(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.client = JdbcClient.create(source);
+    }
+
+    /** A job. */
+    public Optional<JobInfo> find(UUID id) {
+        return client.sql(schema.sql("SELECT %s FROM ~.forge_jobs WHERE id = ?".formatted(COLUMNS)))
+                .param(id)
+                .query((row, n) -> info(row))
+                .optional();
+    }
+
+    /**
+     * The newest jobs, if wanted only of that name or status; without what may be large. Those among the last 10,000 that
+     * were enqueued are all found; of older ones those that have not ended, and those among the last 10,000 that have.
+     */
+    public List<JobInfo> list(@Nullable String name, @Nullable JobStatus status, int limit) {
+        boolean all = name == null && status == null;
+        String wanted = (name == null ? "" : " AND name = :name") + (status == null ? "" : " AND status = :status");
+        String found = places(name, status).stream()
+                .map(place -> """
+                        (SELECT id FROM (SELECT id, name, status FROM ~.forge_jobs %s LIMIT (SELECT :most)) AS few WHERE true%s)
+                        """.formatted(place, wanted))
+                .collect(Collectors.joining("UNION "));
+        JdbcClient.StatementSpec statement = client.sql(schema.sql("""
+                        SELECT %s FROM ~.forge_jobs
+                        WHERE id = ANY (ARRAY(SELECT id FROM (%s) AS found ORDER BY id DESC LIMIT :limit))
+                        ORDER BY id DESC
+                        """.formatted(SMALL_COLUMNS, found)))
+                .param("most", all ? limit : LOOKED_THROUGH)
+                .param("limit", limit);
+        if (name != null) {
+            statement = statement.param("name", name);
+        }
+        if (status != null) {
+            statement = statement.param("status", JobStore.word(status));
+        }
+        return statement.query((row, n) -> info(row)).list();
+    }
+
+    /** Where jobs of that name or status may be found, each place in the order of an index. */
+    private static List<String> places(@Nullable String name, @Nullable JobStatus status) {
+        var places = new ArrayList<String>();
+        places.add("ORDER BY id DESC");
+        if (name == null && status == null) {
+            return places;
+        }
+        if (status == null || status == JobStatus.PENDING) {
+            places.add("""
+                    WHERE status = 'pending' AND waits_for IS NULL%s
+                    ORDER BY name, coalesce(worker_capability, ''), priority DESC, scheduled_at
+                    """.formatted(name == null ? "" : " AND name = :name"));
+            places.add("WHERE waits_for IS NOT NULL ORDER BY waits_for");
+        }
+        if (status == null || status == JobStatus.CLAIMED || status == JobStatus.RUNNING) {
+            places.add("WHERE status IN %s ORDER BY worker_id".formatted(JobStore.HELD));
+        }
+        for (JobKeeping.Kind kind : JobKeeping.Kind.values()) {
+            if (status == null || kind.includes(status)) {
+                places.add("WHERE %s ORDER BY %s DESC".formatted(kind.condition, kind.age));
+            }
+        }
+        return places;
+    }
+
+    /**
+     * How many jobs of a name have a status.
+     *
+     * @param jobs of pending ones up to {@link #MOST_COUNTED}, which means that many or more
+     */
+    public record Count(String name, JobStatus status, long jobs) {}
+
+    /** The unfinished ones, by name and status. */
+    public List<Count> unfinished() {
+        return client.sql(schema.sql("""
+                WITH %1$s, counted (name, status, jobs) AS (
+                    SELECT p.name, 'pending', %4$s
+                    FROM pending p WHERE p.name IS NOT NULL
+                    UNION ALL
+                    SELECT name, 'pending', count(*)
+                    FROM (SELECT name FROM ~.forge_jobs WHERE waits_for IS NOT NULL AND status = 'pending'
+                          ORDER BY waits_for LIMIT (SELECT %3$d)) AS few
+                    GROUP BY name
+                    UNION ALL
+                    -- Never more than nodes have room for.
+                    SELECT name, status, count(*) FROM ~.forge_jobs WHERE status IN %2$s GROUP BY name, status)
+                SELECT name, status, CASE status WHEN 'pending' THEN least(sum(jobs), %3$d) ELSE sum(jobs) END
+                FROM counted GROUP BY name, status ORDER BY name, status
+                """.formatted(
+                                JobKeeping.PENDING_NAMES,
+                                JobStore.HELD,
+                                MOST_COUNTED,
+                                JobKeeping.PENDING_COUNT.formatted(MOST_COUNTED))))
+                .query((row, n) -> new Count(row.getString(1), JobStore.status(row.getString(2)), row.getLong(3)))
+                .list();
+    }
+
+    /** For how long the oldest due job has been waiting. */
+    public Duration oldestAge() {
+        // From queue to queue: the first row of each is its oldest. Within a capability to the next priority, else to
+        // the
+        // next capability, else to the next name.
+        return Duration.ofMillis(client.sql(schema.sql("""
+                WITH RECURSIVE queue (name, capability, priority, head) AS (
+                    (SELECT name, coalesce(worker_capability, ''), priority, scheduled_at FROM ~.forge_jobs
+                     WHERE status = 'pending' AND waits_for IS NULL
+                     ORDER BY name, coalesce(worker_capability, ''), priority DESC, scheduled_at LIMIT 1)
+                    UNION ALL
+                    SELECT next.name, next.capability, next.priority, next.head
+                    FROM queue q
+                    CROSS JOIN LATERAL (
+                        SELECT * FROM (
+                            (SELECT 1 AS step, name, coalesce(worker_capability, '') AS capability, priority,
+                                    scheduled_at AS head
+                             FROM ~.forge_jobs
+                             WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
+                               AND coalesce(worker_capability, '') = q.capability AND priority < q.priority
+                             ORDER BY priority DESC, scheduled_at LIMIT 1)
+                            UNION ALL
+                            (SELECT 2, name, coalesce(worker_capability, ''), priority, scheduled_at
+                             FROM ~.forge_jobs
+                             WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
+                               AND coalesce(worker_capability, '') > q.capability
+                             ORDER BY coalesce(worker_capability, ''), priority DESC, scheduled_at LIMIT 1)
+                            UNION ALL
+                            (SELECT 3, name, coalesce(worker_capability, ''), priority, scheduled_at
+                             FROM ~.forge_jobs
+                             WHERE status = 'pending' AND waits_for IS NULL AND name > q.name
+                             ORDER BY name, coalesce(worker_capability, ''), priority DESC, scheduled_at LIMIT 1)
+                        ) AS candidates ORDER BY step LIMIT 1) AS next)
+                SELECT coalesce((extract(epoch FROM now() - min(head)) * 1000)::bigint, 0)
+                FROM (SELECT head FROM queue LIMIT %d) AS few WHERE head <= now()
+                """.formatted(MOST_COUNTED)))
+                .query(Long.class)
+                .single());
+    }
+
+    /** What stands in the way of a pending job. */
+    public record Obstacles(
+            boolean paused,
+            @Nullable UUID waitsFor,
+            long dueInMillis,
+            int workers,
+            int knowing,
+            int capable,
+            int free) {}
+
+    /** What stands in the way of that job; nothing if it is not pending. */
+    public Optional<Obstacles> obstacles(UUID id) {
+        return client.sql(schema.sql("""
+                SELECT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = j.name), j.waits_for,
+                       (extract(epoch FROM least(j.scheduled_at, now() + interval '100 years') - now()) * 1000)::bigint,
+                       count(n.id), count(n.id) FILTER (WHERE j.name = ANY (n.handlers)),
+                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers)
+                           AND (j.worker_capability IS NULL OR j.worker_capability = ANY (n.worker_capabilities))),
+                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers)
+                           AND (j.worker_capability IS NULL OR j.worker_capability = ANY (n.worker_capabilities))
+                           AND n.current_jobs < coalesce((n.info ->> 'slots')::int, 1))
+                FROM ~.forge_jobs j
+                LEFT JOIN ~.forge_nodes n ON n.status = 'active' AND 'worker' = ANY (n.roles)
+                    AND n.info ->> 'mode' <> 'observer'
+                WHERE j.id = ? AND j.status = 'pending'
+                GROUP BY j.id, j.name, j.waits_for, j.scheduled_at
+                """))
+                .param(id)
+                .query((row, n) -> new Obstacles(
+                        row.getBoolean(1),
+                        row.getObject(2, UUID.class),
+                        row.getLong(3),
+                        row.getInt(4),
+                        row.getInt(5),
+                        row.getInt(6),
+                        row.getInt(7)))
+                .optional();
+    }
+
+    private static JobInfo info(ResultSet row) throws SQLException {
+        var metadata = new TreeMap<String, String>();
+        String[] keys = (String[]) row.getArray(19).getArray();
+        String[] values = (String[]) row.getArray(20).getArray();
+        for (int i = 0; i < keys.length; i++) {
+            metadata.put(keys[i], values[i]);
+        }
+        return new JobInfo(
+                row.getObject(1, UUID.class),
+                row.getString(2),
+                JobStore.status(row.getString(3)),
+                row.getString(4),
+                row.getInt(5),
+                row.getString(6),
+                row.getObject(7, OffsetDateTime.class).toInstant(),
+                row.getInt(8),
+                row.getObject(9, Integer.class),
+                row.getInt(10),
+                row.getObject(11, UUID.class),
+                row.getLong(12),
+                instant(row, 13),
+                instant(row, 14),
+                row.getString(15),
+                row.getString(16),
+                row.getString(17),
+                row.getString(18),
+                metadata,
+                row.getObject(21, OffsetDateTime.class).toInstant());
+    }
+
+    private static @Nullable Instant instant(ResultSet row, int column) throws SQLException {
+        OffsetDateTime time = row.getObject(column, OffsetDateTime.class);
+        return time == null ? null : time.toInstant();
+    }
+}
