@@ -33,12 +33,12 @@ final class CronPart implements Part {
                 }
                 rounds.add(
                         "fired",
-                        server.number("SELECT (extract(epoch FROM max(fired_at) - min(slot)) * 1000)::bigint"
+                        (double) server.number("SELECT (extract(epoch FROM max(fired_at) - min(slot)) * 1000)::bigint"
                                 + " FROM forge_cron_runs"));
             }
         }
         long fired = server.number("SELECT count(*) FROM forge_cron_runs WHERE outcome = 'ran'");
-        report.atLeast(CRONS, "crons of " + CRONS + " that fired", fired, "");
+        report.atLeast(CRONS, "crons of " + CRONS + " that fired", (double) fired, "");
         report.atMost(
                 MOST_MILLIS,
                 CRONS + " crons due in one second: the last one fired after",
