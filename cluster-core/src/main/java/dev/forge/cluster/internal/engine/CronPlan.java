@@ -55,7 +55,7 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next) {
             open.add(slot);
             if (now.paused) {
                 plan.add(new Decision(open.remove(), Outcome.SKIPPED, "paused"));
-            } else if (open.size() > kept(policy) && isLate(open.getFirst(), now)) {
+            } else if (open.size() > kept(policy, slot, now) && isLate(open.getFirst(), now)) {
                 plan.add(passedOver(open.remove(), policy, now));
             }
             slot = schedule.next(slot);
@@ -74,9 +74,7 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next) {
         while (!open.isEmpty()) {
             Instant slot = open.getFirst();
             boolean late = isLate(slot, now);
-            if (late && policy.misfire == Misfire.SKIP) {
-                plan.add(new Decision(slot, Outcome.MISSED, lateness(slot, now) + "; misfire skip"));
-            } else if (former == null || !apart) {
+            if (former == null || !apart) {
                 plan.add(new Decision(slot, Outcome.RAN, late ? lateness(slot, now) : null));
                 former = "the run of an earlier slot has only just begun";
             } else if (policy.misfire == Misfire.CATCH_UP) {
@@ -93,9 +91,14 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next) {
         return slot.isBefore(now.now.minus(now.threshold));
     }
 
-    /** How many late slots may still run. */
-    private static int kept(Policy policy) {
-        return policy.misfire == Misfire.CATCH_UP ? policy.catchUpLimit : 1;
+    /** How many open slots there may be before the oldest, if it is late, is passed over. */
+    private static int kept(Policy policy, Instant latest, Situation now) {
+        return switch (policy.misfire) {
+            case SKIP -> 0;
+            case FIRE_ONCE, DEFAULT -> 1;
+            // Those that are not late do not count.
+            case CATCH_UP -> isLate(latest, now) ? policy.catchUpLimit : Integer.MAX_VALUE;
+        };
     }
 
     private static Decision passedOver(Instant slot, Policy policy, Situation now) {

@@ -10,6 +10,7 @@ import java.time.ZoneOffset;
 import java.time.zone.ZoneOffsetTransition;
 import java.time.zone.ZoneRules;
 import java.util.List;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.springframework.format.datetime.standard.DurationFormatterUtils;
 import org.springframework.scheduling.support.CronExpression;
@@ -23,6 +24,12 @@ sealed interface CronSchedule {
     /** The expression of a cron that never fires. */
     String NEVER = "-";
 
+    /** A day that lies before the first one of a short month. */
+    Pattern BEFORE_THE_FIRST = Pattern.compile("L-(2[89]|[3-9]\\d|\\d{3,})", Pattern.CASE_INSENSITIVE);
+
+    /** An interval may not be longer. */
+    Duration LONGEST = Duration.ofDays(1000);
+
     /** The first slot after that time; null: there is none. */
     @Nullable
     Instant next(Instant after);
@@ -33,19 +40,17 @@ sealed interface CronSchedule {
      * @throws IllegalArgumentException saying what is wrong with it
      */
     static CronSchedule of(String expression, String zone) {
-        if (expression.equals(NEVER)) {
+        String text = expression.trim();
+        if (text.equals(NEVER)) {
             return new Never();
         }
-        if (expression.startsWith(CronDefinition.EVERY)) {
+        if (text.startsWith(CronDefinition.EVERY)) {
             return new Every(
-                    interval(expression.substring(CronDefinition.EVERY.length()).trim()));
+                    interval(text.substring(CronDefinition.EVERY.length()).trim()));
         }
-        // Years have at most 53 weeks and seconds at most 60: only five fields leave the seconds out.
-        String fields = expression.trim();
-        String whole = !fields.startsWith("@") && fields.split("\\s+").length == 5 ? "0 " + fields : fields;
         CronExpression parsed;
         try {
-            parsed = CronExpression.parse(whole);
+            parsed = CronExpression.parse(sixFields(text));
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException(
                     "'%s' is no cron expression: %s".formatted(expression, e.getMessage()), e);
@@ -57,16 +62,31 @@ sealed interface CronSchedule {
         return local;
     }
 
+    private static String sixFields(String text) {
+        String[] fields = text.split("\\s+");
+        if (text.startsWith("@") || fields.length < 5) {
+            return text;
+        }
+        String day = fields[fields.length - 3];
+        if (BEFORE_THE_FIRST.matcher(day).matches()) {
+            // Spring answers times before the one that it was asked about.
+            throw new IllegalArgumentException("not every month has a day '%s'".formatted(day));
+        }
+        return fields.length == 5 ? "0 " + text : text;
+    }
+
     private static Duration interval(String text) {
         Duration interval;
         try {
             interval = DurationFormatterUtils.detectAndParse(text);
-        } catch (IllegalArgumentException e) {
+        } catch (IllegalArgumentException | ArithmeticException e) {
             throw new IllegalArgumentException("'%s' is no duration".formatted(text), e);
         }
         if (interval.compareTo(Duration.ofSeconds(1)) < 0
+                || interval.compareTo(LONGEST) > 0
                 || !interval.equals(Duration.ofSeconds(interval.toSeconds()))) {
-            throw new IllegalArgumentException("'%s' is not a number of whole seconds, one at least".formatted(text));
+            throw new IllegalArgumentException("'%s' is not a number of whole seconds, one at least and %d days at most"
+                    .formatted(text, LONGEST.toDays()));
         }
         return interval;
     }
