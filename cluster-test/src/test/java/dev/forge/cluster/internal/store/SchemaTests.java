@@ -154,6 +154,7 @@ class SchemaTests {
                     .withMessageContaining("version 1")
                     .satisfies(e -> assertThat(e.action()).contains("V2 to V" + Schema.VERSION));
             run(database, "V2__jobs_at_work.sql");
+            run(database, "V5__daemons.sql");
             assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
                             .version())
                     .isEqualTo(Schema.VERSION);
