@@ -9,6 +9,7 @@ import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
 import dev.forge.cluster.internal.store.JobStore.Obstacles;
@@ -260,6 +261,7 @@ public final class StoredJobs implements Jobs {
             return;
         }
         Set<String> advertised = control.advertisedNames();
+        advertised.removeIf(DaemonStore::isDaemon);
         knownElsewhere.addAll(advertised);
         if (!advertised.contains(name)) {
             var known = new TreeSet<>(advertised);
