@@ -1,8 +1,10 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.Daemons;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.internal.engine.JobEngine;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LockStore;
@@ -87,7 +89,8 @@ public final class ClusterActuatorAutoConfiguration {
                 ClusterAutoConfiguration.ClusterName name,
                 ClusterLifecycle.Parts parts,
                 Schema schema,
-                JobsResource jobs) {
+                JobsResource jobs,
+                DaemonsResource daemons) {
             return new ClusterEndpoint(
                     name.text(),
                     parts.node(),
@@ -95,7 +98,17 @@ public final class ClusterActuatorAutoConfiguration {
                             new NodeStore(schema, parts.control().shared()),
                             new LeaderStore(schema, parts.control().shared()),
                             new LockStore(schema, parts.control().shared())),
-                    jobs);
+                    jobs,
+                    daemons);
+        }
+
+        @Bean
+        DaemonsResource clusterDaemonsResource(
+                Daemons daemons,
+                ObjectProvider<SanitizingFunction> sanitizingFunctions,
+                ClusterEndpointProperties properties) {
+            return new DaemonsResource(
+                    daemons, new Sanitizer(sanitizingFunctions.orderedStream().toList()), properties);
         }
 
         @Bean
@@ -134,6 +147,7 @@ public final class ClusterActuatorAutoConfiguration {
                     new ClusterMetrics.Sources(
                             new NodeStore(schema, parts.control().shared()),
                             new JobStore(schema, parts.control().shared()),
+                            new DaemonStore(schema, parts.control().shared()),
                             parts.scheduler()));
         }
 

@@ -3,24 +3,29 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.ClusterLocks;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.Daemons;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeIdentityProvider;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.StartupCoordinator;
+import dev.forge.cluster.internal.engine.DaemonEngine;
+import dev.forge.cluster.internal.engine.DaemonHandlers;
 import dev.forge.cluster.internal.engine.FencedLeadership;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.JobHandlers;
 import dev.forge.cluster.internal.engine.JobMonitor;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.NodeSettings;
+import dev.forge.cluster.internal.engine.StoredDaemons;
 import dev.forge.cluster.internal.engine.StoredJobs;
 import dev.forge.cluster.internal.engine.StoredLocks;
 import dev.forge.cluster.internal.engine.StoredStartupCoordinator;
 import dev.forge.cluster.internal.engine.WorkSettings;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
@@ -136,15 +141,16 @@ public final class ClusterAutoConfiguration {
         return new ClusterLifecycle.Parts(control, scheduler, events, node);
     }
 
-    // Takes the engine too: it must be there, with its handlers, when the node joins.
     @Bean
     ClusterLifecycle clusterLifecycle(
             ClusterProperties properties,
             ClusterName name,
             Schema schema,
             ClusterLifecycle.Parts parts,
-            JobEngine engine) {
-        return new ClusterLifecycle(properties, name.text(), schema, parts, engine);
+            JobEngine engine,
+            DaemonEngine daemons) {
+        return new ClusterLifecycle(
+                properties, name.text(), schema, parts, new ClusterLifecycle.Works(engine, daemons));
     }
 
     @Bean
@@ -205,6 +211,41 @@ public final class ClusterAutoConfiguration {
                 engine,
                 handlers,
                 new StoredJobs.Setup(database.application(), parts.control().shared(), tools));
+    }
+
+    @Bean
+    DaemonHandlers clusterDaemonHandlers() {
+        return new DaemonHandlers();
+    }
+
+    @Bean
+    static ClusterDaemonRegistrar clusterDaemonRegistrar(
+            ConfigurableListableBeanFactory beans, DaemonHandlers handlers, ClusterProperties properties) {
+        return new ClusterDaemonRegistrar(beans, handlers, properties.daemon());
+    }
+
+    // With a fence of its own: the application may have replaced the Leadership bean.
+    @Bean
+    DaemonEngine clusterDaemonEngine(
+            ClusterDatabase database,
+            Schema schema,
+            ClusterLifecycle.Parts parts,
+            DaemonHandlers handlers,
+            ObjectProvider<PlatformTransactionManager> managers) {
+        return new DaemonEngine(
+                parts.node(),
+                handlers,
+                new FencedLeadership(
+                        parts.node(),
+                        new LeaderStore(schema, database.application()),
+                        database.transactions(managers)));
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Daemons clusterDaemons(Schema schema, ClusterLifecycle.Parts parts, DaemonEngine engine) {
+        return new StoredDaemons(
+                parts.node(), engine, new DaemonStore(schema, parts.control().shared()));
     }
 
     @Configuration(proxyBeanMethods = false)

@@ -30,12 +30,14 @@ final class ClusterEndpoint {
     private final Node node;
     private final Stores stores;
     private final JobsResource jobs;
+    private final DaemonsResource daemons;
 
     /** Where it reads. */
     record Stores(NodeStore nodes, LeaderStore leaders, LockStore locks) {}
 
-    ClusterEndpoint(String clusterName, Node node, Stores stores, JobsResource jobs) {
+    ClusterEndpoint(String clusterName, Node node, Stores stores, JobsResource jobs, DaemonsResource daemons) {
         this.jobs = jobs;
+        this.daemons = daemons;
         this.clusterName = clusterName;
         this.node = node;
         this.stores = stores;
@@ -57,6 +59,7 @@ final class ClusterEndpoint {
                 stores.nodes.all().stream()
                         .collect(Collectors.groupingBy(NodeStore.Row::status, TreeMap::new, Collectors.counting())));
         overview.put("jobs", jobs.counts());
+        overview.put("daemons", daemons.counts());
         return overview;
     }
 
@@ -72,10 +75,13 @@ final class ClusterEndpoint {
             case "nodes" -> Map.of("nodes", stores.nodes.all());
             case "locks" -> Map.of("locks", stores.locks.held());
             case "jobs" -> jobs.list(name, status, limit);
+            case "daemons" -> daemons.list(reader == null ? SecurityContext.NONE : reader);
             default ->
                 path.length == 2 && path[0].equals("jobs")
                         ? jobs.one(path[1], reader == null ? SecurityContext.NONE : reader)
-                        : null;
+                        : path.length > 1 && path[0].equals("daemons")
+                                ? daemons.one(rest(path), reader == null ? SecurityContext.NONE : reader)
+                                : null;
         });
     }
 
@@ -99,6 +105,9 @@ final class ClusterEndpoint {
         if (path.length > 1 && path[0].equals("jobs")) {
             return jobs.order(String.join("/", List.of(path).subList(1, path.length)), state);
         }
+        if (path.length > 1 && path[0].equals("daemons")) {
+            return daemons.order(rest(path), state);
+        }
         if (path.length != 2 || !path[0].equals("nodes")) {
             return null;
         }
@@ -108,6 +117,10 @@ final class ClusterEndpoint {
                     "A node takes the state draining only");
         }
         return stores.nodes.drain(id(path[1])) ? Map.of("id", path[1], "state", state) : null;
+    }
+
+    private static String rest(String[] path) {
+        return String.join("/", List.of(path).subList(1, path.length));
     }
 
     private static UUID id(String text) {

@@ -1,6 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.internal.engine.DaemonEngine;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.store.ControlConnections;
@@ -34,13 +35,18 @@ final class ClusterLifecycle implements SmartLifecycle {
     private final Schema schema;
     private final Parts parts;
     private final JobEngine engine;
+    private final DaemonEngine daemons;
     private volatile boolean running;
 
     /** What starts and stops together. */
     record Parts(ControlConnections control, ThreadPoolTaskScheduler scheduler, EventThread events, Node node) {}
 
-    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts, JobEngine engine) {
-        this.engine = engine;
+    /** What the node does besides being a member: it must be there, with its handlers, when the node joins. */
+    record Works(JobEngine jobs, DaemonEngine daemons) {}
+
+    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts, Works works) {
+        this.engine = works.jobs;
+        this.daemons = works.daemons;
         this.properties = properties;
         this.clusterName = clusterName;
         this.schema = schema;
@@ -113,6 +119,9 @@ final class ClusterLifecycle implements SmartLifecycle {
                 properties.controlConnections());
         if (engine.isWorking() && !engine.names().isEmpty()) {
             log.info("Jobs: {} on executors {}", engine.names(), engine.lanes().keySet());
+        }
+        if (!daemons.names().isEmpty()) {
+            log.info("Daemons: {}", daemons.names());
         }
     }
 
