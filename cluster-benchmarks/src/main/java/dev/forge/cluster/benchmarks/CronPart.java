@@ -31,9 +31,8 @@ final class CronPart implements Part {
                         && System.nanoTime() < deadline) {
                     Pause.millis(100);
                 }
-                rounds.add(
-                        "fired",
-                        (double) server.number("SELECT (extract(epoch FROM max(fired_at) - min(slot)) * 1000)::bigint"
+                rounds.add("fired", (double)
+                        server.number("SELECT (extract(epoch FROM max(fired_at) - min(slot)) * 1000)::bigint"
                                 + " FROM forge_cron_runs"));
             }
         }

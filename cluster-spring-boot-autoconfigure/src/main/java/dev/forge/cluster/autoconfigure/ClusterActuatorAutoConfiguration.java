@@ -1,9 +1,11 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.Crons;
+import dev.forge.cluster.Daemons;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.internal.engine.JobEngine;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LockStore;
@@ -89,7 +91,8 @@ public final class ClusterActuatorAutoConfiguration {
                 ClusterLifecycle.Parts parts,
                 Schema schema,
                 JobsResource jobs,
-                Crons crons) {
+                Crons crons,
+                DaemonsResource daemons) {
             return new ClusterEndpoint(
                     name.text(),
                     parts.node(),
@@ -98,7 +101,17 @@ public final class ClusterActuatorAutoConfiguration {
                             new LeaderStore(schema, parts.control().shared()),
                             new LockStore(schema, parts.control().shared())),
                     jobs,
-                    new CronsResource(crons));
+                    new CronsResource(crons),
+                    daemons);
+        }
+
+        @Bean
+        DaemonsResource clusterDaemonsResource(
+                Daemons daemons,
+                ObjectProvider<SanitizingFunction> sanitizingFunctions,
+                ClusterEndpointProperties properties) {
+            return new DaemonsResource(
+                    daemons, new Sanitizer(sanitizingFunctions.orderedStream().toList()), properties);
         }
 
         @Bean
@@ -137,6 +150,7 @@ public final class ClusterActuatorAutoConfiguration {
                     new ClusterMetrics.Sources(
                             new NodeStore(schema, parts.control().shared()),
                             new JobReports(schema, parts.control().shared()),
+                            new DaemonStore(schema, parts.control().shared()),
                             parts.scheduler()));
         }
 

@@ -4,6 +4,7 @@ import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.ClusterLocks;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.Crons;
+import dev.forge.cluster.Daemons;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.Leadership;
@@ -12,6 +13,8 @@ import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.StartupCoordinator;
 import dev.forge.cluster.internal.engine.CronContexts;
 import dev.forge.cluster.internal.engine.CronEngine;
+import dev.forge.cluster.internal.engine.DaemonEngine;
+import dev.forge.cluster.internal.engine.DaemonHandlers;
 import dev.forge.cluster.internal.engine.FencedLeadership;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.JobHandlers;
@@ -19,12 +22,14 @@ import dev.forge.cluster.internal.engine.JobMonitor;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.NodeSettings;
 import dev.forge.cluster.internal.engine.StoredCrons;
+import dev.forge.cluster.internal.engine.StoredDaemons;
 import dev.forge.cluster.internal.engine.StoredJobs;
 import dev.forge.cluster.internal.engine.StoredLocks;
 import dev.forge.cluster.internal.engine.StoredStartupCoordinator;
 import dev.forge.cluster.internal.engine.WorkSettings;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
@@ -143,15 +148,21 @@ public final class ClusterAutoConfiguration {
         return new ClusterLifecycle.Parts(control, scheduler, events, node);
     }
 
-    // Takes the engines too: they must be there, with their handlers, when the node joins.
+    // Takes what the node does too: it must be there, with its handlers, when the node joins.
     @Bean
     ClusterLifecycle clusterLifecycle(
             ClusterProperties properties,
             ClusterName name,
             Schema schema,
             ClusterLifecycle.Parts parts,
-            StoredCrons.Engines engines) {
-        return new ClusterLifecycle(properties, name.text(), schema, parts, engines);
+            StoredCrons.Engines engines,
+            DaemonEngine daemons) {
+        return new ClusterLifecycle(
+                properties,
+                name.text(),
+                schema,
+                parts,
+                new ClusterLifecycle.Works(engines.jobs(), engines.crons(), daemons));
     }
 
     @Bean
@@ -248,6 +259,34 @@ public final class ClusterAutoConfiguration {
     }
 
     @Bean
+    DaemonHandlers clusterDaemonHandlers() {
+        return new DaemonHandlers();
+    }
+
+    @Bean
+    static ClusterDaemonRegistrar clusterDaemonRegistrar(
+            ConfigurableListableBeanFactory beans, DaemonHandlers handlers, ClusterProperties properties) {
+        return new ClusterDaemonRegistrar(beans, handlers, properties.daemon());
+    }
+
+    // With a fence of its own: the application may have replaced the Leadership bean.
+    @Bean
+    DaemonEngine clusterDaemonEngine(
+            ClusterDatabase database,
+            Schema schema,
+            ClusterLifecycle.Parts parts,
+            DaemonHandlers handlers,
+            ObjectProvider<PlatformTransactionManager> managers) {
+        return new DaemonEngine(
+                parts.node(),
+                handlers,
+                new FencedLeadership(
+                        parts.node(),
+                        new LeaderStore(schema, database.application()),
+                        database.transactions(managers)));
+    }
+
+    @Bean
     @ConditionalOnMissingBean
     Crons clusterCrons(
             ClusterDatabase database,
@@ -261,6 +300,13 @@ public final class ClusterAutoConfiguration {
     @Bean
     StoredCrons.Engines clusterEngines(JobEngine jobs, CronEngine crons) {
         return new StoredCrons.Engines(jobs, crons);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Daemons clusterDaemons(Schema schema, ClusterLifecycle.Parts parts, DaemonEngine engine) {
+        return new StoredDaemons(
+                parts.node(), engine, new DaemonStore(schema, parts.control().shared()));
     }
 
     @Configuration(proxyBeanMethods = false)

@@ -31,13 +31,21 @@ final class ClusterEndpoint {
     private final Stores stores;
     private final JobsResource jobs;
     private final CronsResource crons;
+    private final DaemonsResource daemons;
 
     /** Where it reads. */
     record Stores(NodeStore nodes, LeaderStore leaders, LockStore locks) {}
 
-    ClusterEndpoint(String clusterName, Node node, Stores stores, JobsResource jobs, CronsResource crons) {
+    ClusterEndpoint(
+            String clusterName,
+            Node node,
+            Stores stores,
+            JobsResource jobs,
+            CronsResource crons,
+            DaemonsResource daemons) {
         this.crons = crons;
         this.jobs = jobs;
+        this.daemons = daemons;
         this.clusterName = clusterName;
         this.node = node;
         this.stores = stores;
@@ -59,6 +67,7 @@ final class ClusterEndpoint {
                 stores.nodes.all().stream()
                         .collect(Collectors.groupingBy(NodeStore.Row::status, TreeMap::new, Collectors.counting())));
         overview.put("jobs", jobs.counts());
+        overview.put("daemons", daemons.counts());
         return overview;
     }
 
@@ -75,6 +84,7 @@ final class ClusterEndpoint {
             case "locks" -> Map.of("locks", stores.locks.held());
             case "jobs" -> jobs.list(name, status, limit);
             case "crons" -> crons.list();
+            case "daemons" -> daemons.list(reader == null ? SecurityContext.NONE : reader);
             default -> one(path, limit, reader == null ? SecurityContext.NONE : reader);
         });
     }
@@ -84,6 +94,7 @@ final class ClusterEndpoint {
         return switch (path[0]) {
             case "jobs" -> path.length == 2 ? jobs.one(name, reader) : null;
             case "crons" -> crons.one(name, limit);
+            case "daemons" -> daemons.one(name, reader);
             default -> null;
         };
     }
@@ -115,6 +126,9 @@ final class ClusterEndpoint {
         }
         if (path.length > 1 && path[0].equals("crons")) {
             return crons.order(name(path), state);
+        }
+        if (path.length > 1 && path[0].equals("daemons")) {
+            return daemons.order(name(path), state);
         }
         if (path.length != 2 || !path[0].equals("nodes")) {
             return null;

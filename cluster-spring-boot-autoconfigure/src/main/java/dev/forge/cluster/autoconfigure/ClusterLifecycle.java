@@ -1,9 +1,10 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.internal.engine.CronEngine;
+import dev.forge.cluster.internal.engine.DaemonEngine;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.Node;
-import dev.forge.cluster.internal.engine.StoredCrons;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.Schema;
@@ -36,15 +37,17 @@ final class ClusterLifecycle implements SmartLifecycle {
     private final String clusterName;
     private final Schema schema;
     private final Parts parts;
-    private final StoredCrons.Engines engines;
+    private final Works works;
     private volatile boolean running;
 
     /** What starts and stops together. */
     record Parts(ControlConnections control, ThreadPoolTaskScheduler scheduler, EventThread events, Node node) {}
 
-    ClusterLifecycle(
-            ClusterProperties properties, String clusterName, Schema schema, Parts parts, StoredCrons.Engines engines) {
-        this.engines = engines;
+    /** What the node does besides being a member: it must be there, with its handlers, when the node joins. */
+    record Works(JobEngine jobs, CronEngine crons, DaemonEngine daemons) {}
+
+    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts, Works works) {
+        this.works = works;
         this.properties = properties;
         this.clusterName = clusterName;
         this.schema = schema;
@@ -115,15 +118,18 @@ final class ClusterLifecycle implements SmartLifecycle {
                 "Connections: {}{} control, beside the application's pool",
                 ground == Ground.LOCK ? "1 session, " : "",
                 properties.controlConnections());
-        JobEngine jobs = engines.jobs();
+        JobEngine jobs = works.jobs;
         var names = new TreeSet<>(jobs.names());
-        Set<String> crons = engines.crons().names();
+        Set<String> crons = works.crons.names();
         names.removeAll(crons);
         if (jobs.isWorking() && !names.isEmpty()) {
             log.info("Jobs: {} on executors {}", names, jobs.executors());
         }
         if (!crons.isEmpty()) {
             log.info("Crons: {}", crons);
+        }
+        if (!works.daemons.names().isEmpty()) {
+            log.info("Daemons: {}", works.daemons.names());
         }
     }
 

@@ -4,6 +4,7 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
 import dev.forge.cluster.NodeStatus;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.NodeStore;
 import io.micrometer.core.instrument.Gauge;
@@ -34,13 +35,14 @@ final class ClusterMetrics {
     private final Leadership leadership;
     private final Sources sources;
     private final MultiGauge jobs;
+    private final MultiGauge daemons;
     private final List<Meter> clusterWide = new ArrayList<>();
     private @Nullable Future<?> counting;
     private volatile double oldestAge = Double.NaN;
     private final ConcurrentHashMap<String, Boolean> roles = new ConcurrentHashMap<>();
 
     /** What there is to be told of the whole cluster, and who asks for it in time. */
-    record Sources(NodeStore nodes, JobReports jobs, TaskScheduler scheduler) {}
+    record Sources(NodeStore nodes, JobReports jobs, DaemonStore daemons, TaskScheduler scheduler) {}
 
     ClusterMetrics(MeterRegistry registry, String cluster, Leadership leadership, Sources sources) {
         this.cluster = cluster;
@@ -49,6 +51,10 @@ final class ClusterMetrics {
         this.sources = sources;
         this.jobs = MultiGauge.builder("forge.cluster.jobs")
                 .description("Unfinished jobs by name and status")
+                .tag("cluster", cluster)
+                .register(registry);
+        this.daemons = MultiGauge.builder("forge.cluster.daemons")
+                .description("Instances of daemons by name and status")
                 .tag("cluster", cluster)
                 .register(registry);
         List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
@@ -74,7 +80,7 @@ final class ClusterMetrics {
                         .baseUnit("seconds")
                         .tag("cluster", cluster)
                         .register(registry));
-                counting = sources.scheduler.scheduleWithFixedDelay(this::countJobs, COUNT_INTERVAL);
+                counting = sources.scheduler.scheduleWithFixedDelay(this::count, COUNT_INTERVAL);
             }
         }
     }
@@ -92,9 +98,33 @@ final class ClusterMetrics {
         clusterWide.forEach(registry::remove);
         clusterWide.clear();
         jobs.register(List.of(), true);
+        daemons.register(List.of(), true);
         if (counting != null) {
             counting.cancel(false);
             counting = null;
+        }
+    }
+
+    private void count() {
+        countJobs();
+        countDaemons();
+    }
+
+    void countDaemons() {
+        List<MultiGauge.Row<?>> rows = new ArrayList<>();
+        try {
+            sources.daemons
+                    .counts()
+                    .forEach(count -> rows.add(MultiGauge.Row.of(
+                            Tags.of("daemon", count.name(), "status", ClusterLifecycle.word(count.status())),
+                            count.instances())));
+        } catch (DataAccessException e) {
+            rows.clear();
+        }
+        synchronized (clusterWide) {
+            if (counting != null) {
+                daemons.register(rows, true);
+            }
         }
     }
 

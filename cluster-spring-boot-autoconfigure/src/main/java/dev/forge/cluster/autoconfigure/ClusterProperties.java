@@ -354,9 +354,10 @@ public record ClusterProperties(
     /**
      * Defaults of daemons.
      *
-     * @param restartDelay Pause before a daemon that failed runs again.
-     * @param startupDelay Pause before a daemon runs for the first time.
-     * @param maxRestarts How often a failed daemon is started again; without limit by default.
+     * @param restartDelay Pause before a daemon that threw is started again; it grows with each further exception, up to
+     *     five minutes.
+     * @param startupDelay For how long a node must have been up before it runs a daemon.
+     * @param maxRestarts How many times in a row a daemon that threw is started again; without limit by default.
      */
     public record Daemon(
             @DefaultValue("5s") Duration restartDelay,

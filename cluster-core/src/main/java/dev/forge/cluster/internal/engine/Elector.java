@@ -138,6 +138,33 @@ final class Elector {
         return leadership != null && isTrusted(leadership) && pace.nanos() - leadership.quietUntil >= 0;
     }
 
+    /** Whether it leads in that very term. */
+    boolean holds(String role, long term) {
+        Held leadership = held.get(role);
+        return leadership != null && leadership.term == term && isTrusted(leadership);
+    }
+
+    /** See {@link #isUndisputed(String)}; in that very term. */
+    boolean isUndisputed(String role, long term) {
+        Held leadership = held.get(role);
+        return leadership != null
+                && leadership.term == term
+                && isTrusted(leadership)
+                && pace.nanos() - leadership.quietUntil >= 0;
+    }
+
+    /**
+     * Gives a role up without saying so: what this node does in it goes on, and its successor must believe that, until
+     * the lease is over.
+     */
+    void forsake(String role) {
+        wanted.remove(role);
+        Held leadership = held.get(role);
+        if (leadership != null) {
+            end(Map.of(role, leadership), "given up, but what it does goes on");
+        }
+    }
+
     Set<String> rolesHeld() {
         return Set.copyOf(held.keySet());
     }

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipLostException;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.LeaderStore;
 import java.util.OptionalLong;
 import java.util.UUID;
@@ -37,6 +38,10 @@ public final class FencedLeadership implements Leadership {
         if (role.isBlank()) {
             throw new IllegalArgumentException("a leader role needs a name");
         }
+        if (DaemonStore.isDaemon(role)) {
+            throw new IllegalArgumentException("leader role '%s': names that begin with %s are those of daemons"
+                    .formatted(role, DaemonStore.PREFIX));
+        }
         if (node.settings().presence().isCandidate()) {
             node.elector().join(role);
         }
@@ -64,7 +69,12 @@ public final class FencedLeadership implements Leadership {
         if (self == null || term.isEmpty()) {
             throw new LeadershipLostException("role %s: this node does not lead".formatted(role));
         }
-        return guarded(work, () -> requireTerm(role, self, term.getAsLong()));
+        return fenced(role, self, term.getAsLong(), work);
+    }
+
+    /** In that very term, whatever this node leads by now. */
+    <T> T fenced(String role, UUID self, long term, Supplier<T> work) {
+        return guarded(work, () -> requireTerm(role, self, term));
     }
 
     /** For {@link #guarded}: demands that the term of that node has not ended. */

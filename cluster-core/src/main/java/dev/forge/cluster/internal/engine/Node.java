@@ -2,6 +2,8 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.Leadership;
+import dev.forge.cluster.LeadershipAcquired;
+import dev.forge.cluster.LeadershipLost;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.NodeDied;
 import dev.forge.cluster.NodeIdentity;
@@ -9,6 +11,7 @@ import dev.forge.cluster.NodeIdentityProvider;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeStatus;
 import dev.forge.cluster.internal.engine.NodeSettings.Election;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.LockStore;
@@ -36,6 +39,7 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -134,7 +138,7 @@ public final class Node {
                         election.checkInterval(), election.lease(), election.renewInterval(), election.localDeadline()),
                 election.ground(),
                 pace,
-                events);
+                this::leadershipChanged);
         this.observer = new Observer(
                 members.nodes,
                 pace,
@@ -187,7 +191,7 @@ public final class Node {
             observe();
             activate();
             loops.values().forEach(Loop::start);
-            elector.compete(settings.presence().isCandidate());
+            elector.compete(settings.presence().mayCompete());
             works.forEach(Work::begin);
             if (settings.presence().mode() == NodeMode.LEADER) {
                 requireElection();
@@ -419,9 +423,11 @@ public final class Node {
                 .toList();
     }
 
-    /** Which roles this node leads. */
+    /** Which roles this node leads, without those of daemons. */
     public Set<String> rolesLed() {
-        return elector.rolesHeld();
+        return elector.rolesHeld().stream()
+                .filter(role -> !DaemonStore.isDaemon(role))
+                .collect(Collectors.toUnmodifiableSet());
     }
 
     /** The settings it was made with. */
@@ -436,6 +442,10 @@ public final class Node {
 
     long nanos() {
         return pace.nanos();
+    }
+
+    Pace pace() {
+        return pace;
     }
 
     Members members() {
@@ -559,7 +569,7 @@ public final class Node {
                 contact();
                 beaten(sent);
                 // Should a rejoin have ended half-way.
-                if (state == State.RUNNING && settings.presence().isCandidate() && !elector.isCompeting()) {
+                if (state == State.RUNNING && settings.presence().mayCompete() && !elector.isCompeting()) {
                     elector.compete(true);
                 }
             }
@@ -585,7 +595,7 @@ public final class Node {
                 members.nodes.drain(requireId());
             } else {
                 activate();
-                elector.compete(settings.presence().isCandidate());
+                elector.compete(settings.presence().mayCompete());
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -638,6 +648,18 @@ public final class Node {
         if (drain()) {
             log.info("node {}: drained on an operator's order", id);
             elector.resignSoon();
+        }
+    }
+
+    // Who runs a daemon is no business of the application's.
+    private void leadershipChanged(Object event) {
+        String role = event instanceof LeadershipAcquired acquired
+                ? acquired.role()
+                : event instanceof LeadershipLost lost ? lost.role() : "";
+        if (DaemonStore.isDaemon(role)) {
+            works.forEach(work -> work.leadershipChanged(role));
+        } else {
+            events.accept(event);
         }
     }
 

@@ -38,6 +38,11 @@ public record NodeSettings(
             return roles.contains(NodeRole.SCHEDULER) && (mode == NodeMode.AUTO || mode == NodeMode.LEADER);
         }
 
+        /** Whether it may be elected to something: daemons choose their nodes themselves. */
+        public boolean mayCompete() {
+            return mode != NodeMode.OBSERVER;
+        }
+
         /** Whether it may change the cluster through the API. */
         public boolean mayMutate() {
             return roles.contains(NodeRole.FUNCTION) && mode != NodeMode.OBSERVER;

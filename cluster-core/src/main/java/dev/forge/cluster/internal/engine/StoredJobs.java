@@ -9,6 +9,7 @@ import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.JobReports.Obstacles;
@@ -273,6 +274,7 @@ public final class StoredJobs implements Jobs {
             return;
         }
         Set<String> known = new TreeSet<>(keeping.knownNames());
+        known.removeIf(DaemonStore::isDaemon);
         knownElsewhere.addAll(known);
         if (!known.contains(name)) {
             known.addAll(handlers.names());

@@ -76,6 +76,9 @@ interface Work {
     /** These are the jobs that came back when this node declared another one dead. */
     default void returned(List<Recovered> jobs) {}
 
+    /** This node was elected to a role of a daemon, or has lost it; on the session's thread, nothing here may wait. */
+    default void leadershipChanged(String role) {}
+
     /** Another node has said something that is not about leadership. */
     default void heard(String news) {}
 }

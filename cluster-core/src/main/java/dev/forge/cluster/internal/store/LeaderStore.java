@@ -321,10 +321,12 @@ public final class LeaderStore {
             long term,
             @Nullable OffsetDateTime acquiredAt) {}
 
-    /** All roles that ever had a leader. */
+    /** All roles that ever had a leader, without those of daemons. */
     public List<Leader> leaders() {
-        return jdbc.sql(schema.sql(
-                        "SELECT role, node_id, current_term, acquired_at FROM ~.forge_leaders ORDER BY role"))
+        return jdbc.sql(schema.sql("""
+                        SELECT role, node_id, current_term, acquired_at FROM ~.forge_leaders
+                        WHERE role NOT LIKE 'daemon:%' ORDER BY role
+                        """))
                 .query((row, n) -> new Leader(
                         row.getString(1),
                         row.getObject(2, UUID.class),

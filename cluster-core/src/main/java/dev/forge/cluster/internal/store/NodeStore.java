@@ -180,6 +180,7 @@ public final class NodeStore {
                     UPDATE ~.forge_locks SET expires_at = clock_timestamp()
                     WHERE owner_node = ? AND expires_at > clock_timestamp()
                     """)).param(id).update();
+            DaemonStore.endAll(jdbc, schema, id);
             jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ?"))
                     .param(id)
                     .update();
@@ -324,12 +325,7 @@ public final class NodeStore {
                     .param(id)
                     .query((row, n) -> jobs.add(JobStore.recovered(row, id)))
                     .list();
-            jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_daemons SET status = 'pending', node_id = NULL
-                    WHERE (name, instance) IN (
-                        SELECT name, instance FROM ~.forge_daemons WHERE node_id = ?
-                        ORDER BY name, instance FOR UPDATE SKIP LOCKED)
-                    """)).param(id).update();
+            DaemonStore.endAll(jdbc, schema, id);
             return true;
         }));
         if (dead && !jobs.isEmpty()) {

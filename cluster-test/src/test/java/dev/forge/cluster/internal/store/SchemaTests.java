@@ -155,6 +155,8 @@ class SchemaTests {
                     .satisfies(e -> assertThat(e.action()).contains("V2 to V" + Schema.VERSION));
             run(database, "V2__jobs_at_work.sql");
             run(database, "V3__job_house_keeping.sql");
+            run(database, "V4__crons_at_work.sql");
+            run(database, "V5__daemons.sql");
             assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
                             .version())
                     .isEqualTo(Schema.VERSION);

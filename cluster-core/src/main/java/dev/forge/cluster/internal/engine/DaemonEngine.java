@@ -1,0 +1,723 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.DaemonScope;
+import dev.forge.cluster.DaemonStatus;
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.internal.engine.DaemonRun.Stop;
+import dev.forge.cluster.internal.engine.DaemonRun.Unwritten;
+import dev.forge.cluster.internal.store.DaemonStore;
+import dev.forge.cluster.internal.store.DaemonStore.Acquisition;
+import dev.forge.cluster.internal.store.DaemonStore.Look;
+import dev.forge.cluster.internal.store.DaemonStore.Tenure;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
+import java.util.random.RandomGenerator;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
+import org.springframework.core.task.SimpleAsyncTaskExecutor;
+
+/**
+ * All that a node does about daemons.
+ *
+ * <p><b>Who runs one</b> is elected, each instance being a leader role: terms, fences and the end of leaders that were
+ * killed, frozen or cut off are the {@link Elector}'s business. This class says which roles the node stands for, by a look
+ * at everybody's daemons every other second; how soon a standby takes over does not depend on that.
+ *
+ * <p><b>Starting.</b> A method is called when its node holds the term, nobody else can still believe that it does, and
+ * the thread of a former term has ended.
+ *
+ * <p><b>Stopping.</b> What is lost is asked to stop at once and interrupted a second later, which is before anybody else
+ * may begin. What is given up is asked to stop, and the role is released only when its thread has ended, so that the
+ * successor need not wait. A method that ignores both keeps its role for as long as the node lives.
+ *
+ * <p>One loop watches and starts, and asks nobody; another one talks to the database.
+ */
+public final class DaemonEngine implements Work {
+
+    /** Somebody has paused or resumed a daemon. */
+    static final String NEWS = "daemons";
+
+    private static final Logger log = LoggerFactory.getLogger(DaemonEngine.class);
+    private static final String WATCH_LOOP = "watch-daemons";
+    private static final String KEEP_LOOP = "daemons";
+    private static final Duration WATCH = Duration.ofMillis(100);
+    private static final Duration KEEP = Duration.ofSeconds(1);
+    private static final Duration HOUR = Duration.ofHours(1);
+    private static final Duration TIDY = Duration.ofMinutes(1);
+
+    /** A node that was away for longer than this may have lost everything by now. */
+    private static final Duration GAP = Duration.ofSeconds(1);
+    /** Ends within the time between the end of a node's own belief (3 s) and that of its lease (5 s). */
+    private static final Duration GRACE_OF_THE_LOST = Duration.ofSeconds(1);
+
+    private static final Duration RELEASE_PATIENCE = Duration.ofSeconds(2);
+
+    private static final Duration LONGEST_DELAY = Duration.ofMinutes(5);
+    private static final Duration GOOD_RUN = Duration.ofMinutes(1);
+    private static final double JITTER = 0.1;
+
+    /**
+     * How daemons are spread over the nodes.
+     *
+     * @param look between two looks at everybody's
+     * @param precedence how long a free instance is left to idler nodes, for each daemon that this node has more than they
+     * @param stable for how long nobody may have come or gone before one is moved
+     * @param avoided how long what was given up is not taken back
+     */
+    record Timing(Duration look, Duration precedence, Duration stable, Duration avoided) {
+
+        static final Timing USUAL = new Timing(
+                Duration.ofMillis(1_500), Duration.ofSeconds(2), Duration.ofSeconds(10), Duration.ofSeconds(10));
+    }
+
+    private final Node node;
+    private final Timing timing;
+    private final DaemonHandlers handlers;
+    private final FencedLeadership leadership;
+    private final DaemonStore store;
+    private final RandomGenerator random = RandomGenerator.getDefault();
+    private final Host host = new Host();
+    // Few and long-lived: a thread that shows in a dump is worth more here than a virtual one.
+    private final SimpleAsyncTaskExecutor threads = new SimpleAsyncTaskExecutor("forge-daemon-");
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+    /** What this node has now. */
+    private final Map<String, DaemonRun> runs = new ConcurrentHashMap<>();
+    /** What it has lost, while the method has not ended. */
+    private final Set<DaemonRun> lost = ConcurrentHashMap.newKeySet();
+    /** What it has released, while the row does not say so. */
+    private final Set<DaemonRun> unsaved = ConcurrentHashMap.newKeySet();
+    /** The roles it stands for. */
+    private final Set<String> standing = ConcurrentHashMap.newKeySet();
+
+    private volatile boolean begun;
+    private volatile boolean quiet;
+    private volatile long begunAt;
+    private volatile long nextLook;
+    private volatile long lastWatch;
+
+    // Of the loop that keeps them.
+    private final Set<String> introduced = new HashSet<>();
+    private final Map<String, Long> freeSince = new HashMap<>();
+    private final Map<String, Long> avoidedUntil = new HashMap<>();
+    private Set<UUID> members = Set.of();
+    private long membersSince;
+
+    /** @param leadership fences the daemons' writes */
+    public DaemonEngine(Node node, DaemonHandlers handlers, FencedLeadership leadership) {
+        this(node, handlers, leadership, Timing.USUAL);
+    }
+
+    DaemonEngine(Node node, DaemonHandlers handlers, FencedLeadership leadership, Timing timing) {
+        this.node = node;
+        this.timing = timing;
+        this.handlers = handlers;
+        this.leadership = leadership;
+        this.store = new DaemonStore(node.members().schema(), node.members().control());
+        threads.setDaemon(true);
+        node.register(this);
+    }
+
+    /** The names of the daemons that this node may run. */
+    public Set<String> names() {
+        return byName().keySet();
+    }
+
+    // What this node may run.
+    private Map<String, DaemonHandler> byName() {
+        var suitable = new TreeMap<String, DaemonHandler>();
+        handlers.all().stream()
+                .filter(handler -> handler.suits(node.settings().presence()))
+                .forEach(handler -> suitable.put(handler.name(), handler));
+        return suitable;
+    }
+
+    private List<DaemonHandler> suitable(DaemonScope scope) {
+        return byName().values().stream()
+                .filter(handler -> handler.scope() == scope)
+                .toList();
+    }
+
+    private long nanos() {
+        return node.nanos();
+    }
+
+    // Life --------------------------------------------------------------------------------------------------
+
+    @Override
+    public Collection<String> handlers() {
+        return names().stream().map(name -> DaemonStore.PREFIX + name).toList();
+    }
+
+    @Override
+    public List<Duty> duties() {
+        return List.of(
+                new Duty(WATCH_LOOP, () -> isIdle() ? HOUR : WATCH, this::watch),
+                new Duty(KEEP_LOOP, () -> byName().isEmpty() ? HOUR : KEEP, this::keep),
+                new Duty("tidy-daemons", () -> TIDY, this::tidy));
+    }
+
+    private boolean isIdle() {
+        return runs.isEmpty() && lost.isEmpty();
+    }
+
+    @Override
+    public void begin() {
+        long now = nanos();
+        introduced.clear();
+        freeSince.clear();
+        avoidedUntil.clear();
+        members = Set.of();
+        begunAt = now;
+        nextLook = now;
+        lastWatch = now;
+        quiet = false;
+        begun = true;
+        node.hurry(KEEP_LOOP);
+    }
+
+    @Override
+    public void quiesce() {
+        quiet = true;
+        standing.stream().filter(role -> !runs.containsKey(role)).toList().forEach(this::standDown);
+        runs.values().forEach(this::giveUp);
+    }
+
+    @Override
+    public boolean awaitIdle(Duration patience) throws InterruptedException {
+        long left = patience.toNanos();
+        lock.lock();
+        try {
+            while (!lost.isEmpty() || runs.values().stream().anyMatch(DaemonRun::isAlive)) {
+                if (left <= 0) {
+                    return false;
+                }
+                left = changed.awaitNanos(left);
+            }
+            return true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public void release() {
+        Stream.concat(runs.values().stream(), lost.stream()).forEach(run -> {
+            run.urgeNow();
+            run.urge();
+        });
+        try {
+            // Methods that heed the interrupt end properly.
+            awaitIdle(RELEASE_PATIENCE);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        runs.values().stream().filter(run -> run.isElected() && run.isAlive()).forEach(deaf -> {
+            log.warn(
+                    "daemon {}: its method did not end within forge.cluster.shutdown.drain-timeout; another node"
+                            + " will run it when this node's lease is over",
+                    deaf.label());
+            standing.remove(deaf.key());
+            node.elector().forsake(deaf.key());
+        });
+    }
+
+    @Override
+    public void end() {
+        begun = false;
+        standing.forEach(this::standDown);
+        Stream.concat(runs.values().stream(), lost.stream())
+                .filter(DaemonRun::isAlive)
+                .forEach(run -> log.warn("daemon {}: its method goes on although its node has left", run.label()));
+        runs.clear();
+        lost.clear();
+        unsaved.clear();
+    }
+
+    @Override
+    public void lost() {
+        // Another may run it by now: no grace.
+        runs.values().stream().filter(DaemonRun::isElected).forEach(run -> lose(run, Duration.ZERO));
+        node.hurry(WATCH_LOOP);
+    }
+
+    @Override
+    public void died(UUID dead) {
+        node.hurry(WATCH_LOOP);
+        lookSoon();
+    }
+
+    @Override
+    public void leadershipChanged(String role) {
+        node.hurry(WATCH_LOOP);
+        node.hurry(KEEP_LOOP);
+    }
+
+    @Override
+    public void heard(String news) {
+        if (news.equals(NEWS)) {
+            lookSoon();
+        }
+    }
+
+    /** A daemon was paused or resumed here: the others hear of it. */
+    void announce() {
+        lookSoon();
+        store.notifyOthers(NEWS);
+    }
+
+    private void lookSoon() {
+        nextLook = nanos();
+        node.hurry(KEEP_LOOP);
+    }
+
+    // Watching ----------------------------------------------------------------------------------------------
+
+    /** Stops what is lost and starts what may start. Asks nobody, so that nothing can hold it up. */
+    void watch() {
+        long now = nanos();
+        boolean away = now - lastWatch > GAP.toNanos() && !isIdle();
+        lastWatch = now;
+        for (DaemonRun run : runs.values()) {
+            if (!host.holds(run)) {
+                lose(run, away ? Duration.ZERO : GRACE_OF_THE_LOST);
+            } else if (begun && !quiet && run.isDue() && isSafe(run)) {
+                start(run);
+            }
+        }
+        Stream.concat(runs.values().stream(), lost.stream()).forEach(this::urge);
+    }
+
+    private boolean isSafe(DaemonRun run) {
+        return !run.isElected()
+                || (node.elector().isUndisputed(run.key(), run.term())
+                        && lost.stream().noneMatch(former -> former.key().equals(run.key())));
+    }
+
+    private void urge(DaemonRun run) {
+        int times = run.urge();
+        if (times > 1) {
+            log.warn(
+                    "daemon {} term {}: its method was asked to stop and interrupted {} times, and goes on; it must heed"
+                            + " DaemonContext.stopRequested() or interrupts",
+                    run.label(),
+                    run.term(),
+                    times - 1);
+        }
+    }
+
+    private void start(DaemonRun run) {
+        lock.lock();
+        try {
+            if (runs.get(run.key()) != run) {
+                return;
+            }
+            run.starting();
+        } finally {
+            lock.unlock();
+        }
+        log.info("daemon {}: starts on this node, term {}", run.label(), run.term());
+        node.hurry(KEEP_LOOP);
+        try {
+            threads.execute(() -> work(run));
+        } catch (RuntimeException | OutOfMemoryError e) {
+            ended(run, run.returned(), e);
+        }
+    }
+
+    private void work(DaemonRun run) {
+        Thread.currentThread().setName("forge-daemon-" + run.name() + "-" + run.instance());
+        Mdc.put(node.id(), node.identity());
+        MDC.put("forge.daemon.name", run.name());
+        Throwable failure = null;
+        Duration ran = Duration.ZERO;
+        try {
+            if (run.begin()) {
+                run.handler().target().code().run(run);
+            }
+        } catch (Throwable e) {
+            failure = e;
+        } finally {
+            ran = run.returned();
+        }
+        ended(run, ran, failure);
+    }
+
+    private void ended(DaemonRun run, Duration ran, @Nullable Throwable failure) {
+        lock.lock();
+        try {
+            if (runs.get(run.key()) != run) {
+                if (lost.remove(run)) {
+                    log.info("daemon {} term {}: its method has ended", run.label(), run.term());
+                }
+            } else if (run.stopReason() != null) {
+                log.info("daemon {} term {}: its method has ended, as it was asked to", run.label(), run.term());
+                release(run);
+            } else if (!host.holds(run)) {
+                runs.remove(run.key(), run);
+            } else if (failure != null) {
+                recover(run, ran, failure);
+            } else if (run.handler().restarts().onReturn()) {
+                run.restartIn(jittered(run.handler().restarts().delay()));
+            } else {
+                log.info("daemon {} term {}: its method has returned, it is done", run.label(), run.term());
+                rest(run, DaemonStatus.STOPPED);
+            }
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+        node.hurry(WATCH_LOOP);
+        node.hurry(KEEP_LOOP);
+    }
+
+    private void recover(DaemonRun run, Duration ran, Throwable failure) {
+        DaemonHandler.Restarts restarts = run.handler().restarts();
+        Duration tenDelays = restarts.delay().multipliedBy(10);
+        int failures = run.failed(failure, ran, tenDelays.compareTo(GOOD_RUN) > 0 ? tenDelays : GOOD_RUN);
+        if (restarts.most() != null && failures > restarts.most()) {
+            log.error(
+                    "daemon {} term {}: threw {} times in a row, more than it may (maxRestarts {}); it has failed",
+                    run.label(),
+                    run.term(),
+                    failures,
+                    restarts.most(),
+                    failure);
+            rest(run, DaemonStatus.FAILED);
+            return;
+        }
+        Duration longest = restarts.delay().compareTo(LONGEST_DELAY) > 0 ? restarts.delay() : LONGEST_DELAY;
+        Duration delay = jittered(
+                new Backoff(Backoff.Growth.EXPONENTIAL, restarts.delay(), 2, longest).delay(failures, failure));
+        log.warn("daemon {} term {}: threw; starts again in {} ms", run.label(), run.term(), delay.toMillis(), failure);
+        run.restartIn(delay);
+    }
+
+    private Duration jittered(Duration delay) {
+        return Duration.ofNanos((long) (delay.toNanos() * (1 + JITTER * (2 * random.nextDouble() - 1))));
+    }
+
+    /** It is not to run any more, on any node. Its row must say so before the role is free. */
+    private void rest(DaemonRun run, DaemonStatus end) {
+        run.rest(end);
+        if (!run.isElected()) {
+            runs.remove(run.key(), run);
+            unsaved.add(run);
+        }
+    }
+
+    /** Its thread has ended, or there was none: whoever wants it may have it. */
+    private void release(DaemonRun run) {
+        runs.remove(run.key(), run);
+        run.release();
+        unsaved.add(run);
+        if (run.isElected()) {
+            standDown(run.key());
+        }
+    }
+
+    /** Asks its method to end, and releases it when it has. */
+    private void giveUp(DaemonRun run) {
+        lock.lock();
+        try {
+            if (runs.get(run.key()) == run
+                    && run.stop(Stop.LEAVE, node.settings().drainTimeout())
+                    && !run.isAlive()
+                    && !isAtRest(run.status())) {
+                release(run);
+            }
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+        node.hurry(KEEP_LOOP);
+    }
+
+    private static boolean isAtRest(DaemonStatus status) {
+        return status == DaemonStatus.STOPPED || status == DaemonStatus.FAILED;
+    }
+
+    private void lose(DaemonRun run, Duration grace) {
+        lock.lock();
+        try {
+            if (!runs.remove(run.key(), run)) {
+                return;
+            }
+            run.stop(Stop.LOST, grace);
+            if (run.isAlive()) {
+                lost.add(run);
+                log.warn("daemon {}: term {} of this node is over; its method has to end", run.label(), run.term());
+            } else if (isAtRest(run.status())) {
+                // Perhaps there is still time to say so.
+                unsaved.add(run);
+            }
+            changed.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void standUp(String role) {
+        if (standing.add(role)) {
+            node.elector().join(role);
+        }
+    }
+
+    private void standDown(String role) {
+        standing.remove(role);
+        node.elector().leave(role);
+        // Where there is no session whose thread does it all the time.
+        node.hurry("elect");
+    }
+
+    // Keeping -----------------------------------------------------------------------------------------------
+
+    /** Takes over what this node was elected to, writes what happened, and looks at the others. */
+    void keep() {
+        UUID self = node.id();
+        if (!begun || self == null) {
+            return;
+        }
+        introduce();
+        takeOver(self);
+        write();
+        if (!quiet && nanos() - nextLook >= 0) {
+            nextLook = nanos() + node.pace().stretched(timing.look).toNanos();
+            look(self);
+        }
+    }
+
+    private void introduce() {
+        for (DaemonHandler handler : suitable(DaemonScope.CLUSTER)) {
+            if (!introduced.contains(handler.name())) {
+                store.introduce(handler.name(), handler.instances());
+                introduced.add(handler.name());
+            }
+        }
+    }
+
+    private void takeOver(UUID self) {
+        for (DaemonHandler handler : suitable(DaemonScope.CLUSTER)) {
+            for (int instance = 0; instance < handler.instances(); instance++) {
+                String role = DaemonStore.role(handler.name(), instance);
+                OptionalLong term = node.elector().term(role);
+                DaemonRun present = runs.get(role);
+                if (term.isPresent() && (present == null || present.term() != term.getAsLong())) {
+                    if (present != null) {
+                        lose(present, GRACE_OF_THE_LOST);
+                    }
+                    takeOver(handler, new Tenure(handler.name(), instance, self, term.getAsLong()));
+                }
+            }
+        }
+    }
+
+    private void takeOver(DaemonHandler handler, Tenure tenure) {
+        String role = DaemonStore.role(tenure.name(), tenure.instance());
+        if (quiet) {
+            standDown(role);
+            return;
+        }
+        Acquisition acquisition = store.acquire(tenure);
+        if (acquisition instanceof Acquisition.Acquired acquired) {
+            runs.put(role, new DaemonRun(handler, tenure, acquired.restarts(), host));
+            if (quiet) {
+                quiesce();
+            }
+            node.hurry(WATCH_LOOP);
+        } else if (acquisition instanceof Acquisition.AtRest) {
+            standDown(role);
+        } else {
+            log.debug("daemon {}: term {} is over already", role, tenure.term());
+        }
+    }
+
+    private void write() {
+        List<Unwritten> unwritten = Stream.concat(runs.values().stream(), unsaved.stream())
+                .map(DaemonRun::unwritten)
+                .filter(Objects::nonNull)
+                .toList();
+        store.write(unwritten.stream().map(Unwritten::change).toList());
+        // Those that were not found are another's: nothing to be said about them any more.
+        unwritten.forEach(what -> {
+            what.run().written(what);
+            if (isAtRest(what.change().status())) {
+                restEnded(what.run());
+            }
+        });
+        unsaved.removeIf(run -> run.unwritten() == null);
+    }
+
+    private void restEnded(DaemonRun run) {
+        lock.lock();
+        try {
+            if (runs.remove(run.key(), run) && run.isElected()) {
+                standDown(run.key());
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void look(UUID self) {
+        Look look = store.look(self);
+        runs.values().stream().filter(run -> look.paused().contains(run.name())).forEach(this::giveUp);
+        for (DaemonHandler handler : suitable(DaemonScope.NODE)) {
+            lookAfter(handler, look, self);
+        }
+        var spread = new DaemonSpread(look.holders(), look.candidates());
+        boolean anyFree = choose(look, spread, self);
+        if (isStable(look) && !anyFree) {
+            rebalance(spread, self);
+        }
+    }
+
+    private void lookAfter(DaemonHandler handler, Look look, UUID self) {
+        DaemonRun run = runs.get(DaemonRun.key(handler, 0));
+        boolean known = look.own().containsKey(handler.name());
+        if (run != null && !known) {
+            // Its node has joined anew.
+            run.moved(new Tenure(handler.name(), store.settle(handler.name(), self), self, 0));
+            return;
+        }
+        DaemonStatus status = look.own().getOrDefault(handler.name(), DaemonStatus.PENDING);
+        boolean startable =
+                run == null && isUpLongEnough(handler) && !look.paused().contains(handler.name()) && !isAtRest(status);
+        if (startable || !known) {
+            var tenure = new Tenure(handler.name(), store.settle(handler.name(), self), self, 0);
+            if (startable && !quiet) {
+                var started = new DaemonRun(handler, tenure, 0, host);
+                runs.put(started.key(), started);
+                node.hurry(WATCH_LOOP);
+            }
+        }
+    }
+
+    private boolean isUpLongEnough(DaemonHandler handler) {
+        return nanos() - begunAt >= handler.needs().up().toNanos();
+    }
+
+    /**
+     * Which roles to stand for: those that no idler node could take, and those that none of them has taken. Answers
+     * whether some of them is free.
+     */
+    private boolean choose(Look look, DaemonSpread spread, UUID self) {
+        long now = nanos();
+        var roles = new HashSet<String>();
+        for (DaemonHandler handler : suitable(DaemonScope.CLUSTER)) {
+            if (!look.paused().contains(handler.name()) && isUpLongEnough(handler)) {
+                for (int instance = 0; instance < handler.instances(); instance++) {
+                    roles.add(DaemonStore.role(handler.name(), instance));
+                }
+            }
+        }
+        roles.removeAll(look.atRest());
+        boolean anyFree = roles.stream().anyMatch(spread::isFree);
+        avoidedUntil.values().removeIf(until -> now - until >= 0);
+        roles.removeAll(avoidedUntil.keySet());
+        freeSince.keySet().retainAll(roles);
+        freeSince.keySet().removeIf(role -> !spread.isFree(role));
+        int taking = 0;
+        for (String role : spread.inOrder(roles, self)) {
+            boolean free = spread.isFree(role);
+            int surplus = runs.containsKey(role) ? 0 : spread.surplus(role, self, free ? taking : 0);
+            long since = free ? freeSince.computeIfAbsent(role, r -> now) : now;
+            if (surplus <= 0
+                    || (free
+                            && now - since
+                                    >= timing.precedence.multipliedBy(surplus).toNanos())) {
+                standUp(role);
+                taking += free ? 1 : 0;
+            } else {
+                retire(role);
+            }
+        }
+        standing.stream().filter(role -> !roles.contains(role)).toList().forEach(this::retire);
+        return anyFree;
+    }
+
+    /** Stands for it no more, unless it has it: that ends in another way. */
+    private void retire(String role) {
+        if (standing.contains(role) && !runs.containsKey(role)) {
+            standDown(role);
+        }
+    }
+
+    private boolean isStable(Look look) {
+        long now = nanos();
+        var present = new HashSet<UUID>();
+        look.candidates().values().forEach(present::addAll);
+        if (!present.equals(members)) {
+            members = present;
+            membersSince = now;
+        }
+        return now - membersSince >= timing.stable.toNanos();
+    }
+
+    /** Gives one up if another node has far less to do; one at a time. */
+    private void rebalance(DaemonSpread spread, UUID self) {
+        long now = nanos();
+        if (runs.values().stream().anyMatch(run -> run.stopReason() != null)) {
+            return;
+        }
+        spread.toGiveUp(self).stream()
+                .map(runs::get)
+                .filter(Objects::nonNull)
+                .max(Comparator.comparingLong(run -> run.wonAt() - now))
+                .ifPresent(run -> {
+                    log.info("daemon {}: given up, another node has less to do", run.label());
+                    avoidedUntil.put(run.key(), now + timing.avoided.toNanos());
+                    giveUp(run);
+                });
+    }
+
+    /** Forgets what nobody knows any more; one node for all. */
+    void tidy() {
+        if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
+            var known = new HashMap<String, Integer>();
+            suitable(DaemonScope.CLUSTER).forEach(handler -> known.put(handler.name(), handler.instances()));
+            store.tidy(known);
+        }
+    }
+
+    private final class Host implements DaemonRun.Host {
+
+        @Override
+        public long nanos() {
+            return node.nanos();
+        }
+
+        @Override
+        public String nodeName() {
+            return node.identity().name();
+        }
+
+        @Override
+        public boolean holds(DaemonRun run) {
+            return !run.isElected() || node.elector().holds(run.key(), run.term());
+        }
+
+        @Override
+        public <T> T fenced(DaemonRun run, Supplier<T> work) {
+            return leadership.fenced(run.key(), run.tenure().node(), run.term(), work);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.DaemonInfo;
+import dev.forge.cluster.Daemons;
+import dev.forge.cluster.internal.store.DaemonStore;
+import java.util.List;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+
+/** {@link Daemons} on {@code forge_daemons}. */
+public final class StoredDaemons implements Daemons {
+
+    private static final Logger log = LoggerFactory.getLogger(StoredDaemons.class);
+
+    private final Node node;
+    private final DaemonEngine engine;
+    private final DaemonStore store;
+
+    public StoredDaemons(Node node, DaemonEngine engine, DaemonStore store) {
+        this.node = node;
+        this.engine = engine;
+        this.store = store;
+    }
+
+    @Override
+    public List<DaemonInfo> list() {
+        return store.list(null);
+    }
+
+    @Override
+    public Optional<DaemonInfo> find(String name) {
+        return store.list(name).stream().findFirst();
+    }
+
+    @Override
+    public Optional<DaemonInfo> pause(String name) {
+        node.requireMayMutate();
+        if (store.pause(name)) {
+            announce(name);
+        }
+        return find(name);
+    }
+
+    @Override
+    public Optional<DaemonInfo> resume(String name) {
+        node.requireMayMutate();
+        store.resume(name);
+        announce(name);
+        return find(name);
+    }
+
+    private void announce(String name) {
+        try {
+            engine.announce();
+        } catch (DataAccessException e) {
+            log.debug("daemon {}: the other nodes will find out with their next look", name, e);
+        }
+    }
+}

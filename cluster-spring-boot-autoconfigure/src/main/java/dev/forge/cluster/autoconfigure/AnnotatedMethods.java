@@ -1,0 +1,72 @@
+package dev.forge.cluster.autoconfigure;
+
+import java.lang.annotation.Annotation;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
+import org.springframework.aop.scope.ScopedProxyUtils;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.core.MethodIntrospector;
+import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.core.annotation.AnnotationUtils;
+import org.springframework.util.ReflectionUtils;
+
+/** Methods with an annotation of ours on all beans, found without creating those that are lazy. */
+final class AnnotatedMethods {
+
+    private AnnotatedMethods() {}
+
+    /**
+     * A method that was found.
+     *
+     * @param type the bean's own class, behind its proxies
+     */
+    record Found<A extends Annotation>(String bean, Class<?> type, Method method, A annotation) {
+
+        /** For people. */
+        String place() {
+            return type.getName() + "." + method.getName();
+        }
+
+        /** The method to call on the bean, which may be a proxy. */
+        Method invocable(ConfigurableListableBeanFactory beans) {
+            if (Modifier.isPrivate(method.getModifiers()) || Modifier.isStatic(method.getModifiers())) {
+                throw new IllegalArgumentException("it is private or static");
+            }
+            Class<?> exposed = beans.getType(bean);
+            Method invocable = AopUtils.selectInvocableMethod(method, exposed != null ? exposed : type);
+            ReflectionUtils.makeAccessible(invocable);
+            return invocable;
+        }
+    }
+
+    static <A extends Annotation> List<Found<A>> find(ConfigurableListableBeanFactory beans, Class<A> annotation) {
+        List<Found<A>> found = new ArrayList<>();
+        for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
+            Class<?> type = ScopedProxyUtils.isScopedTarget(bean) ? null : typeOf(beans, bean);
+            if (type != null && AnnotationUtils.isCandidateClass(type, annotation)) {
+                of(type, annotation).forEach((method, a) -> found.add(new Found<>(bean, type, method, a)));
+            }
+        }
+        return found;
+    }
+
+    static <A extends Annotation> Map<Method, A> of(Class<?> type, Class<A> annotation) {
+        return MethodIntrospector.selectMethods(type, (MethodIntrospector.MetadataLookup<A>)
+                method -> AnnotatedElementUtils.findMergedAnnotation(method, annotation));
+    }
+
+    private static @Nullable Class<?> typeOf(ConfigurableListableBeanFactory beans, String bean) {
+        try {
+            return AutoProxyUtils.determineTargetClass(beans, bean);
+        } catch (RuntimeException | LinkageError e) {
+            // Not a bean whose methods could be ours.
+            return null;
+        }
+    }
+}

@@ -1,0 +1,101 @@
+package dev.forge.cluster.autoconfigure;
+
+import java.lang.reflect.Method;
+import java.time.Duration;
+import java.util.Locale;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import org.springframework.beans.factory.config.ConfigurableBeanFactory;
+import org.springframework.boot.convert.DurationStyle;
+
+/**
+ * Reads the text attributes of our annotations: first their placeholders, then what they say. A refusal is an {@link
+ * IllegalArgumentException} of the form {@code attribute (value): reason}, to be completed with the place of the
+ * annotation.
+ */
+final class AttributeReader {
+
+    private final ConfigurableBeanFactory beans;
+
+    AttributeReader(ConfigurableBeanFactory beans) {
+        this.beans = beans;
+    }
+
+    /** The text with its placeholders filled in; empty where nothing is said. */
+    String text(String attribute) {
+        String resolved = beans.resolveEmbeddedValue(attribute);
+        return resolved == null ? "" : resolved.trim();
+    }
+
+    /** The same, null where nothing is said. */
+    @Nullable
+    String textOrNull(String attribute) {
+        String text = text(attribute);
+        return text.isEmpty() ? null : text;
+    }
+
+    /** A name: what is said, or else the method's own in kebab case. */
+    String name(String attribute, Method method) {
+        String text = text(attribute);
+        String name = text.isEmpty()
+                ? method.getName().replaceAll("([a-z0-9])([A-Z])", "$1-$2").toLowerCase(Locale.ROOT)
+                : text;
+        if (name.indexOf('\0') >= 0) {
+            throw new IllegalArgumentException("name (%s): must not have a NUL in it".formatted(name));
+        }
+        return name;
+    }
+
+    /** What the text means, or the usual where nothing is said. */
+    <T> T value(String attribute, String text, Function<String, T> reading, T usual) {
+        String resolved = text(text);
+        return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
+    }
+
+    /** The same where the usual may be nothing. */
+    <T> @Nullable T valueOrNull(String attribute, String text, Function<String, T> reading, @Nullable T usual) {
+        String resolved = text(text);
+        return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
+    }
+
+    private static <T> T read(String attribute, String text, Function<String, T> reading) {
+        try {
+            return reading.apply(text);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("%s (%s): %s".formatted(attribute, text, reason(e)), e);
+        }
+    }
+
+    private static @Nullable String reason(IllegalArgumentException e) {
+        return e instanceof NumberFormatException ? "is not a whole number" : e.getMessage();
+    }
+
+    /** A duration such as {@code 30s}. */
+    static Duration notNegative(String text) {
+        Duration duration = DurationStyle.detectAndParse(text);
+        if (duration.isNegative()) {
+            throw new IllegalArgumentException("must not be negative");
+        }
+        return duration;
+    }
+
+    /** A duration that is not zero either. */
+    static Duration positive(String text) {
+        Duration duration = notNegative(text);
+        if (duration.isZero()) {
+            throw new IllegalArgumentException("must be longer than zero");
+        }
+        return duration;
+    }
+
+    /** A whole number. */
+    static Function<String, Integer> atLeast(int least) {
+        return text -> {
+            int number = Integer.parseInt(text);
+            if (number < least) {
+                throw new IllegalArgumentException("must be at least " + least);
+            }
+            return number;
+        };
+    }
+}

@@ -1,0 +1,108 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.ClusterDaemon;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.DaemonContext;
+import dev.forge.cluster.DaemonScope;
+import dev.forge.cluster.internal.engine.DaemonHandler;
+import dev.forge.cluster.internal.engine.DaemonHandlers;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.Arrays;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+
+/** Finds {@link ClusterDaemon} methods on all beans. */
+final class ClusterDaemonRegistrar implements SmartInitializingSingleton {
+
+    private final ConfigurableListableBeanFactory beans;
+    private final DaemonHandlers handlers;
+    private final ClusterProperties.Daemon usual;
+    private final AttributeReader attributes;
+
+    ClusterDaemonRegistrar(
+            ConfigurableListableBeanFactory beans, DaemonHandlers handlers, ClusterProperties.Daemon usual) {
+        this.beans = beans;
+        this.handlers = handlers;
+        this.usual = usual;
+        this.attributes = new AttributeReader(beans);
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        AnnotatedMethods.find(beans, ClusterDaemon.class).forEach(found -> handlers.add(handler(found)));
+    }
+
+    private DaemonHandler handler(AnnotatedMethods.Found<ClusterDaemon> found) {
+        ClusterDaemon daemon = found.annotation();
+        try {
+            return new DaemonHandler(
+                    name(found),
+                    daemon.scope(),
+                    instances(daemon),
+                    new DaemonHandler.Needs(
+                            daemon.role(),
+                            attributes.textOrNull(daemon.capability()),
+                            attributes.value(
+                                    "startupDelay",
+                                    daemon.startupDelay(),
+                                    AttributeReader::notNegative,
+                                    usual.startupDelay())),
+                    new DaemonHandler.Restarts(
+                            attributes.value(
+                                    "restartDelay",
+                                    daemon.restartDelay(),
+                                    AttributeReader::positive,
+                                    usual.restartDelay()),
+                            attributes.valueOrNull(
+                                    "maxRestarts",
+                                    daemon.maxRestarts(),
+                                    AttributeReader.atLeast(0),
+                                    usual.maxRestarts()),
+                            daemon.restartOnReturn()),
+                    new DaemonHandler.Target(code(found), found.place()));
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            throw new ClusterStartupException(
+                    "@ClusterDaemon on %s: %s".formatted(found.place(), e.getMessage()),
+                    "A daemon takes a DaemonContext or nothing, and is neither private nor static.",
+                    e);
+        }
+    }
+
+    private String name(AnnotatedMethods.Found<ClusterDaemon> found) {
+        String name = attributes.name(found.annotation().name(), found.method());
+        if (name.indexOf('#') >= 0) {
+            throw new IllegalArgumentException(
+                    "name (%s): must not have a # in it, which numbers instances".formatted(name));
+        }
+        return name;
+    }
+
+    private int instances(ClusterDaemon daemon) {
+        int instances = attributes.value("instances", daemon.instances(), AttributeReader.atLeast(1), 1);
+        if (instances > 1 && daemon.scope() == DaemonScope.NODE) {
+            throw new IllegalArgumentException(
+                    "instances (%d): of scope NODE there is one on every node".formatted(instances));
+        }
+        return instances;
+    }
+
+    private DaemonHandler.Code code(AnnotatedMethods.Found<ClusterDaemon> found) {
+        Method invocable = found.invocable(beans);
+        Class<?>[] parameters = invocable.getParameterTypes();
+        if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != DaemonContext.class)) {
+            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+        }
+        return context -> {
+            try {
+                if (parameters.length == 0) {
+                    invocable.invoke(beans.getBean(found.bean()));
+                } else {
+                    invocable.invoke(beans.getBean(found.bean()), context);
+                }
+            } catch (InvocationTargetException e) {
+                throw e.getTargetException();
+            }
+        };
+    }
+}

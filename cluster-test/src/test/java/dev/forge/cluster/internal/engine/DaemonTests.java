@@ -1,0 +1,596 @@
+package dev.forge.cluster.internal.engine;
+
+import static dev.forge.cluster.internal.engine.TestDaemons.daemon;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.DaemonContext;
+import dev.forge.cluster.DaemonInfo;
+import dev.forge.cluster.DaemonScope;
+import dev.forge.cluster.DaemonStatus;
+import dev.forge.cluster.LeadershipAcquired;
+import dev.forge.cluster.LeadershipLostException;
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.internal.engine.TestDaemons.Feed;
+import dev.forge.cluster.internal.engine.TestDaemons.Host;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TcpProxy;
+import dev.forge.cluster.test.TestDatabase;
+import java.net.URI;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.awaitility.Awaitility;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+
+@ClusterPostgres
+class DaemonTests {
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private TestDaemons nodes;
+    private final Feed feed = new Feed();
+
+    DaemonTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+    }
+
+    @BeforeAll
+    static void look_often() {
+        Awaitility.setDefaultPollInterval(Duration.ofMillis(5));
+        Awaitility.setDefaultPollDelay(Duration.ZERO);
+    }
+
+    @BeforeEach
+    void create() {
+        nodes = new TestDaemons(database);
+    }
+
+    @AfterEach
+    void close() {
+        nodes.close();
+    }
+
+    private DaemonHandler feed() {
+        return daemon("feed").running(feed);
+    }
+
+    private Host running(Host... hosts) {
+        await().until(feed::isRunning);
+        return Stream.of(hosts)
+                .filter(host -> host.node().identity().name().equals(feed.node()))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    private DaemonStatus status(String name) {
+        return nodes.instance(name, 0).status();
+    }
+
+    private static NodeSettings as(NodeSettings settings, NodeMode mode, NodeRole... roles) {
+        return new NodeSettings(
+                TestNodes.settings(Duration.ofSeconds(5), mode, Set.of(roles)).presence(),
+                settings.heartbeat(),
+                settings.detection(),
+                settings.election(),
+                settings.drainTimeout());
+    }
+
+    private static NodeSettings hasty(NodeSettings settings) {
+        return new NodeSettings(
+                settings.presence(),
+                settings.heartbeat(),
+                settings.detection(),
+                settings.election(),
+                Duration.ofMillis(300));
+    }
+
+    // One of them -------------------------------------------------------------------------------------------
+
+    @Test
+    void of_three_nodes_one_runs_it_and_the_row_says_so() {
+        List<Host> hosts =
+                Stream.of("a", "b", "c").map(name -> nodes.start(name, feed())).toList();
+        Host holder = running(hosts.toArray(Host[]::new));
+        await().until(() -> status("feed") == DaemonStatus.RUNNING);
+        DaemonInfo info = nodes.info("feed");
+        assertThat(info.scope()).isEqualTo(DaemonScope.CLUSTER);
+        assertThat(info.paused()).isFalse();
+        assertThat(info.candidates()).containsExactly("a", "b", "c");
+        assertThat(info.instances()).singleElement().satisfies(row -> {
+            assertThat(row.nodeId()).isEqualTo(holder.node().id());
+            assertThat(row.nodeName()).isEqualTo(feed.node());
+            assertThat(row.term()).isEqualTo(feed.last.term()).isPositive();
+            assertThat(row.startedAt()).isNotNull();
+            assertThat(row.restarts()).isZero();
+        });
+        await().until(() -> "call 1".equals(nodes.instance("feed", 0).note()));
+        // Two looks later nobody has changed its mind.
+        await().during(Duration.ofSeconds(3)).until(() -> feed.calls.size() == 1 && feed.most.get() == 1);
+        // To the application there is no such leadership.
+        assertThat(hosts.stream()
+                        .flatMap(host -> host.member().events().stream())
+                        .filter(LeadershipAcquired.class::isInstance)
+                        .map(Object::toString))
+                .isNotEmpty()
+                .noneMatch(event -> event.contains("daemon:"));
+        assertThat(holder.node().rolesLed()).noneMatch(role -> role.startsWith("daemon:"));
+    }
+
+    @Test
+    void a_drained_node_hands_over_and_the_successor_starts_at_once() {
+        var present = new ArrayList<>(List.of(nodes.start("a", feed()), nodes.start("b", feed())));
+        var handovers = new ArrayList<Long>();
+        for (String next : List.of("c", "d", "e")) {
+            Host leaving = running(present.toArray(Host[]::new));
+            int calls = feed.calls.size();
+            present.remove(leaving);
+            leaving.stop();
+            await().until(() -> feed.calls.size() > calls);
+            handovers.add((feed.calls.get(calls).startedAt() - feed.lastEnd) / 1_000_000);
+            present.add(nodes.start(next, feed()));
+        }
+        System.out.printf("drained: the successor's method begins %s ms after the end of the former%n", handovers);
+        assertThat(handovers)
+                .isNotEmpty()
+                .allSatisfy(millis -> assertThat(millis).isBetween(0L, 1_000L));
+        assertThat(feed.most.get()).isEqualTo(1);
+    }
+
+    @Test
+    void behind_a_pooler_it_is_elected_by_leases() {
+        Host one = nodes.start("one", TestNodes::byLease, feed());
+        Host two = nodes.start("two", TestNodes::byLease, feed());
+        Host holder = running(one, two);
+        long term = feed.last.term();
+        holder.stop();
+        await().until(() -> feed.calls.size() == 2 && feed.isRunning());
+        long handover = (feed.calls.get(1).startedAt() - feed.lastEnd) / 1_000_000;
+        System.out.printf("drained, by leases: the successor's method begins after %d ms%n", handover);
+        assertThat(handover).isBetween(0L, 1_000L);
+        assertThat(feed.last.term()).isGreaterThan(term);
+    }
+
+    @Test
+    void workers_run_it_without_ever_leading_and_observers_and_others_do_not() {
+        nodes.start("observer", s -> as(s, NodeMode.OBSERVER, NodeRole.values()), feed());
+        nodes.start("scheduler", s -> as(s, NodeMode.AUTO, NodeRole.SCHEDULER), feed());
+        nodes.start(
+                "plain",
+                s -> as(s, NodeMode.AUTO, NodeRole.WORKER),
+                daemon("render").needs(NodeRole.WORKER, "gpu").running(new Feed()));
+        Host worker = nodes.start("worker", s -> as(s, NodeMode.WORKER, NodeRole.WORKER), feed());
+        await().until(feed::isRunning);
+        assertThat(feed.node()).isEqualTo("worker");
+        assertThat(worker.node().rolesLed()).isEmpty();
+        assertThat(nodes.info("feed").candidates()).containsExactly("worker");
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_daemons WHERE name = 'render'")
+                        .query(Long.class)
+                        .single())
+                .isZero();
+    }
+
+    @Test
+    void a_node_stands_for_it_only_when_it_has_been_up_for_long_enough() {
+        nodes.start("late", daemon("feed").upFor(Duration.ofHours(1)).running(feed));
+        nodes.start("early", daemon("feed").upFor(Duration.ofMillis(200)).running(feed));
+        long began = System.nanoTime();
+        await().until(feed::isRunning);
+        assertThat(feed.node()).isEqualTo("early");
+        assertThat(System.nanoTime() - began).isLessThan(Duration.ofSeconds(5).toNanos());
+    }
+
+    @Test
+    void an_application_cannot_stand_for_the_role_of_a_daemon() {
+        Host one = nodes.start("one", feed());
+        assertThatExceptionOfType(IllegalArgumentException.class)
+                .isThrownBy(() -> one.member().leadership().join("daemon:feed"))
+                .withMessageContaining("daemon:feed");
+    }
+
+    // Losing it ---------------------------------------------------------------------------------------------
+
+    private void terminateSessionOfHolder(String daemon) {
+        jdbc.sql("SELECT pg_terminate_backend(backend_pid) FROM forge_leader_leases WHERE role = 'daemon:' || ?")
+                .param(daemon)
+                .query()
+                .listOfRows();
+    }
+
+    @Test
+    void after_a_lost_session_it_runs_again_in_a_new_term_and_never_twice_at_once() {
+        Host one = nodes.start("one", feed());
+        running(one);
+        long term = feed.last.term();
+        for (int round = 1; round <= 3; round++) {
+            int calls = feed.calls.size();
+            terminateSessionOfHolder("feed");
+            await().until(() -> feed.calls.size() > calls && feed.isRunning());
+        }
+        assertThat(feed.last.term()).isGreaterThanOrEqualTo(term + 3);
+        assertThat(feed.most.get()).isEqualTo(1);
+    }
+
+    private TcpProxy network() {
+        URI server = URI.create(database.url().substring("jdbc:".length()));
+        return TcpProxy.to(server.getHost(), server.getPort());
+    }
+
+    private DriverManagerDataSource through(TcpProxy network) {
+        URI server = URI.create(database.url().substring("jdbc:".length()));
+        return new DriverManagerDataSource(
+                database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/"),
+                database.username(),
+                database.password());
+    }
+
+    @Test
+    void a_node_that_is_cut_off_has_stopped_before_another_one_starts() {
+        try (TcpProxy network = network()) {
+            Host cut = nodes.start("cut", through(network), s -> s, feed());
+            running(cut);
+            nodes.start("safe", feed());
+            // Standing by.
+            await().until(() -> nodes.info("feed").candidates().size() == 2);
+            long start = System.nanoTime();
+            network.cut();
+            await().until(() -> !feed.isRunning());
+            long stopped = (feed.lastEnd - start) / 1_000_000;
+            await().atMost(Duration.ofSeconds(20)).until(() -> feed.node().equals("safe"));
+            long followed = (feed.calls.get(1).startedAt() - start) / 1_000_000;
+            System.out.printf("cut off: stopped after %d ms, followed after %d ms%n", stopped, followed);
+            assertThat(feed.most.get()).isEqualTo(1);
+            assertThat(stopped).isLessThan(4_500);
+            network.heal();
+            await().atMost(Duration.ofSeconds(30))
+                    .until(() -> nodes.cluster.status("cut").equals("active"));
+            assertThat(feed.calls).hasSize(2);
+            cut.stop();
+        }
+    }
+
+    @Test
+    void after_losing_and_regaining_the_database_it_runs_again() {
+        try (TcpProxy network = network()) {
+            Host only = nodes.start("only", through(network), s -> s, feed());
+            running(only);
+            long term = feed.last.term();
+            network.cut();
+            await().until(() -> !feed.isRunning());
+            network.reset();
+            network.heal();
+            await().atMost(Duration.ofSeconds(30)).until(feed::isRunning);
+            assertThat(feed.last.term()).isGreaterThan(term);
+            await().until(() -> status("feed") == DaemonStatus.RUNNING);
+            assertThat(nodes.instance("feed", 0).term()).isEqualTo(feed.last.term());
+            only.stop();
+        }
+    }
+
+    @Test
+    void a_zombie_of_an_older_term_cannot_borrow_its_nodes_newer_one() throws Exception {
+        jdbc.sql("CREATE TABLE IF NOT EXISTS daemon_writes (term bigint)").update();
+        jdbc.sql("TRUNCATE daemon_writes").update();
+        var contexts = new CopyOnWriteArrayList<DaemonContext>();
+        var release = new CountDownLatch(1);
+        DaemonHandler deaf = daemon("deaf").running(context -> {
+            contexts.add(context);
+            boolean ended = false;
+            while (!ended) {
+                try {
+                    ended = contexts.size() > 1
+                            ? context.awaitStop(Duration.ofMinutes(1))
+                            : release.await(1, TimeUnit.MINUTES);
+                } catch (InterruptedException e) {
+                    // It does not listen.
+                }
+            }
+        });
+        Host one = nodes.start("one", deaf);
+        await().until(() -> contexts.size() == 1);
+        DaemonContext zombie = contexts.get(0);
+        zombie.fenced(() -> jdbc.sql("INSERT INTO daemon_writes VALUES (1)").update());
+        terminateSessionOfHolder("deaf");
+        await().until(() -> nodes.cluster.term("daemon:deaf") > zombie.term()
+                && one.node().elector().isUndisputed("daemon:deaf"));
+        assertThat(zombie.stopRequested()).isTrue();
+        assertThatExceptionOfType(LeadershipLostException.class)
+                .isThrownBy(() -> zombie.fenced(
+                        () -> jdbc.sql("INSERT INTO daemon_writes VALUES (2)").update()));
+        // Its node leads again, but does not start a second one beside it.
+        await().during(Duration.ofSeconds(2)).until(() -> contexts.size() == 1);
+        release.countDown();
+        await().until(() -> contexts.size() == 2);
+        contexts.get(1)
+                .fenced(() -> jdbc.sql("INSERT INTO daemon_writes VALUES (3)").update());
+        assertThat(jdbc.sql("SELECT term FROM daemon_writes ORDER BY 1")
+                        .query(Long.class)
+                        .list())
+                .containsExactly(1L, 3L);
+    }
+
+    @Test
+    void a_method_that_is_to_leave_is_interrupted_and_the_role_waits_for_its_end() {
+        var interrupts = new AtomicInteger();
+        var release = new CountDownLatch(1);
+        var calls = new AtomicInteger();
+        DaemonHandler deaf = daemon("deaf").running(context -> {
+            calls.incrementAndGet();
+            while (release.getCount() > 0) {
+                try {
+                    release.await();
+                } catch (InterruptedException e) {
+                    interrupts.incrementAndGet();
+                }
+            }
+        });
+        nodes.start("one", DaemonTests::hasty, deaf);
+        await().until(() -> calls.get() == 1);
+        Host two = nodes.start("two", DaemonTests::hasty, deaf);
+        two.daemons().pause("deaf");
+        await().until(() -> status("deaf") == DaemonStatus.STOPPING);
+        await().until(() -> interrupts.get() > 0);
+        long term = nodes.cluster.term("daemon:deaf");
+        two.daemons().resume("deaf");
+        // Still in its method: nobody else may have it.
+        await().during(Duration.ofSeconds(2))
+                .until(() -> calls.get() == 1 && nodes.cluster.term("daemon:deaf") == term);
+        release.countDown();
+        await().until(() -> calls.get() == 2);
+    }
+
+    // Ending ------------------------------------------------------------------------------------------------
+
+    @Test
+    void an_exception_starts_it_again_on_the_same_node_with_a_growing_delay() {
+        var times = new CopyOnWriteArrayList<Long>();
+        DaemonHandler failing = daemon("failing")
+                .restarts(Duration.ofMillis(100), null)
+                .running(context -> {
+                    times.add(System.nanoTime());
+                    if (times.size() <= 3) {
+                        throw new IllegalStateException("attempt \0 " + times.size());
+                    }
+                    context.awaitStop(Duration.ofMinutes(1));
+                });
+        nodes.start("one", failing);
+        await().until(() -> times.size() == 1);
+        nodes.start("two", failing);
+        await().until(() -> status("failing") == DaemonStatus.RESTARTING);
+        await().until(() -> times.size() == 4 && status("failing") == DaemonStatus.RUNNING);
+        DaemonInfo.Instance row = nodes.instance("failing", 0);
+        assertThat(row.nodeName()).isEqualTo("one");
+        assertThat(row.restarts()).isEqualTo(3);
+        assertThat(row.lastError()).contains("IllegalStateException", "attempt   3", "DaemonTests");
+        assertThat(row.term()).isEqualTo(nodes.cluster.term("daemon:failing"));
+        var pauses = new ArrayList<Long>();
+        for (int i = 1; i < times.size(); i++) {
+            pauses.add((times.get(i) - times.get(i - 1)) / 1_000_000);
+        }
+        System.out.printf("exceptions: started again after %s ms (100, 200, 400)%n", pauses);
+        assertThat(pauses.get(0)).isGreaterThanOrEqualTo(90);
+        assertThat(pauses.get(1)).isGreaterThanOrEqualTo(180);
+        assertThat(pauses.get(2)).isGreaterThanOrEqualTo(360);
+    }
+
+    @Test
+    void after_more_exceptions_than_it_may_throw_it_has_failed_until_a_node_starts_or_it_is_resumed() {
+        var calls = new AtomicInteger();
+        DaemonHandler failing = daemon("failing")
+                .restarts(Duration.ofMillis(10), 2)
+                .running(context -> {
+                    calls.incrementAndGet();
+                    throw new IllegalStateException("again");
+                });
+        Host one = nodes.start("one", failing);
+        await().until(() -> status("failing") == DaemonStatus.FAILED);
+        assertThat(calls.get()).isEqualTo(3);
+        DaemonInfo.Instance row = nodes.instance("failing", 0);
+        assertThat(row.nodeId()).isNull();
+        assertThat(row.restarts()).isEqualTo(2);
+        assertThat(row.lastError()).contains("again");
+        assertNobodyHas("daemon:failing", calls, 3);
+        one.daemons().resume("failing");
+        await().until(() -> calls.get() == 6 && status("failing") == DaemonStatus.FAILED);
+        nodes.start("two", failing);
+        await().until(() -> calls.get() == 9 && status("failing") == DaemonStatus.FAILED);
+    }
+
+    private void assertNobodyHas(String role, AtomicInteger calls, int expected) {
+        await().until(() -> jdbc.sql("SELECT count(*) FROM forge_leader_leases WHERE role = ? AND node_id IS NOT NULL")
+                        .param(role)
+                        .query(Long.class)
+                        .single()
+                == 0);
+        long term = nodes.cluster.term(role);
+        await().during(Duration.ofSeconds(3)).until(() -> calls.get() == expected && nodes.cluster.term(role) == term);
+    }
+
+    @Test
+    void a_method_that_returns_is_done_and_no_failover_runs_it_again() {
+        var calls = new AtomicInteger();
+        DaemonHandler once = daemon("once").running(context -> calls.incrementAndGet());
+        Host one = nodes.start("one", once);
+        await().until(() -> status("once") == DaemonStatus.STOPPED);
+        Host two = nodes.start("two", once);
+        // A node that has it has started.
+        await().until(() -> calls.get() == 2 && status("once") == DaemonStatus.STOPPED);
+        assertNobodyHas("daemon:once", calls, 2);
+        one.stop();
+        assertNobodyHas("daemon:once", calls, 2);
+        assertThat(status("once")).isEqualTo(DaemonStatus.STOPPED);
+        two.daemons().resume("once");
+        await().until(() -> calls.get() == 3 && status("once") == DaemonStatus.STOPPED);
+    }
+
+    @Test
+    void unless_it_is_to_be_started_again() {
+        var calls = new AtomicInteger();
+        nodes.start(
+                "one",
+                daemon("again").restarts(Duration.ofMillis(5), 0).again().running(context -> calls.incrementAndGet()));
+        await().until(() -> calls.get() >= 4);
+        await().until(() -> nodes.instance("again", 0).restarts() >= 3);
+        assertThat(nodes.instance("again", 0).lastError()).isNull();
+    }
+
+    // Orders ------------------------------------------------------------------------------------------------
+
+    @Test
+    void a_paused_daemon_runs_nowhere_until_it_is_resumed_whoever_starts_meanwhile() {
+        Host one = nodes.start("one", feed());
+        running(one);
+        Host two = nodes.start("two", feed());
+        assertThat(two.daemons().pause("feed"))
+                .hasValueSatisfying(info -> assertThat(info.paused()).isTrue());
+        await().until(() -> !feed.isRunning() && status("feed") == DaemonStatus.PENDING);
+        assertThat(nodes.instance("feed", 0).nodeId()).isNull();
+        one.stop();
+        nodes.start("three", feed());
+        await().during(Duration.ofSeconds(3)).until(() -> feed.calls.size() == 1);
+        assertThat(two.daemons().find("feed").orElseThrow().paused()).isTrue();
+        long start = System.nanoTime();
+        two.daemons().resume("feed");
+        await().until(feed::isRunning);
+        System.out.printf("resumed: runs after %d ms%n", (feed.calls.get(1).startedAt() - start) / 1_000_000);
+        assertThat(feed.most.get()).isEqualTo(1);
+    }
+
+    @Test
+    void unknown_daemons_are_not_paused_and_nodes_without_the_right_pause_none() {
+        Host one = nodes.start("one", feed());
+        assertThat(one.daemons().pause("nobody")).isEmpty();
+        assertThat(one.daemons().resume("nobody")).isEmpty();
+        assertThat(one.daemons().find("nobody")).isEmpty();
+        await().until(() -> !one.daemons().list().isEmpty());
+        Host observer = nodes.start("observer", s -> as(s, NodeMode.OBSERVER, NodeRole.values()), feed());
+        assertThatExceptionOfType(MutationRefusedException.class)
+                .isThrownBy(() -> observer.daemons().pause("feed"));
+        assertThat(observer.daemons().list()).extracting(DaemonInfo::name).containsExactly("feed");
+    }
+
+    // Spread ------------------------------------------------------------------------------------------------
+
+    private Map<String, Long> perNode(Feed calls) {
+        return calls.calls.stream()
+                .filter(call -> call.ended().get() == 0)
+                .collect(Collectors.groupingBy(Feed.Call::node, Collectors.counting()));
+    }
+
+    @Test
+    void instances_lie_on_as_many_nodes_as_there_are_and_move_to_those_that_come() {
+        DaemonHandler three = daemon("feed").instances(3).running(feed);
+        Host a = nodes.start("a", three);
+        // Alone it runs them all.
+        await().until(() -> feed.running.get() == 3);
+        nodes.start("b", three);
+        Host c = nodes.start("c", three);
+        long joined = System.nanoTime();
+        await().atMost(Duration.ofSeconds(60)).until(() -> perNode(feed).equals(Map.of("a", 1L, "b", 1L, "c", 1L)));
+        System.out.printf(
+                "two nodes join one that has three daemons: one each after %d ms%n",
+                (System.nanoTime() - joined) / 1_000_000);
+        assertThat(feed.most.get()).isEqualTo(3);
+        assertThat(feed.calls).extracting(Feed.Call::instance).containsOnly(0, 1, 2);
+        // The third one's goes to either of the others.
+        c.stop();
+        await().until(() -> feed.running.get() == 3);
+        assertThat(perNode(feed)).hasSize(2).containsKeys("a", "b");
+        a.stop();
+        await().until(() -> perNode(feed).equals(Map.of("b", 3L)));
+    }
+
+    @Test
+    void daemons_of_nodes_that_start_together_do_not_all_land_on_one() {
+        var handlers =
+                Stream.of("x", "y", "z").map(name -> daemon(name).running(feed)).toArray(DaemonHandler[]::new);
+        List<Host> hosts = Stream.of("a", "b", "c")
+                .map(name -> nodes.create(name, database.dataSource(), s -> s, handlers))
+                .toList();
+        // Nobody is to look before all can be seen: their daemons are held back until then.
+        jdbc.sql("INSERT INTO forge_daemons (name, instance) VALUES ('x', 0), ('y', 0), ('z', 0)")
+                .update();
+        jdbc.sql("INSERT INTO forge_daemon_pauses (name) VALUES ('x'), ('y'), ('z')")
+                .update();
+        hosts.forEach(host -> host.node().start());
+        Stream.of("x", "y", "z").forEach(name -> hosts.get(0).daemons().resume(name));
+        await().atMost(Duration.ofSeconds(30)).until(() -> perNode(feed).equals(Map.of("a", 1L, "b", 1L, "c", 1L)));
+    }
+
+    // On every node -----------------------------------------------------------------------------------------
+
+    @Test
+    void a_daemon_of_scope_node_runs_on_every_node_without_a_term() {
+        DaemonHandler everywhere = daemon("cache").everywhere().running(feed);
+        Host one = nodes.start("one", everywhere);
+        await().until(() -> feed.running.get() == 1);
+        Host two = nodes.start("two", everywhere);
+        await().until(() -> feed.running.get() == 2);
+        assertThat(perNode(feed)).isEqualTo(Map.of("one", 1L, "two", 1L));
+        await().until(() -> nodes.info("cache").instances().stream()
+                        .filter(row -> row.status() == DaemonStatus.RUNNING)
+                        .count()
+                == 2);
+        DaemonInfo info = nodes.info("cache");
+        assertThat(info.scope()).isEqualTo(DaemonScope.NODE);
+        assertThat(info.instances()).extracting(DaemonInfo.Instance::number).containsExactly(0, 1);
+        assertThat(info.instances()).extracting(DaemonInfo.Instance::nodeName).containsExactly("one", "two");
+        assertThat(feed.last.term()).isZero();
+        assertThatExceptionOfType(IllegalStateException.class)
+                .isThrownBy(() -> feed.last.fenced(() -> true))
+                .withMessageContaining("scope NODE");
+        one.stop();
+        assertThat(nodes.info("cache").instances())
+                .extracting(DaemonInfo.Instance::number)
+                .containsExactly(1);
+        two.daemons().pause("cache");
+        await().until(() -> !feed.isRunning() && nodes.instance("cache", 1).status() == DaemonStatus.PENDING);
+        nodes.start("three", everywhere);
+        await().until(() -> nodes.info("cache").instances().size() == 2);
+        assertThat(nodes.instance("cache", 0).nodeName()).isEqualTo("three");
+        two.daemons().resume("cache");
+        await().until(() -> feed.running.get() == 2);
+    }
+
+    @Test
+    void on_a_node_that_is_declared_dead_it_goes_on_and_its_row_comes_back() {
+        DaemonHandler everywhere = daemon("cache").everywhere().running(feed);
+        DaemonHandler once = daemon("once").everywhere().running(context -> {});
+        Host one = nodes.start("one", everywhere, once);
+        await().until(() -> feed.isRunning() && status("once") == DaemonStatus.STOPPED);
+        var former = new AtomicReference<>(one.node().id());
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+        jdbc.sql("DELETE FROM forge_daemons").update();
+        one.node().hurry("heartbeat");
+        await().until(() ->
+                one.node().id() != null && !former.get().equals(one.node().id()));
+        await().until(() -> !nodes.cluster
+                .database
+                .jdbc()
+                .sql("SELECT 1 FROM forge_daemons WHERE name = 'cache' AND status = 'running' AND node_id = ?")
+                .param(one.node().id())
+                .query()
+                .listOfRows()
+                .isEmpty());
+        assertThat(feed.calls).hasSize(1);
+        assertThat(feed.isRunning()).isTrue();
+    }
+}
