@@ -362,6 +362,12 @@ public final class StoredJobs implements Jobs {
         };
     }
 
+    /** A run of a cron that the leader is to work on. */
+    private static boolean isForLeaders(JobInfo job) {
+        String capability = job.capability();
+        return capability != null && capability.startsWith("@");
+    }
+
     private static JobExplanation explain(JobInfo job, Obstacles obstacles) {
         if (obstacles.waitsFor() != null) {
             return new JobExplanation(
@@ -382,13 +388,20 @@ public final class StoredJobs implements Jobs {
                                     job.attempts() > 0 ? " Attempt %d has failed.".formatted(job.attempts()) : ""));
         }
         if (obstacles.workers() == 0) {
-            return new JobExplanation(Reason.NO_LIVE_WORKER, "No active node has the role worker.");
+            return new JobExplanation(
+                    Reason.NO_LIVE_WORKER,
+                    "No active node has the role %s.".formatted(isForLeaders(job) ? "scheduler" : "worker"));
         }
         if (obstacles.knowing() == 0) {
             return new JobExplanation(
                     Reason.UNKNOWN_NAME,
                     "None of %d active workers has a handler named '%s'; was it renamed? @ClusterJob(aliases = \"%2$s\")"
                             .formatted(obstacles.workers(), job.name()));
+        }
+        if (obstacles.capable() == 0 && isForLeaders(job)) {
+            return new JobExplanation(
+                    Reason.NO_CAPABLE_WORKER,
+                    "None of %d active nodes that know it leads the scheduler role.".formatted(obstacles.knowing()));
         }
         if (obstacles.capable() == 0) {
             return new JobExplanation(

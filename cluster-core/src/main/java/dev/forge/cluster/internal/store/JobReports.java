@@ -192,23 +192,29 @@ public final class JobReports {
             int capable,
             int free) {}
 
+    /** Whether node {@code n} offers what job {@code j} asks for; the cluster's own capabilities depend on who leads. */
+    private static final String CAPABLE = """
+            (j.worker_capability IS NULL OR j.worker_capability = '@scheduler'
+             OR j.worker_capability = ANY (n.worker_capabilities)
+             OR j.worker_capability = '@leader'
+                AND EXISTS (SELECT FROM ~.forge_leaders l WHERE l.role = 'scheduler' AND l.node_id = n.id))""";
+
     /** What stands in the way of that job; nothing if it is not pending. */
     public Optional<Obstacles> obstacles(UUID id) {
         return client.sql(schema.sql("""
                 SELECT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = j.name), j.waits_for,
                        (extract(epoch FROM least(j.scheduled_at, now() + interval '100 years') - now()) * 1000)::bigint,
                        count(n.id), count(n.id) FILTER (WHERE j.name = ANY (n.handlers)),
-                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers)
-                           AND (j.worker_capability IS NULL OR j.worker_capability = ANY (n.worker_capabilities))),
-                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers)
-                           AND (j.worker_capability IS NULL OR j.worker_capability = ANY (n.worker_capabilities))
-                           AND n.current_jobs < coalesce((n.info ->> 'slots')::int, 1))
+                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers) AND %1$s),
+                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers) AND %1$s
+                           AND (j.worker_capability LIKE '@%%'
+                                OR n.current_jobs < coalesce((n.info ->> 'slots')::int, 1)))
                 FROM ~.forge_jobs j
-                LEFT JOIN ~.forge_nodes n ON n.status = 'active' AND 'worker' = ANY (n.roles)
-                    AND n.info ->> 'mode' <> 'observer'
+                LEFT JOIN ~.forge_nodes n ON n.status = 'active' AND n.info ->> 'mode' <> 'observer'
+                    AND CASE WHEN j.worker_capability LIKE '@%%' THEN 'scheduler' ELSE 'worker' END = ANY (n.roles)
                 WHERE j.id = ? AND j.status = 'pending'
                 GROUP BY j.id, j.name, j.waits_for, j.scheduled_at
-                """))
+                """.formatted(CAPABLE)))
                 .param(id)
                 .query((row, n) -> new Obstacles(
                         row.getBoolean(1),
