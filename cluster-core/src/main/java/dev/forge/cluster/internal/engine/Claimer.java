@@ -59,20 +59,21 @@ final class Claimer {
     private final Condition changed = lock.newCondition();
     private boolean awake;
     private boolean news;
-    private volatile boolean quiet = true;
+    private volatile boolean quiet;
+    private volatile boolean stopping;
     private volatile @Nullable Thread thread;
     private volatile long lastPass;
 
     // Of the claiming thread alone.
     private boolean looked;
     private long lastLook;
-    private LookBudget budget = new LookBudget();
+    private final LookBudget budget = new LookBudget();
     private @Nullable Long nextDue;
 
     /**
      * What is claimed for a lane.
      *
-     * @param names of jobs; asked at each start
+     * @param names of jobs; asked when the claimer starts
      * @param capabilities that jobs may ask for; {@code ""}: none
      * @param mayClaim asked before each look and claim: whoever makes it true should {@link #wake()}
      */
@@ -85,9 +86,7 @@ final class Claimer {
     /** A lane with what is claimed for it, and what is known of the queues. */
     private static final class Bay {
         final Intake intake;
-        /** Another one after each start: what still runs on the former does not count. */
-        volatile Lane lane;
-
+        final Lane lane;
         List<String> names = List.of();
         boolean open;
         /** Queues that have something due, and from where on. */
@@ -112,28 +111,19 @@ final class Claimer {
         this.host = host;
         this.claims = claims;
         this.execution = execution;
-        this.bays =
-                intakes.stream().map(intake -> new Bay(intake, lane(intake))).toList();
-    }
-
-    private Lane lane(Intake intake) {
-        return new Lane(intake.lane, host::nanos, execution::run, this::hungry);
+        this.bays = intakes.stream()
+                .map(intake -> new Bay(intake, new Lane(intake.lane, host::nanos, execution::run, this::hungry)))
+                .toList();
     }
 
     // Life --------------------------------------------------------------------------------------------------
 
+    /** Once. */
     void start() {
         bays.forEach(bay -> {
             bay.names = List.copyOf(bay.intake.names.get());
-            bay.open = false;
-            bay.due.clear();
-            bay.lane = lane(bay.intake);
             bay.lane.open();
         });
-        quiet = false;
-        looked = false;
-        nextDue = null;
-        budget = new LookBudget();
         lastPass = host.nanos();
         Thread starting = new Thread(this::run, "forge-cluster-claim");
         starting.setDaemon(true);
@@ -147,9 +137,10 @@ final class Claimer {
     }
 
     void stop(Duration patience) throws InterruptedException {
+        stopping = true;
+        wake();
         Thread ending = thread;
         thread = null;
-        wake();
         if (ending != null) {
             ending.join(patience.toMillis());
         }
@@ -199,14 +190,9 @@ final class Claimer {
         }
     }
 
-    // A thread that did not end in time must not go on beside its successor.
-    private boolean isCurrent() {
-        return thread == Thread.currentThread();
-    }
-
     private void run() {
         int failures = 0;
-        while (isCurrent()) {
+        while (!stopping) {
             Duration pause;
             host.introduce();
             try {
@@ -226,9 +212,7 @@ final class Claimer {
                 }
                 pause = AFTER_FAILURE;
             }
-            if (isCurrent()) {
-                lastPass = host.nanos();
-            }
+            lastPass = host.nanos();
             try {
                 sleep(pause);
             } catch (InterruptedException e) {
@@ -241,7 +225,7 @@ final class Claimer {
         lock.lock();
         try {
             long nanos = pause.toNanos();
-            while (!awake && isCurrent() && nanos > 0) {
+            while (!awake && !stopping && nanos > 0) {
                 nanos = changed.awaitNanos(nanos);
             }
             awake = false;
@@ -419,7 +403,7 @@ final class Claimer {
             }
             take(bay.lane, claimed, new Origin(new Running.Holder(node, host.nodeName()), handler, sent));
         }
-        if (quiet || !isCurrent()) {
+        if (quiet) {
             // Whatever was claimed while the drain began.
             claims.withdraw();
         }
