@@ -10,10 +10,11 @@ import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.UUID;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -24,11 +25,9 @@ import org.junit.jupiter.api.Test;
 class JobStormTests {
 
     private static final Duration START = Duration.ofSeconds(90);
-    /** Longer than a node may be silent, and longer than a lease. */
-    private static final Duration FREEZE = Duration.ofSeconds(6);
-
     private TestDatabase database;
     private final List<AppProcess> nodes = new ArrayList<>();
+    private final Map<AppProcess, String> names = new HashMap<>();
     private final Random random = new Random(42);
 
     @BeforeEach
@@ -68,6 +67,7 @@ class JobStormTests {
         }
         AppProcess node = builder.start();
         nodes.add(node);
+        names.put(node, name);
         return node;
     }
 
@@ -94,33 +94,57 @@ class JobStormTests {
         return count("SELECT count(*) FROM forge_jobs WHERE status <> 'completed'");
     }
 
+    private UUID membership(AppProcess node) {
+        return database.jdbc()
+                .sql("SELECT id FROM forge_nodes WHERE name = ? AND status <> 'dead'")
+                .param(names.get(node))
+                .query(UUID.class)
+                .single();
+    }
+
+    private void awaitDeath(UUID node) {
+        await().atMost(Duration.ofSeconds(30))
+                .until(() ->
+                        count("SELECT count(*) FROM forge_nodes WHERE id = '%s' AND status <> 'dead'".formatted(node))
+                                == 0);
+    }
+
+    private void awaitReturn(AppProcess node) {
+        await().atMost(Duration.ofSeconds(30))
+                .until(() -> count("SELECT count(*) FROM forge_nodes WHERE name = '%s' AND status = 'active'"
+                                .formatted(names.get(node)))
+                        == 1);
+    }
+
     /** Kills and freezes until every job is done; answers how often it did. */
-    private String storm(Duration patience, String... properties) throws InterruptedException {
+    private String storm(Duration patience, String... properties) {
         int kills = 0;
         int freezes = 0;
         long deadline = System.nanoTime() + patience.toNanos();
         while (unfinished() > 0) {
             assertThat(System.nanoTime()).as("%d jobs unfinished", unfinished()).isLessThan(deadline);
             AppProcess victim = nodes.get(random.nextInt(nodes.size()));
+            UUID member = membership(victim);
             if (random.nextBoolean()) {
                 kills++;
                 nodes.remove(victim);
                 victim.kill();
                 victim.close();
-                TimeUnit.MILLISECONDS.sleep(500);
+                awaitDeath(member);
                 start("node-again-" + kills, properties).awaitReady(START);
             } else {
                 freezes++;
                 victim.freeze();
-                TimeUnit.MILLISECONDS.sleep(FREEZE.toMillis());
+                // Its jobs are others' now, who are at them when it comes back.
+                awaitDeath(member);
                 victim.thaw();
-                TimeUnit.MILLISECONDS.sleep(500);
+                awaitReturn(victim);
             }
         }
         return "%d kills and %d freezes".formatted(kills, freezes);
     }
 
-    private void survives(int jobs, long millis, Duration patience) throws InterruptedException {
+    private void survives(int jobs, long millis, Duration patience) {
         startAll(3);
         enqueue("transactional", jobs, millis);
         enqueue("plain", jobs / 4, millis);
@@ -151,20 +175,20 @@ class JobStormTests {
     }
 
     @Test
-    void every_transactional_job_has_one_effect_and_every_plain_one_at_least_one() throws InterruptedException {
+    void every_transactional_job_has_one_effect_and_every_plain_one_at_least_one() {
         survives(1_000, 80, Duration.ofMinutes(3));
     }
 
     @Test
     @Tag("soak")
-    void ten_thousand_jobs_in_a_storm() throws InterruptedException {
+    void ten_thousand_jobs_in_a_storm() {
         survives(10_000, 150, Duration.ofMinutes(15));
     }
 
     /** The same without the guards in the statement that completes a job: the checker above would find it out. */
     @Test
     @Tag("soak")
-    void without_its_guards_a_thawed_node_completes_what_another_has_done() throws InterruptedException {
+    void without_its_guards_a_thawed_node_completes_what_another_has_done() {
         startAll(2, "guards=false");
         enqueue("transactional", 8, 2_000);
         await().until(() -> count("SELECT count(DISTINCT worker_id) FROM forge_jobs WHERE status = 'running'") == 2);
@@ -175,7 +199,7 @@ class JobStormTests {
         await().atMost(Duration.ofSeconds(20)).until(() -> effects("transactional") > 8);
     }
 
-    private void kill(int rounds) throws InterruptedException {
+    private void kill(int rounds) {
         startAll(
                 3,
                 "forge.cluster.heartbeat.interval=5s",
@@ -218,13 +242,13 @@ class JobStormTests {
     }
 
     @Test
-    void a_job_whose_worker_was_killed_runs_elsewhere_within_seconds() throws InterruptedException {
+    void a_job_whose_worker_was_killed_runs_elsewhere_within_seconds() {
         kill(1);
     }
 
     @Test
     @Tag("soak")
-    void ten_workers_killed_mid_job() throws InterruptedException {
+    void ten_workers_killed_mid_job() {
         kill(10);
     }
 

@@ -25,6 +25,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
@@ -44,7 +45,6 @@ import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.HealthIndicator;
 import org.springframework.boot.health.contributor.Status;
-import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ApplicationContext;
 import org.springframework.context.event.EventListener;
@@ -59,19 +59,10 @@ class ActuatorTests {
     }
 
     private ApplicationContextRunner runner() {
-        return new ApplicationContextRunner()
-                .withPropertyValues(
-                        "spring.application.name=orders",
-                        "spring.datasource.url=" + database.url(),
-                        "spring.datasource.username=" + database.username(),
-                        "spring.datasource.password=" + database.password(),
-                        "forge.cluster.node.name=first",
-                        "management.endpoints.web.exposure.include=*")
+        return TestApplications.on(database)
+                .withPropertyValues("forge.cluster.node.name=first", "management.endpoints.web.exposure.include=*")
                 .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
-                .withConfiguration(AutoConfigurations.of(
-                        DataSourceAutoConfiguration.class,
-                        ClusterAutoConfiguration.class,
-                        ClusterActuatorAutoConfiguration.class));
+                .withConfiguration(AutoConfigurations.of(ClusterActuatorAutoConfiguration.class));
     }
 
     private static @Nullable Object resource(ClusterEndpoint endpoint, String... path) {
@@ -107,7 +98,9 @@ class ActuatorTests {
     @Test
     void the_endpoint_names_node_leaders_and_counts() {
         runner().run(context -> {
-            await().until(() -> context.getBean(Leadership.class).isLeader(Leadership.LOG_COMPACTOR));
+            Leadership leadership = context.getBean(Leadership.class);
+            await().until(() -> Stream.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
+                    .allMatch(leadership::isLeader));
             ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
             Map<String, Object> overview = endpoint.cluster();
             assertThat(overview).containsEntry("cluster", "orders").containsEntry("nodes", Map.of("active", 1L));

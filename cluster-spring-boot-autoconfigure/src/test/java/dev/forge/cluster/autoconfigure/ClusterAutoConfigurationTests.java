@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -45,7 +46,6 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.flyway.autoconfigure.FlywayAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceInitializationAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.JdbcClientAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.JdbcTemplateAutoConfiguration;
@@ -80,17 +80,9 @@ class ClusterAutoConfigurationTests {
     }
 
     private ApplicationContextRunner runner() {
-        return new ApplicationContextRunner()
-                .withPropertyValues(
-                        "spring.application.name=orders",
-                        "spring.datasource.url=" + database.url(),
-                        "spring.datasource.username=" + database.username(),
-                        "spring.datasource.password=" + database.password())
-                .withConfiguration(AutoConfigurations.of(
-                        DataSourceAutoConfiguration.class,
-                        JdbcTemplateAutoConfiguration.class,
-                        JdbcClientAutoConfiguration.class,
-                        ClusterAutoConfiguration.class));
+        return TestApplications.on(database)
+                .withConfiguration(
+                        AutoConfigurations.of(JdbcTemplateAutoConfiguration.class, JdbcClientAutoConfiguration.class));
     }
 
     private List<String> tables(String schema) {
@@ -106,15 +98,6 @@ class ClusterAutoConfigurationTests {
                 .sql("SELECT id FROM forge_nodes")
                 .query(UUID.class)
                 .list();
-    }
-
-    private static ClusterStartupException refusal(Throwable failure) {
-        for (Throwable e = failure; e != null; e = e.getCause()) {
-            if (e instanceof ClusterStartupException startup) {
-                return startup;
-            }
-        }
-        throw new AssertionError("not refused by us", failure);
     }
 
     @Test

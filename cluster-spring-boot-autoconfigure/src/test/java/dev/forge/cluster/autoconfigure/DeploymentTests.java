@@ -25,9 +25,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
-import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.env.YamlPropertySourceLoader;
-import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
@@ -45,14 +43,7 @@ class DeploymentTests {
     }
 
     private ApplicationContextRunner runner() {
-        return new ApplicationContextRunner()
-                .withPropertyValues(
-                        "spring.datasource.url=" + database.url(),
-                        "spring.datasource.username=" + database.username(),
-                        "spring.datasource.password=" + database.password(),
-                        "spring.datasource.hikari.maximum-pool-size=2")
-                .withConfiguration(
-                        AutoConfigurations.of(DataSourceAutoConfiguration.class, ClusterAutoConfiguration.class));
+        return TestApplications.on(database).withPropertyValues("spring.datasource.hikari.maximum-pool-size=2");
     }
 
     static Stream<Arguments> documents() throws IOException {

@@ -1,8 +1,9 @@
 package dev.forge.cluster.autoconfigure;
 
+import static dev.forge.cluster.autoconfigure.TestApplications.ended;
+import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
 import static org.mockito.Mockito.mock;
 
 import dev.forge.cluster.ClusterJob;
@@ -27,7 +28,6 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
-import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -38,7 +38,6 @@ import org.junit.jupiter.params.provider.MethodSource;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.context.PropertyPlaceholderAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.JdbcClientAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.JdbcTemplateAutoConfiguration;
@@ -46,7 +45,6 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.boot.transaction.autoconfigure.TransactionAutoConfiguration;
-import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Lazy;
@@ -76,36 +74,14 @@ class HandlerDiscoveryTests {
     }
 
     private ApplicationContextRunner runner() {
-        return new ApplicationContextRunner()
-                .withPropertyValues(
-                        "spring.datasource.url=" + database.url(),
-                        "spring.datasource.username=" + database.username(),
-                        "spring.datasource.password=" + database.password(),
-                        "forge.cluster.job.backoff.delay=1ms",
-                        "forge.cluster.job.backoff.max-delay=1ms")
+        return TestApplications.on(database)
+                .withPropertyValues("forge.cluster.job.backoff.delay=1ms", "forge.cluster.job.backoff.max-delay=1ms")
                 .withConfiguration(AutoConfigurations.of(
                         PropertyPlaceholderAutoConfiguration.class,
-                        DataSourceAutoConfiguration.class,
                         DataSourceTransactionManagerAutoConfiguration.class,
                         TransactionAutoConfiguration.class,
                         JdbcTemplateAutoConfiguration.class,
-                        JdbcClientAutoConfiguration.class,
-                        ClusterAutoConfiguration.class));
-    }
-
-    private static JobInfo ended(ApplicationContext context, UUID job) {
-        Jobs jobs = context.getBean(Jobs.class);
-        await().until(() -> jobs.find(job).orElseThrow().status().isFinal());
-        return jobs.find(job).orElseThrow();
-    }
-
-    private static ClusterStartupException refusal(@Nullable Throwable failure) {
-        for (Throwable e = failure; e != null; e = e.getCause()) {
-            if (e instanceof ClusterStartupException startup) {
-                return startup;
-            }
-        }
-        throw new AssertionError("not refused by us", failure);
+                        JdbcClientAutoConfiguration.class));
     }
 
     // Names -------------------------------------------------------------------------------------------------

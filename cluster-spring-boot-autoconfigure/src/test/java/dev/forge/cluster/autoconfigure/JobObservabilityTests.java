@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
@@ -74,27 +75,15 @@ class JobObservabilityTests {
     }
 
     private ApplicationContextRunner runner() {
-        return new ApplicationContextRunner()
+        return TestApplications.on(database)
                 .withPropertyValues(
-                        "spring.application.name=orders",
-                        "spring.datasource.url=" + database.url(),
-                        "spring.datasource.username=" + database.username(),
-                        "spring.datasource.password=" + database.password(),
                         "forge.cluster.node.name=first",
                         "forge.cluster.sweep.interval=50ms",
                         "forge.cluster.job.backoff.delay=1ms",
                         "forge.cluster.job.backoff.max-delay=1ms")
                 .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
                 .withConfiguration(AutoConfigurations.of(
-                        DataSourceAutoConfiguration.class,
-                        DataSourceTransactionManagerAutoConfiguration.class,
-                        ClusterAutoConfiguration.class,
-                        ClusterActuatorAutoConfiguration.class));
-    }
-
-    private static void awaitEnd(ApplicationContext context, UUID job) {
-        Jobs jobs = context.getBean(Jobs.class);
-        await().until(() -> jobs.find(job).orElseThrow().status().isFinal());
+                        DataSourceTransactionManagerAutoConfiguration.class, ClusterActuatorAutoConfiguration.class));
     }
 
     // Observations ------------------------------------------------------------------------------------------
@@ -226,7 +215,7 @@ class JobObservabilityTests {
                             "takes-too-long", List.of("takes-too-long FAILED JobTimeout"));
                     expected.forEach((name, endings) -> {
                         UUID job = jobs.enqueueNamed(name, null);
-                        awaitEnd(context, job);
+                        ended(context, job);
                         assertThat(seen.endings(job)).isEqualTo(endings);
                     });
                     assertThat(seen.stopped).allSatisfy(observed -> {
@@ -323,7 +312,7 @@ class JobObservabilityTests {
                         UUID job = Observation.createNotStarted("request", registry)
                                 .observe(() -> jobs.enqueueNamed(
                                         "traced", null, JobOptions.defaults().withMetadata("tenant", "acme")));
-                        awaitEnd(context, job);
+                        ended(context, job);
                         assertThat(jobs.find(job).orElseThrow().metadata()).containsKeys("traceparent", "tenant");
                         await().until(() -> spans.named("job traced").size() == 2);
                         SpanData request = spans.named("request").get(0);
@@ -340,7 +329,7 @@ class JobObservabilityTests {
                         // Nobody's trace: nothing to carry.
                         UUID stranger = jobs.enqueueNamed("completes", null);
                         assertThat(jobs.find(stranger).orElseThrow().metadata()).isEmpty();
-                        awaitEnd(context, stranger);
+                        ended(context, stranger);
                     });
         }
     }
@@ -368,8 +357,8 @@ class JobObservabilityTests {
                     Jobs jobs = context.getBean(Jobs.class);
                     UUID fails = jobs.enqueueNamed("fails-twice", null);
                     UUID completes = jobs.enqueueNamed("completes", null);
-                    awaitEnd(context, fails);
-                    awaitEnd(context, completes);
+                    ended(context, fails);
+                    ended(context, completes);
                     assertThat(counter(context, "forge.cluster.job.retries", "fails-twice"))
                             .isEqualTo(1);
                     assertThat(timer(meters, "forge.cluster.job.wait", "job", "fails-twice"))
@@ -414,8 +403,8 @@ class JobObservabilityTests {
                     """).param(silent).update();
             UUID died = held("completes", silent);
             UUID gone = held("snoozes-once", UUID.randomUUID());
-            awaitEnd(context, died);
-            awaitEnd(context, gone);
+            ended(context, died);
+            ended(context, gone);
             assertThat(counter(context, "forge.cluster.job.recoveries", "completes"))
                     .isEqualTo(1);
             assertThat(counter(context, "forge.cluster.job.recoveries", "snoozes-once"))
@@ -499,7 +488,7 @@ class JobObservabilityTests {
                         assertThat(context).hasNotFailed();
                         Jobs jobs = context.getBean(Jobs.class);
                         UUID job = jobs.enqueueNamed("completes", null);
-                        awaitEnd(context, job);
+                        ended(context, job);
                         assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.COMPLETED);
                     });
         }

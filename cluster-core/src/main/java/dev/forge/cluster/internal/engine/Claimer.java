@@ -66,14 +66,15 @@ final class Claimer {
     private final Condition changed = lock.newCondition();
     private boolean awake;
     private boolean news;
-    private volatile boolean quiet = true;
+    private volatile boolean quiet;
+    private volatile boolean stopping;
     private volatile @Nullable Thread thread;
     private volatile long lastPass;
 
     // Of the claiming thread alone.
     private boolean looked;
     private long lastLook;
-    private LookBudget budget = new LookBudget();
+    private final LookBudget budget = new LookBudget();
     private long lastWholeLook;
     private long wholeLookTook;
     private @Nullable Long nextDue;
@@ -81,7 +82,7 @@ final class Claimer {
     /**
      * What is claimed for a lane.
      *
-     * @param names of jobs; asked at each start
+     * @param names of jobs; asked when the claimer starts
      * @param capabilities that jobs may ask for; {@code ""}: none
      * @param mayClaim asked before each look and claim: whoever makes it true should {@link #wake()}
      */
@@ -94,9 +95,7 @@ final class Claimer {
     /** A lane with what is claimed for it, and what is known of the queues. */
     private static final class Bay {
         final Intake intake;
-        /** Another one after each start: what still runs on the former does not count. */
-        volatile Lane lane;
-
+        final Lane lane;
         List<String> names = List.of();
         boolean open;
         /** Queues that have something due, and from where on. */
@@ -123,29 +122,19 @@ final class Claimer {
         this.host = host;
         this.claims = claims;
         this.execution = execution;
-        this.bays =
-                intakes.stream().map(intake -> new Bay(intake, lane(intake))).toList();
-    }
-
-    private Lane lane(Intake intake) {
-        return new Lane(intake.lane, host::nanos, execution::run, this::hungry);
+        this.bays = intakes.stream()
+                .map(intake -> new Bay(intake, new Lane(intake.lane, host::nanos, execution::run, this::hungry)))
+                .toList();
     }
 
     // Life --------------------------------------------------------------------------------------------------
 
+    /** Once. */
     void start() {
         bays.forEach(bay -> {
             bay.names = List.copyOf(bay.intake.names.get());
-            bay.open = false;
-            bay.due.clear();
-            bay.marks.clear();
-            bay.lane = lane(bay.intake);
             bay.lane.open();
         });
-        quiet = false;
-        looked = false;
-        nextDue = null;
-        budget = new LookBudget();
         lastPass = host.nanos();
         Thread starting = new Thread(this::run, "forge-cluster-claim");
         starting.setDaemon(true);
@@ -159,9 +148,10 @@ final class Claimer {
     }
 
     void stop(Duration patience) throws InterruptedException {
+        stopping = true;
+        wake();
         Thread ending = thread;
         thread = null;
-        wake();
         if (ending != null) {
             ending.join(patience.toMillis());
         }
@@ -211,14 +201,9 @@ final class Claimer {
         }
     }
 
-    // A thread that did not end in time must not go on beside its successor.
-    private boolean isCurrent() {
-        return thread == Thread.currentThread();
-    }
-
     private void run() {
         int failures = 0;
-        while (isCurrent()) {
+        while (!stopping) {
             Duration pause;
             host.introduce();
             try {
@@ -238,9 +223,7 @@ final class Claimer {
                 }
                 pause = AFTER_FAILURE;
             }
-            if (isCurrent()) {
-                lastPass = host.nanos();
-            }
+            lastPass = host.nanos();
             try {
                 sleep(pause);
             } catch (InterruptedException e) {
@@ -253,7 +236,7 @@ final class Claimer {
         lock.lock();
         try {
             long nanos = pause.toNanos();
-            while (!awake && isCurrent() && nanos > 0) {
+            while (!awake && !stopping && nanos > 0) {
                 nanos = changed.awaitNanos(nanos);
             }
             awake = false;
@@ -450,7 +433,7 @@ final class Claimer {
             }
             take(bay.lane, claimed, new Origin(new Running.Holder(node, host.nodeName()), handler, sent));
         }
-        if (quiet || !isCurrent()) {
+        if (quiet) {
             // Whatever was claimed while the drain began.
             claims.withdraw();
         }

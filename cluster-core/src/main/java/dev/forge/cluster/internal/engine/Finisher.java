@@ -39,7 +39,8 @@ final class Finisher {
     private final Runnable introduce;
     private final BiConsumer<Running, Boolean> settled;
     private final LinkedBlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
-    private volatile CountDownLatch stopped = new CountDownLatch(1);
+    private final CountDownLatch stopped = new CountDownLatch(1);
+    private volatile boolean stopping;
     private volatile @Nullable Thread thread;
 
     private record Ended(Running running, Finish finish) {}
@@ -54,10 +55,9 @@ final class Finisher {
         this.settled = settled;
     }
 
+    /** Once. */
     void start() {
-        var stop = new CountDownLatch(1);
-        stopped = stop;
-        Thread starting = new Thread(() -> run(stop), "forge-cluster-finish");
+        Thread starting = new Thread(this::run, "forge-cluster-finish");
         starting.setDaemon(true);
         thread = starting;
         starting.start();
@@ -65,6 +65,7 @@ final class Finisher {
 
     /** Ends the thread; what it could not write within that time is left to the guards in the database. */
     void stop(Duration patience) throws InterruptedException {
+        stopping = true;
         Thread ending = thread;
         thread = null;
         if (ending != null) {
@@ -88,17 +89,12 @@ final class Finisher {
         return ended.size();
     }
 
-    // A thread that did not end in time must not go on beside its successor.
-    private boolean isCurrent() {
-        return thread == Thread.currentThread();
-    }
-
-    private void run(CountDownLatch stop) {
+    private void run() {
         var batch = new ArrayList<Ended>(BATCH);
         Duration retry = FIRST_RETRY;
         int failures = 0;
         try {
-            while (isCurrent() || !ended.isEmpty() || !batch.isEmpty()) {
+            while (!(stopping && ended.isEmpty() && batch.isEmpty())) {
                 if (!gather(batch)) {
                     continue;
                 }
@@ -115,7 +111,7 @@ final class Finisher {
                     if (failures++ == 0) {
                         log.warn("finisher: could not write how {} jobs ended; trying again", batch.size(), failure);
                     }
-                    if (stop.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
+                    if (stopped.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
                         return;
                     }
                     retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;

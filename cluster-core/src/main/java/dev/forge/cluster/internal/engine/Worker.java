@@ -27,11 +27,14 @@ final class Worker implements Work {
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
     private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
 
+    private final Setup setup;
+    private final Host host;
+    private final List<Claimer.Intake> intakes;
     private final Claims claims;
-    private final Execution execution;
-    private final Claimer claimer;
     private final LeaseKeeper keeper;
-    private final Duration heartbeat;
+    // New ones at each start: threads and handlers that an earlier end did not wait for keep theirs.
+    private volatile Execution execution;
+    private volatile Claimer claimer;
 
     /** The node as its worker sees it. */
     interface Host {
@@ -69,11 +72,13 @@ final class Worker implements Work {
     /** @param intakes what it claims, and when it may */
     Worker(Setup setup, Host host, List<Claimer.Intake> intakes) {
         WorkSettings.Leases leases = setup.settings.leases();
-        this.heartbeat = leases.heartbeat();
+        this.setup = setup;
+        this.host = host;
+        this.intakes = List.copyOf(intakes);
         this.claims = new Claims(host, setup.stores.control, setup.monitor, leases);
-        this.execution = new Execution(setup, host, claims);
-        this.claimer = new Claimer(setup, host, claims, execution, intakes);
         this.keeper = new LeaseKeeper(host, setup.stores, claims, leases.duration());
+        this.execution = new Execution(setup, host, claims);
+        this.claimer = new Claimer(setup, host, claims, execution, this.intakes);
     }
 
     /** A job was called off somewhere: if it is one of ours, its handler ends with the next pass of note-jobs. */
@@ -101,7 +106,7 @@ final class Worker implements Work {
                 // Alone, and asking nobody: nothing may delay it.
                 new Duty("watch-jobs", () -> WATCH, keeper::watch),
                 new Duty(NOTE, () -> WATCH, keeper::note),
-                new Duty("renew-leases", () -> heartbeat, keeper::renew));
+                new Duty("renew-leases", setup.settings.leases()::heartbeat, keeper::renew));
     }
 
     @Override
@@ -123,7 +128,10 @@ final class Worker implements Work {
 
     @Override
     public void begin() {
-        execution.start();
+        Execution beginning = new Execution(setup, host, claims);
+        execution = beginning;
+        claimer = new Claimer(setup, host, claims, beginning, intakes);
+        beginning.start();
         claimer.start();
     }
 

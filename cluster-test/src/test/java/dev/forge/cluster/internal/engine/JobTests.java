@@ -42,6 +42,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -304,26 +305,43 @@ class JobTests {
         work.lease = Duration.ofMillis(300);
         work.sweep = Duration.ofMillis(100);
         work.grace = Duration.ZERO;
+        var go = new CountDownLatch(1);
         for (int isolation : List.of(
                 TransactionDefinition.ISOLATION_REPEATABLE_READ, TransactionDefinition.ISOLATION_SERIALIZABLE)) {
             work.on(job("job" + isolation).in(work.transaction(isolation)), (payload, context) -> {
                 effect(context);
                 context.progress(50, "half");
-                // Several heartbeats, and longer than a lease.
-                TimeUnit.MILLISECONDS.sleep(600);
+                until(go);
                 return null;
             });
         }
+        work.on("companion", context -> until(go));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         await().until(() -> member.leadership().isLeader("scheduler"));
-        for (String name : work.handlers().names()) {
-            UUID id = member.jobs().enqueueNamed(name, null);
+        List<UUID> ids = Stream.of("job4", "job8")
+                .map(name -> member.jobs().enqueueNamed(name, null))
+                .toList();
+        await().until(() ->
+                ids.stream().allMatch(id -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING));
+        renewedFor(member.jobs().enqueueNamed("companion", null), Duration.ofMillis(900));
+        go.countDown();
+        ids.forEach(id -> {
             JobInfo job = member.ended(id);
             assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
             assertThat(job.attempts()).isOne();
             assertThat(job.recoveries()).isZero();
             assertThat(effects(id)).containsExactly(1);
-        }
+        });
+    }
+
+    /** Returns when renewals have moved the end of that job's lease on by that much since it was claimed. */
+    private void renewedFor(UUID plain, Duration time) {
+        await().atMost(Duration.ofSeconds(20))
+                .until(() -> jdbc.sql(
+                                "SELECT lease_expires_at - claimed_at > ? * interval '1 millisecond' FROM forge_jobs WHERE id = ?")
+                        .params(time.plus(work.lease).toMillis(), plain)
+                        .query((row, n) -> row.getBoolean(1))
+                        .single());
     }
 
     @ParameterizedTest
@@ -544,10 +562,16 @@ class JobTests {
     void a_replacement_never_runs_beside_the_old_one() throws Exception {
         var running = new AtomicInteger();
         var most = new AtomicInteger();
+        var begun = new AtomicInteger();
+        var enqueued = new AtomicInteger();
         var seen = new CopyOnWriteArrayList<Integer>();
+        int rounds = 100;
         work.on(job("order").taking(Order.class), (payload, context) -> {
             most.accumulateAndGet(running.incrementAndGet(), Math::max);
-            TimeUnit.MILLISECONDS.sleep(30);
+            begun.incrementAndGet();
+            int before = enqueued.get();
+            // Each ends while its replacement is being enqueued.
+            await().pollInterval(Duration.ofMillis(1)).until(() -> enqueued.get() > before || before == rounds);
             seen.add(((Order) payload).quantity());
             running.decrementAndGet();
             return null;
@@ -555,11 +579,16 @@ class JobTests {
         Member one = cluster.start("one", work, UnaryOperator.identity());
         cluster.start("two", copy(), UnaryOperator.identity());
         JobOptions replacing = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
-        for (int i = 0; i < 100; i++) {
+        for (int i = 0; i < rounds; i++) {
+            int before = begun.get();
             one.jobs().enqueue(new Order("a", i), replacing);
-            TimeUnit.MILLISECONDS.sleep(3);
+            enqueued.incrementAndGet();
+            if (i % 3 == 2) {
+                // Two of three replace one that waits, the third lets one begin.
+                await().pollInterval(Duration.ofMillis(1)).until(() -> begun.get() > before);
+            }
         }
-        await().untilAsserted(() -> assertThat(seen).contains(99));
+        await().untilAsserted(() -> assertThat(seen).contains(rounds - 1));
         assertThat(most).hasValue(1);
     }
 
@@ -801,10 +830,14 @@ class JobTests {
         work.heartbeat = Duration.ofMillis(100);
         work.sweep = Duration.ofMillis(50);
         work.grace = Duration.ZERO;
-        work.on("job", context -> TimeUnit.SECONDS.sleep(2));
+        var go = new CountDownLatch(1);
+        work.on("job", context -> until(go));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         await().until(() -> member.leadership().isLeader("scheduler"));
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        UUID id = member.jobs().enqueueNamed("job", null);
+        renewedFor(id, Duration.ofSeconds(2));
+        go.countDown();
+        JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.epoch()).isOne();
         assertThat(job.recoveries()).isZero();

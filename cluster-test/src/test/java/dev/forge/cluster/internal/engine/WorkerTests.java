@@ -18,6 +18,9 @@ import java.io.PrintWriter;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
@@ -54,12 +57,14 @@ class WorkerTests {
     private final JdbcClient jdbc;
     private final TestCluster cluster;
     private final TestJobs work;
+    private final TransactionTemplate transactions;
 
     WorkerTests(TestDatabase database) {
         this.database = database;
         this.jdbc = database.jdbc();
         this.cluster = new TestCluster(database);
         this.work = jobs();
+        this.transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
     }
 
     @AfterEach
@@ -250,7 +255,6 @@ class WorkerTests {
         jdbc.sql("UPDATE forge_jobs SET recoveries = 3").update();
         member.jobs().resume("job");
         await().until(() -> count("status = 'running'") == 1 && count("status = 'pending' AND claim_epoch = 1") == 1);
-        var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
         transactions.executeWithoutResult(status -> {
             jdbc.sql("SELECT FROM forge_jobs WHERE status = 'running' FOR UPDATE")
                     .query((row, n) -> true)
@@ -352,17 +356,57 @@ class WorkerTests {
         }
     }
 
+    @Test
+    void a_node_that_starts_again_does_not_wait_for_what_its_former_self_left_behind() throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.slots = 1;
+        work.prefetch = 0;
+        work.on("deaf", context -> {
+            started.countDown();
+            while (go.getCount() > 0) {
+                try {
+                    go.await();
+                } catch (InterruptedException e) {
+                    // Deaf on purpose.
+                }
+            }
+        });
+        work.on("job", context -> {});
+        Member member = cluster.start(
+                "one",
+                work,
+                settings -> new NodeSettings(
+                        settings.presence(),
+                        settings.heartbeat(),
+                        settings.detection(),
+                        settings.election(),
+                        Duration.ofMillis(100)));
+        UUID deaf = member.jobs().enqueueNamed("deaf", null);
+        until(started);
+        member.node().stop();
+        assertThat(member.jobs().cancel(deaf)).isTrue();
+        member.node().start();
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+                .isEqualTo(JobStatus.COMPLETED);
+        go.countDown();
+    }
+
     // How jobs end
 
     @Test
-    void a_job_that_found_no_transaction_comes_back_in_time() {
+    void a_job_that_found_no_transaction_comes_back_in_time() throws Exception {
         var refusals = new AtomicInteger(1);
+        var asked = new CountDownLatch(1);
+        var locked = new CountDownLatch(1);
         var manager = new JdbcTransactionManager(database.dataSource()) {
             private static final long serialVersionUID = 1L;
 
             @Override
             protected void doBegin(Object transaction, TransactionDefinition definition) {
                 if (refusals.getAndDecrement() > 0) {
+                    asked.countDown();
+                    await().until(() -> locked.getCount() == 0);
                     throw new CannotCreateTransactionException("the pool is exhausted");
                 }
                 super.doBegin(transaction, definition);
@@ -370,10 +414,37 @@ class WorkerTests {
         };
         work.on(job("job").in(in(manager)), (payload, context) -> null);
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(asked);
+        transactions.executeWithoutResult(status -> {
+            lock(id);
+            locked.countDown();
+            // Its slot is free and the worker has looked for more, long before it is pending again.
+            finisherWaitsTwice();
+        });
+        JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isOne();
         assertThat(job.epoch()).isEqualTo(2);
+    }
+
+    private void lock(UUID id) {
+        jdbc.sql("SELECT FROM forge_jobs WHERE id = ? FOR UPDATE")
+                .param(id)
+                .query((row, n) -> true)
+                .single();
+    }
+
+    /** Returns when a statement has waited for a lock, has given up, and has been repeated. */
+    private void finisherWaitsTwice() {
+        var statements = new HashSet<Instant>();
+        await().atMost(SOON).pollInterval(Duration.ofMillis(20)).until(() -> {
+            statements.addAll(jdbc.sql(
+                            "SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+                    .query((row, n) -> row.getObject(1, OffsetDateTime.class).toInstant())
+                    .list());
+            return statements.size() > 1;
+        });
     }
 
     private static JobHandler.Transaction in(JdbcTransactionManager manager) {
@@ -491,12 +562,8 @@ class WorkerTests {
         Member member = start();
         UUID id = member.jobs().enqueueNamed("job", null);
         until(started);
-        var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
         transactions.executeWithoutResult(status -> {
-            jdbc.sql("SELECT FROM forge_jobs WHERE id = ? FOR UPDATE")
-                    .param(id)
-                    .query((row, n) -> true)
-                    .list();
+            lock(id);
             await().atMost(SOON).until(() -> interrupted.getCount() == 0);
             // Not now(): that is when this transaction began.
             assertThat(jdbc.sql("SELECT lease_expires_at > clock_timestamp() FROM forge_jobs WHERE id = ?")
@@ -557,7 +624,6 @@ class WorkerTests {
                 .toList();
         member.jobs().resume("job");
         await().until(() -> count("status = 'running'") == 2 && count("status = 'claimed'") == 2);
-        var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
         transactions.executeWithoutResult(status -> {
             jdbc.sql("SELECT FROM forge_jobs WHERE status = 'claimed' ORDER BY id LIMIT 1 FOR UPDATE")
                     .query((row, n) -> true)

@@ -1,0 +1,49 @@
+package dev.forge.cluster.autoconfigure;
+
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.Jobs;
+import dev.forge.cluster.test.TestDatabase;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.context.ApplicationContext;
+
+/** Applications as the starter makes them, on a test's database. */
+final class TestApplications {
+
+    private TestApplications() {}
+
+    /** One with a data source and a cluster; the rest is the test's. */
+    static ApplicationContextRunner on(TestDatabase database) {
+        return new ApplicationContextRunner()
+                .withPropertyValues(
+                        "spring.application.name=orders",
+                        "spring.datasource.url=" + database.url(),
+                        "spring.datasource.username=" + database.username(),
+                        "spring.datasource.password=" + database.password())
+                .withConfiguration(
+                        AutoConfigurations.of(DataSourceAutoConfiguration.class, ClusterAutoConfiguration.class));
+    }
+
+    /** The job, once it has ended. */
+    static JobInfo ended(ApplicationContext context, UUID job) {
+        Jobs jobs = context.getBean(Jobs.class);
+        await().until(() -> jobs.find(job).orElseThrow().status().isFinal());
+        return jobs.find(job).orElseThrow();
+    }
+
+    /** Why the cluster refused to start. */
+    static ClusterStartupException refusal(@Nullable Throwable failure) {
+        for (Throwable e = failure; e != null; e = e.getCause()) {
+            if (e instanceof ClusterStartupException startup) {
+                return startup;
+            }
+        }
+        throw new AssertionError("not refused by us", failure);
+    }
+}
