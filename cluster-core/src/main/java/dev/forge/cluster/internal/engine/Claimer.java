@@ -111,7 +111,7 @@ final class Claimer {
         }
 
         boolean hasRoom() {
-            return open && lane.room() > 0;
+            return open && !names.isEmpty() && lane.room() > 0;
         }
     }
 
