@@ -34,7 +34,10 @@ public interface Jobs {
         return enqueueNamed(name, payload, JobOptions.defaults());
     }
 
-    /** Enqueues a job by name; its payload may be null. */
+    /**
+     * Enqueues a job by name; its payload may be null. A name that no node has ever had a handler for is refused, unless
+     * unfinished jobs bear it.
+     */
     UUID enqueueNamed(String name, @Nullable Object payload, JobOptions options);
 
     /** Enqueues many at once, far faster than one by one; the ids are in the order of the payloads. */

@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Claiming;
 import dev.forge.cluster.internal.store.JobStore.Head;
 import dev.forge.cluster.internal.store.JobStore.Queue;
+import dev.forge.cluster.internal.store.JobStore.Queues;
 import dev.forge.cluster.internal.store.Schema;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -73,6 +74,7 @@ final class ClaimPart implements Part {
         report.add("look, nothing in front", rounds.median("free look"), "ms");
         report.add("look, a million unclaimable in front", rounds.median("obstacles look"), "ms");
         report.add("look, snapshot open over 200,000 finished", rounds.median("snapshot look"), "ms");
+        report.add("look from marks, the same snapshot", rounds.median("snapshot marked look"), "ms");
         report.add("drain of 200,000 with the snapshot open", rounds.median("snapshot drain"), "jobs/s");
         report.add("drain of 200,000 due at the same moment", rounds.median("one moment drain"), "jobs/s");
     }
@@ -142,6 +144,7 @@ final class ClaimPart implements Part {
             }
             rounds.add("free look", Rounds.percentile(freeTurn.looks, 50));
             rounds.add(name + " look", Rounds.percentile(obstructedTurn.looks, 50));
+            rounds.add(name + " marked look", Rounds.percentile(obstructedTurn.markedLooks, 50));
             double freeClaim = Rounds.percentile(freeTurn.claims, 50);
             double obstructedClaim = Rounds.percentile(obstructedTurn.claims, 50);
             rounds.add("free claim", freeClaim);
@@ -167,6 +170,7 @@ final class ClaimPart implements Part {
     private static final class Turn {
 
         final List<Double> looks = new ArrayList<>();
+        final List<Double> markedLooks = new ArrayList<>();
         final List<Double> claims = new ArrayList<>();
         private final Place place;
         private Queue queue = new Queue("", "", 0);
@@ -178,9 +182,15 @@ final class ClaimPart implements Part {
 
         void look() {
             long start = System.nanoTime();
-            List<Head> due = place.store.queues(NAMES, CAPABILITIES).due();
-            looks.add((System.nanoTime() - start) / 1e6);
-            if (due.size() != 1 || !due.get(0).queue().name().equals(Ours.JOB)) {
+            Queues whole = place.store.queues(NAMES, CAPABILITIES);
+            long marking = System.nanoTime();
+            List<Head> due =
+                    place.store.queues(NAMES, CAPABILITIES, whole.marks()).due();
+            looks.add((marking - start) / 1e6);
+            markedLooks.add((System.nanoTime() - marking) / 1e6);
+            if (!due.equals(whole.due())
+                    || due.size() != 1
+                    || !due.get(0).queue().name().equals(Ours.JOB)) {
                 throw new IllegalStateException("not the queue that was expected: " + due);
             }
             queue = due.get(0).queue();

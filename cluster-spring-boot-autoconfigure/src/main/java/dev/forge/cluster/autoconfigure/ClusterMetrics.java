@@ -50,7 +50,7 @@ final class ClusterMetrics {
         this.leadership = leadership;
         this.sources = sources;
         this.jobs = MultiGauge.builder("forge.cluster.jobs")
-                .description("Unfinished jobs by name and status")
+                .description("Unfinished jobs by name and status; 10,000 pending ones of a name mean that many or more")
                 .tag("cluster", cluster)
                 .register(registry);
         this.daemons = MultiGauge.builder("forge.cluster.daemons")

@@ -51,14 +51,14 @@ final class JobsResource {
         this.properties = properties;
     }
 
-    /** How many unfinished jobs there are, by status. */
+    /** How many unfinished jobs there are, by status; of one name no more than 10,000 pending ones are counted. */
     Map<String, Long> counts() {
         var counts = new TreeMap<String, Long>();
         reports.unfinished().forEach(count -> counts.merge(word(count.status()), count.jobs(), Long::sum));
         return counts;
     }
 
-    /** The newest jobs, without what is in them. */
+    /** The newest jobs, without what is in them; see {@link JobReports#list} for how far back. */
     Map<String, Object> list(@Nullable String name, @Nullable String status, @Nullable Integer limit) {
         int most = limit == null ? DEFAULT_LIMIT : limit;
         if (most < 1 || most > LARGEST_LIMIT) {

@@ -279,7 +279,7 @@ public final class StoredJobs implements Jobs {
         if (!known.contains(name)) {
             known.addAll(handlers.names());
             throw new JobRejectedException(
-                    "no node of this cluster has ever known a job '%s'; known are %s".formatted(name, known));
+                    "no node of this cluster knows a job '%s', or ever did; known are %s".formatted(name, known));
         }
     }
 
