@@ -14,6 +14,7 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.springframework.format.datetime.standard.DurationFormatterUtils;
 import org.springframework.scheduling.support.CronExpression;
+import org.springframework.util.StringUtils;
 
 /**
  * The slots of a cron. An expression speaks of local times: they are found without a zone and only then become instants. So
@@ -63,7 +64,7 @@ sealed interface CronSchedule {
     }
 
     private static String sixFields(String text) {
-        String[] fields = text.split("\\s+");
+        String[] fields = StringUtils.tokenizeToStringArray(text, " ");
         if (text.startsWith("@") || fields.length < 5) {
             return text;
         }
