@@ -213,7 +213,7 @@ final class CronOracle {
         return new Days(
                 days.text,
                 date -> days.values.contains(date.getDayOfWeek().getValue())
-                        || date.getDayOfWeek() == DayOfWeek.SUNDAY && days.values.contains(0));
+                        || (date.getDayOfWeek() == DayOfWeek.SUNDAY && days.values.contains(0)));
     }
 
     // Expressions -------------------------------------------------------------------------------------------
