@@ -23,8 +23,8 @@ public interface CronContext {
     int attempt();
 
     /**
-     * The term of the scheduler role: in which this node leads where the leader runs it, in which it was fired elsewhere.
-     * Terms only ever grow.
+     * The term of the scheduler role: in which this node leads where the leader runs it, in which it was fired elsewhere; 0
+     * elsewhere if it was triggered. Terms only ever grow.
      */
     long term();
 

@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
  * @param reason why it did not run, or ran beside the plan; null if it simply ran
  * @param job the run; null if there was none
  * @param jobStatus how far that is; null if there was none or its retention has passed
- * @param term of the leader that decided; null if it was triggered by hand
+ * @param term of the leader that decided; null if somebody did through {@link Crons}
  * @param decidedAt when that was
  */
 public record CronRun(

@@ -10,7 +10,11 @@ ALTER TABLE forge_crons
     ADD COLUMN jitter_millis bigint NOT NULL DEFAULT 0,
     ADD COLUMN max_attempts int,
     -- The latest run: as long as it has not ended, another one would overlap.
-    ADD COLUMN last_job_id uuid;
+    ADD COLUMN last_job_id uuid,
+    -- One row that cannot be fired would fail the batch it is in, and so all others.
+    ADD CONSTRAINT forge_crons_handler CHECK (name <> '' AND handler <> ''),
+    ADD CONSTRAINT forge_crons_limits CHECK (catch_up_limit >= 1 AND max_attempts >= 1 AND jitter_millis >= 0),
+    ADD CONSTRAINT forge_crons_next_fire_at CHECK (next_fire_at >= '1970-01-01 00:00:00+00');
 
 -- Paused ones too: their slots pass, and the ledger says so.
 CREATE INDEX forge_crons_next ON forge_crons (next_fire_at, name);

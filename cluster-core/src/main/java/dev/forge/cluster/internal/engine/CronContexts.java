@@ -60,10 +60,8 @@ public final class CronContexts {
         Run(Running job) {
             this.job = job;
             this.facts = job.metadata();
-            OptionalLong leading = JobEngine.LEADER.equals(job.claimed().queue().capability())
-                    ? node.elector().term(Leadership.SCHEDULER)
-                    : OptionalLong.empty();
-            this.led = leading.isPresent();
+            this.led = JobEngine.LEADER.equals(job.claimed().queue().capability());
+            OptionalLong leading = led ? node.elector().term(Leadership.SCHEDULER) : OptionalLong.empty();
             this.term = leading.orElseGet(() -> Long.parseLong(facts.getOrDefault("term", "0")));
         }
 

@@ -5,6 +5,7 @@ import dev.forge.cluster.CronTarget;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.Misfire;
+import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.internal.engine.CronPlan.Decision;
 import dev.forge.cluster.internal.store.CronStore;
 import dev.forge.cluster.internal.store.CronStore.Advance;
@@ -24,7 +25,6 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -34,11 +34,13 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Consumer;
 import java.util.random.RandomGenerator;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
 
 /**
  * Makes the crons of this node known, and, if it leads the scheduler role, fires all crons of the cluster.
@@ -92,13 +94,16 @@ public final class CronEngine implements Work {
     private Duration pause = Duration.ZERO;
     private boolean declared;
     private long leadingTerm;
+    private boolean undisputed;
     private @Nullable Set<String> reconciled;
-    private long lastReconciled;
+    private long nextLook;
     private final Map<String, Long> orphanedSince = new HashMap<>();
+    private Set<String> foreign = Set.of();
     private Map<String, Known> known = Map.of();
     private long knownAt;
 
     private volatile boolean changed;
+    private volatile Duration orphaned = ORPHANED;
 
     /**
      * How crons are fired.
@@ -134,7 +139,7 @@ public final class CronEngine implements Work {
     }
 
     private @Nullable String digest() {
-        if (handlers.crons().isEmpty()) {
+        if (handlers.crons().isEmpty() || node.settings().presence().mode() == NodeMode.OBSERVER) {
             return null;
         }
         try {
@@ -199,19 +204,29 @@ public final class CronEngine implements Work {
             leadingTerm = 0;
             return;
         }
+        long now = node.nanos();
         if (term.getAsLong() != leadingTerm) {
             // What the former leader saw does not count.
             leadingTerm = term.getAsLong();
+            undisputed = false;
             reconciled = null;
+            nextLook = now;
             orphanedSince.clear();
             schedules.clear();
         }
+        if (!undisputed && node.elector().isUndisputed(Leadership.SCHEDULER)) {
+            undisputed = true;
+            // Our own worker above all: it may now run what only the leader may, and what the former one has left.
+            jobs.announce(JobPriority.NORMAL);
+        }
         var leader = new Leader(self, leadingTerm);
-        long now = node.nanos();
-        if (reconciled == null || changed || now - lastReconciled > LOOK_FOR_SETS.toNanos()) {
-            changed = false;
-            lastReconciled = now;
-            reconcile(leader);
+        if (changed || now - nextLook >= 0) {
+            if (changed) {
+                changed = false;
+                reconciled = null;
+            }
+            nextLook = now + Math.min(LOOK_FOR_SETS.toNanos(), orphaned.toNanos());
+            look(leader);
         }
         Duration next = store.untilNext().orElse(TICK);
         if (next.isNegative() || next.isZero()) {
@@ -222,7 +237,8 @@ public final class CronEngine implements Work {
         }
         // A little later, so that it is due then by the database's clock too.
         Duration until = next.plusMillis(1);
-        pause = until.compareTo(TICK) < 0 ? until : TICK;
+        Duration longest = undisputed ? TICK : STANDBY;
+        pause = until.compareTo(longest) < 0 ? until : longest;
     }
 
     private void declare() {
@@ -410,6 +426,16 @@ public final class CronEngine implements Work {
 
     // Definitions -------------------------------------------------------------------------------------------
 
+    /** Looks at what live nodes declare. Whatever goes wrong, crons are fired. */
+    private void look(Leader leader) {
+        try {
+            reconcile(leader);
+            letOthersTakeWhatWeCannot();
+        } catch (DataAccessException e) {
+            log.warn("crons: could not bring them in line with what nodes declare; trying again", e);
+        }
+    }
+
     private void reconcile(Leader leader) {
         LiveSets live = store.liveSets();
         if (!live.complete()) {
@@ -423,6 +449,16 @@ public final class CronEngine implements Work {
         if (fenced(leader, () -> changes.make(live.digests()))) {
             reconciled = live.digests();
             changes.report();
+        }
+    }
+
+    /**
+     * Runs that only a leader could take that knows them, if that is not us: a former one has left them, now or whenever it
+     * was declared dead.
+     */
+    private void letOthersTakeWhatWeCannot() {
+        if (!foreign.isEmpty() && store.reroute(foreign, JobEngine.LEADER, JobEngine.SCHEDULER) > 0) {
+            jobs.announce(JobPriority.NORMAL);
         }
     }
 
@@ -443,7 +479,11 @@ public final class CronEngine implements Work {
                 gone = store.remove(removed);
             }
             put(wanted, stored, now);
-            letOthersTakeWhatWeCannot(wanted);
+            foreign = Stream.concat(wanted.stream(), stored.values().stream().map(Stored::definition))
+                    .filter(cron -> cron.target() == CronTarget.LEADER)
+                    .map(Definition::handler)
+                    .filter(handler -> handlers.named(handler) == null)
+                    .collect(Collectors.toSet());
         }
 
         private void put(List<Definition> wanted, Map<String, Stored> stored, Instant now) {
@@ -452,38 +492,28 @@ public final class CronEngine implements Work {
                     .toList();
             Map<String, Instant> decidedUntil =
                     fresh.isEmpty() ? Map.of() : store.latestSlots(names(fresh), REMEMBERED);
-            var missed = new ArrayList<Slot>();
             var put = new ArrayList<Scheduled>();
             for (Definition cron : wanted) {
                 Stored former = stored.get(cron.name());
-                if (former == null) {
-                    added.add(cron.name());
-                    put.add(scheduled(cron, decidedUntil.getOrDefault(cron.name(), now)));
-                } else if (!former.declared()) {
-                    log.warn(
-                            "cron {}: declared in code, but one of that name was made at run time, which stays",
-                            cron.name());
-                } else if (!former.definition().equals(cron)) {
-                    altered.add(cron.name());
-                    put.add(changed(former, cron, now, missed::add));
+                try {
+                    if (former == null) {
+                        put.add(scheduled(cron, decidedUntil.getOrDefault(cron.name(), now)));
+                        added.add(cron.name());
+                    } else if (!former.declared()) {
+                        log.warn(
+                                "cron {}: declared in code, but one of that name was made at run time, which stays",
+                                cron.name());
+                    } else if (!isAs(former, cron, now)) {
+                        put.add(changed(former, cron, now));
+                        altered.add(cron.name());
+                    }
+                } catch (IllegalArgumentException e) {
+                    // Another build's: its zone may be too new for us.
+                    log.error("cron {}: left as it is, this node cannot read it: {}", cron.name(), e.getMessage());
                 }
-            }
-            if (!missed.isEmpty()) {
-                store.record(missed, leadingTerm);
             }
             if (!put.isEmpty()) {
                 store.put(put);
-            }
-        }
-
-        /** Runs of crons that only a leader could take that knows them, if that is not us. */
-        private void letOthersTakeWhatWeCannot(List<Definition> wanted) {
-            Set<String> foreign = new HashSet<>();
-            wanted.stream()
-                    .filter(cron -> cron.target() == CronTarget.LEADER && handlers.named(cron.handler()) == null)
-                    .forEach(cron -> foreign.add(cron.handler()));
-            if (!foreign.isEmpty() && store.reroute(foreign, JobEngine.LEADER, JobEngine.SCHEDULER) > 0) {
-                jobs.announce(JobPriority.NORMAL);
             }
         }
 
@@ -502,32 +532,59 @@ public final class CronEngine implements Work {
         return new Scheduled(cron, schedule(cron).next(after));
     }
 
-    private Scheduled changed(Stored former, Definition cron, Instant now, Consumer<Slot> missed) {
-        Definition before = former.definition();
-        boolean sameSlots =
-                before.expression().equals(cron.expression()) && before.zone().equals(cron.zone());
-        Instant next = former.next();
-        if (sameSlots) {
-            return new Scheduled(cron, next);
+    private boolean isAs(Stored former, Definition cron, Instant now) {
+        // One that a former leader could not read has no next slot.
+        boolean stands = former.next() != null || schedule(cron).next(now) == null;
+        return stands && former.definition().equals(cron);
+    }
+
+    private Scheduled changed(Stored former, Definition cron, Instant now) {
+        if (former.hasSlotsOf(cron) && former.next() != null) {
+            return new Scheduled(cron, former.next());
         }
-        if (next != null && !next.isAfter(now)) {
-            missed.accept(new Slot(cron.name(), next, Outcome.MISSED, "its schedule was changed", null, null, 0, null));
+        Scheduled changed = scheduled(cron, now);
+        leaveOut(store, former, now, leadingTerm);
+        return changed;
+    }
+
+    /** Writes into the ledger that slots which are due will not run, because the schedule is another one now. */
+    void leaveOut(CronStore ledger, Stored former, Instant now, @Nullable Long term) {
+        CronSchedule schedule;
+        try {
+            schedule = schedule(former.definition());
+        } catch (IllegalArgumentException e) {
+            // It had none, as far as anybody can tell.
+            return;
         }
-        return scheduled(cron, now);
+        var slots = new ArrayList<Slot>();
+        Instant forgotten = now.minus(settings.retention);
+        Instant slot = former.next();
+        if (slot != null && slot.isBefore(forgotten)) {
+            slot = schedule.next(forgotten);
+        }
+        while (slot != null && !slot.isAfter(now)) {
+            slots.add(new Slot(
+                    former.definition().name(), slot, Outcome.MISSED, "its schedule was changed", null, null, 0, null));
+            slot = schedule.next(slot);
+            if (slots.size() == LARGEST_BATCH || slot == null || slot.isAfter(now)) {
+                ledger.record(slots, term);
+                slots.clear();
+            }
+        }
     }
 
     /** Declared crons that no live build declares, and has not for a while: a service that restarts is back in a moment. */
     private List<String> orphans(Map<String, Stored> stored, List<Definition> wanted) {
-        Set<String> alive = new HashSet<>(names(wanted));
-        long now = node.nanos();
-        stored.values().stream()
+        Set<String> orphans = stored.values().stream()
                 .filter(cron -> cron.declared() && !cron.paused())
                 .map(cron -> cron.definition().name())
-                .filter(name -> !alive.contains(name))
-                .forEach(name -> orphanedSince.putIfAbsent(name, now));
-        orphanedSince.keySet().removeIf(name -> alive.contains(name) || !stored.containsKey(name));
+                .collect(Collectors.toSet());
+        names(wanted).forEach(orphans::remove);
+        long now = node.nanos();
+        orphanedSince.keySet().retainAll(orphans);
+        orphans.forEach(name -> orphanedSince.putIfAbsent(name, now));
         return orphanedSince.entrySet().stream()
-                .filter(orphan -> now - orphan.getValue() > ORPHANED.toNanos())
+                .filter(orphan -> now - orphan.getValue() > orphaned.toNanos())
                 .map(Map.Entry::getKey)
                 .sorted()
                 .toList();
@@ -562,5 +619,10 @@ public final class CronEngine implements Work {
      */
     public static void requireSchedule(String expression, String zone) {
         CronSchedule.of(expression, zone);
+    }
+
+    // A test need not wait.
+    void removeOrphansAfter(Duration patience) {
+        orphaned = patience;
     }
 }

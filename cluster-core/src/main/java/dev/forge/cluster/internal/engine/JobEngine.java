@@ -145,7 +145,8 @@ public final class JobEngine implements Work {
     /** What a node takes that may lead, worker or not: the runs of crons. */
     private List<Claimer.Intake> leadersIntakes() {
         return List.of(
-                leadersIntake(LEADER, () -> node.elector().isLeader(Leadership.SCHEDULER)),
+                // Not while a predecessor may still be at it: what a run does besides fenced writes is not fenced.
+                leadersIntake(LEADER, () -> node.elector().isUndisputed(Leadership.SCHEDULER)),
                 leadersIntake(SCHEDULER, () -> true));
     }
 

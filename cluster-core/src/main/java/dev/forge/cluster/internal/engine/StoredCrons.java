@@ -15,6 +15,7 @@ import dev.forge.cluster.internal.store.CronStore.Due;
 import dev.forge.cluster.internal.store.CronStore.Known;
 import dev.forge.cluster.internal.store.CronStore.Scheduled;
 import dev.forge.cluster.internal.store.CronStore.Slot;
+import dev.forge.cluster.internal.store.CronStore.Stored;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.ZoneId;
@@ -70,10 +71,21 @@ public final class StoredCrons implements Crons {
     @Override
     public void change(CronDefinition definition) {
         node.requireMayMutate();
-        if (!store.update(scheduled(definition), payload(definition))) {
-            throw missingOrDeclared(definition.name());
-        }
+        Scheduled changed = scheduled(definition);
+        String payload = payload(definition);
+        store.transaction().executeWithoutResult(status -> change(changed, payload));
         AfterCommit.run(engine::announce);
+    }
+
+    private void change(Scheduled changed, String payload) {
+        String name = changed.definition().name();
+        Stored former = store.lockRow(name).filter(cron -> !cron.declared()).orElseThrow(() -> missingOrDeclared(name));
+        if (former.hasSlotsOf(changed.definition()) && former.next() != null) {
+            store.update(new Scheduled(changed.definition(), former.next()), payload);
+        } else {
+            engine.leaveOut(store, former, store.now(), null);
+            store.update(changed, payload);
+        }
     }
 
     private CronRejectedException missingOrDeclared(String name) {
@@ -102,7 +114,12 @@ public final class StoredCrons implements Crons {
     @Override
     public boolean resume(String name) {
         node.requireMayMutate();
-        return store.pause(name, false);
+        boolean resumed = store.pause(name, false);
+        if (resumed) {
+            // It may be one that no node declares any more, and stayed only because it was paused.
+            AfterCommit.run(engine::announce);
+        }
+        return resumed;
     }
 
     @Override
@@ -192,6 +209,9 @@ public final class StoredCrons implements Crons {
         ZoneId zone = cron.zone();
         JobHandler handler = handlers.named(cron.handler());
         String capability = cron.capability();
+        if (capability != null) {
+            requireText(name, "capability", capability);
+        }
         return new Definition(
                 name,
                 cron.handler(),

@@ -135,7 +135,7 @@ public final class CronStore {
      */
     public record LiveSets(Set<String> digests, boolean complete) {}
 
-    /** Which sets live nodes name. Notes that these were seen. */
+    /** Which sets live nodes name. */
     public LiveSets liveSets() {
         Map<String, Boolean> live =
                 client
@@ -184,7 +184,13 @@ public final class CronStore {
             Definition definition,
             boolean declared,
             boolean paused,
-            @Nullable Instant next) {}
+            @Nullable Instant next) {
+
+        /** Whether that one fires at the same times. */
+        public boolean hasSlotsOf(Definition other) {
+            return definition.expression.equals(other.expression) && definition.zone.equals(other.zone);
+        }
+    }
 
     /** All crons in the table. */
     public List<Stored> stored() {
@@ -193,6 +199,16 @@ public final class CronStore {
                 """.formatted(COLUMNS.replace("handler", "coalesce(handler, name) AS handler"))))
                 .query((row, n) -> stored(row))
                 .list();
+    }
+
+    /** Locks one cron. */
+    public Optional<Stored> lockRow(String name) {
+        return client.sql(schema.sql("""
+                SELECT %s, declared, paused, next_fire_at FROM ~.forge_crons WHERE name = ? FOR UPDATE
+                """.formatted(COLUMNS.replace("handler", "coalesce(handler, name) AS handler"))))
+                .param(name)
+                .query((row, n) -> stored(row))
+                .optional();
     }
 
     /** The latest slots that were decided after that time, by cron. */
@@ -482,15 +498,18 @@ public final class CronStore {
     /** Who knows a handler. */
     public record Known(boolean schedulers, boolean workers) {}
 
+    private static final String TAKING =
+            "n.status NOT IN ('dead', 'draining') AND coalesce(n.info ->> 'mode', 'auto') <> 'observer'";
+
     /** Which handlers nodes have that may take something. */
     public Map<String, Known> knownHandlers() {
         return client
                 .sql(schema.sql("""
                 SELECT h.name, bool_or('scheduler' = ANY (n.roles)), bool_or('worker' = ANY (n.roles))
                 FROM ~.forge_nodes n, unnest(n.handlers) AS h (name)
-                WHERE n.status NOT IN ('dead', 'draining') AND coalesce(n.info ->> 'mode', 'auto') <> 'observer'
+                WHERE %s
                 GROUP BY h.name
-                """))
+                """.formatted(TAKING)))
                 .query((row, n) -> Map.entry(row.getString(1), new Known(row.getBoolean(2), row.getBoolean(3))))
                 .list()
                 .stream()
@@ -546,17 +565,17 @@ public final class CronStore {
 
     /** Crons by name, all or that one. */
     public List<CronInfo> infos(@Nullable String name) {
-        return client.sql(schema.sql(
-                        """
+        return client.sql(schema.sql("""
                 SELECT %s, c.declared, c.paused, c.next_fire_at, r.*,
                        EXISTS (SELECT FROM ~.forge_nodes n
-                               WHERE n.status <> 'dead' AND coalesce(c.handler, c.name) = ANY (n.handlers)) AS known
+                               WHERE %s AND coalesce(c.handler, c.name) = ANY (n.handlers)) AS known
                 FROM ~.forge_crons c
                 LEFT JOIN LATERAL (SELECT %s FROM ~.forge_cron_runs r WHERE r.cron = c.name
                                    ORDER BY r.slot DESC LIMIT 1) AS r ON true
                 WHERE (:name::text IS NULL OR c.name = :name)
                 ORDER BY c.name
-                """.formatted(COLUMNS.replace("handler", "coalesce(c.handler, c.name) AS handler"), RUN)))
+                """.formatted(
+                                COLUMNS.replace("handler", "coalesce(c.handler, c.name) AS handler"), TAKING, RUN)))
                 .param("name", name, Types.VARCHAR)
                 .query((row, n) -> info(row))
                 .list();

@@ -38,7 +38,7 @@ final class TestCluster implements AutoCloseable {
         this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, schemaName);
         database.jdbc()
                 .sql(
-                        "TRUNCATE %1$s.forge_nodes, %1$s.forge_leaders, %1$s.forge_leader_leases, %1$s.forge_locks, %1$s.forge_jobs, %1$s.forge_job_pauses, %1$s.forge_job_names"
+                        "TRUNCATE %1$s.forge_nodes, %1$s.forge_leaders, %1$s.forge_leader_leases, %1$s.forge_locks, %1$s.forge_jobs, %1$s.forge_job_pauses, %1$s.forge_job_names, %1$s.forge_crons, %1$s.forge_cron_runs, %1$s.forge_cron_sets"
                                 .formatted(schemaName))
                 .update();
     }
@@ -52,7 +52,9 @@ final class TestCluster implements AutoCloseable {
             List<Object> events,
             ThreadPoolTaskScheduler scheduler,
             JobEngine engine,
-            StoredJobs jobs) {
+            StoredJobs jobs,
+            CronEngine cronEngine,
+            StoredCrons crons) {
 
         /** The job, once it has ended. */
         JobInfo ended(UUID id) {
@@ -117,7 +119,16 @@ final class TestCluster implements AutoCloseable {
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
         var jobs = new StoredJobs(
                 node, engine, work.handlers(), new StoredJobs.Setup(database.dataSource(), control.shared(), tools));
-        return new Member(node, control, leadership, locks, events, scheduler, engine, jobs);
+        var cronEngine = new CronEngine(node, engine, work.handlers(), JobMonitor.NONE, work.cronSettings());
+        work.contexts(node, new CronContexts(node, leadership, database.dataSource()));
+        var crons = new StoredCrons(
+                node, new StoredCrons.Engines(engine, cronEngine), work.handlers(), database.dataSource(), tools);
+        return new Member(node, control, leadership, locks, events, scheduler, engine, jobs, cronEngine, crons);
+    }
+
+    /** Those that were started, stopped ones too. */
+    List<Member> members() {
+        return members;
     }
 
     String status(String name) {

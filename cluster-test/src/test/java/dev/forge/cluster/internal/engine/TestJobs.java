@@ -1,14 +1,21 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.CronContext;
+import dev.forge.cluster.CronTarget;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.Misfire;
+import dev.forge.cluster.Overlap;
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.store.CronStore.Definition;
 import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
@@ -33,6 +40,8 @@ final class TestJobs {
     int maxPayload = 1 << 20;
     BackoffStrategy backoff = AT_ONCE;
     JobMonitor monitor = JobMonitor.NONE;
+    Duration ledger = Duration.ofDays(30);
+    private final Map<Node, CronContexts> contexts = new ConcurrentHashMap<>();
 
     TestJobs(DataSource source) {
         this.source = source;
@@ -107,6 +116,151 @@ final class TestJobs {
 
     interface Effect {
         void apply(JobContext context) throws Exception;
+    }
+
+    /** What a test cron is, beyond its code; change with the withers. The leader runs it once a slot. */
+    record Cron(Definition definition, int maxAttempts, JobHandler.Transaction transaction) {
+
+        Cron anyWorker(String capability) {
+            Definition d = definition;
+            return with(new Definition(
+                    d.name(),
+                    d.handler(),
+                    d.expression(),
+                    d.zone(),
+                    CronTarget.ANY_WORKER,
+                    capability,
+                    d.misfire(),
+                    d.catchUpLimit(),
+                    d.overlap(),
+                    d.jitterMillis(),
+                    d.maxAttempts()));
+        }
+
+        Cron misfire(Misfire misfire, int limit) {
+            Definition d = definition;
+            return with(new Definition(
+                    d.name(),
+                    d.handler(),
+                    d.expression(),
+                    d.zone(),
+                    d.target(),
+                    d.capability(),
+                    misfire,
+                    limit,
+                    d.overlap(),
+                    d.jitterMillis(),
+                    d.maxAttempts()));
+        }
+
+        Cron overlapping() {
+            Definition d = definition;
+            return with(new Definition(
+                    d.name(),
+                    d.handler(),
+                    d.expression(),
+                    d.zone(),
+                    d.target(),
+                    d.capability(),
+                    d.misfire(),
+                    d.catchUpLimit(),
+                    Overlap.ALLOW,
+                    d.jitterMillis(),
+                    d.maxAttempts()));
+        }
+
+        Cron jitter(Duration jitter) {
+            Definition d = definition;
+            return with(new Definition(
+                    d.name(),
+                    d.handler(),
+                    d.expression(),
+                    d.zone(),
+                    d.target(),
+                    d.capability(),
+                    d.misfire(),
+                    d.catchUpLimit(),
+                    d.overlap(),
+                    jitter.toMillis(),
+                    d.maxAttempts()));
+        }
+
+        Cron in(JobHandler.Transaction own) {
+            return new Cron(definition, maxAttempts, own);
+        }
+
+        private Cron with(Definition changed) {
+            return new Cron(changed, maxAttempts, transaction);
+        }
+    }
+
+    static Cron cron(String name, String expression) {
+        return new Cron(
+                new Definition(
+                        name,
+                        name,
+                        expression,
+                        "UTC",
+                        CronTarget.LEADER,
+                        null,
+                        Misfire.FIRE_ONCE,
+                        10,
+                        Overlap.SKIP,
+                        0,
+                        null),
+                3,
+                null);
+    }
+
+    TestJobs on(Cron cron, CronEffect effect) {
+        return on(cron, job -> {}, effect);
+    }
+
+    /** @param before what happens between the claim and the run */
+    TestJobs on(Cron cron, Effect before, CronEffect effect) {
+        Definition definition = cron.definition;
+        handlers.addCron(
+                new JobHandler(
+                        definition.name(),
+                        List.of(),
+                        definition.capability(),
+                        JobPriority.NORMAL.value(),
+                        new JobHandler.Limits(cron.maxAttempts, AT_ONCE, 0, Set.of(), null, null),
+                        new JobHandler.Target(
+                                null,
+                                cron.transaction,
+                                (payload, job) -> {
+                                    before.apply(job);
+                                    return contextsOf((Running) job).run(job, context -> {
+                                        effect.apply(context);
+                                        return null;
+                                    });
+                                },
+                                "test " + definition.name())),
+                definition);
+        return this;
+    }
+
+    interface CronEffect {
+        void apply(CronContext context) throws Exception;
+    }
+
+    /** Several nodes of a test may have these handlers. */
+    void contexts(Node node, CronContexts its) {
+        contexts.put(node, its);
+    }
+
+    private CronContexts contextsOf(Running job) {
+        return contexts.entrySet().stream()
+                .filter(entry -> job.node().equals(entry.getKey().id()))
+                .findFirst()
+                .orElseThrow()
+                .getValue();
+    }
+
+    CronEngine.Settings cronSettings() {
+        return new CronEngine.Settings(
+                Duration.ofMinutes(1), ledger, new CronEngine.Defaults("UTC", Misfire.FIRE_ONCE, 10));
     }
 
     JobHandlers handlers() {

@@ -9,8 +9,10 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
+import java.io.IOException;
 import java.sql.SQLException;
 import java.time.Duration;
+import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
@@ -19,7 +21,9 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.Test;
 import org.springframework.core.io.ClassPathResource;
+import org.springframework.core.io.Resource;
 import org.springframework.core.io.support.EncodedResource;
+import org.springframework.core.io.support.PathMatchingResourcePatternResolver;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.init.ScriptUtils;
 
@@ -153,10 +157,11 @@ class SchemaTests {
                     .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand"))
                     .withMessageContaining("version 1")
                     .satisfies(e -> assertThat(e.action()).contains("V2 to V" + Schema.VERSION));
-            run(database, "V2__jobs_at_work.sql");
-            run(database, "V3__job_house_keeping.sql");
-            run(database, "V4__crons_at_work.sql");
-            run(database, "V5__daemons.sql");
+            for (String script : scripts()) {
+                if (!script.startsWith("V1__")) {
+                    run(database, script);
+                }
+            }
             assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
                             .version())
                     .isEqualTo(Schema.VERSION);
@@ -170,6 +175,15 @@ class SchemaTests {
                             .version())
                     .isEqualTo(Schema.VERSION);
         });
+    }
+
+    /** All of them, in their order. */
+    private static List<String> scripts() throws IOException {
+        return Stream.of(new PathMatchingResourcePatternResolver()
+                        .getResources("classpath*:dev/forge/cluster/db/V*.sql"))
+                .map(Resource::getFilename)
+                .sorted(Comparator.comparing(script -> Integer.valueOf(script.substring(1, script.indexOf("__")))))
+                .toList();
     }
 
     /** One statement, as psql -1 -f would send the file. */
