@@ -107,7 +107,7 @@ class ActuatorTests {
     @Test
     void the_endpoint_names_node_leaders_and_counts() {
         runner().run(context -> {
-            await().until(() -> context.getBean(Leadership.class).isLeader(Leadership.LOG_COMPACTOR));
+            await().until(() -> context.getBean(Leadership.class).isLeader(Leadership.SCHEDULER));
             ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
             Map<String, Object> overview = endpoint.cluster();
             assertThat(overview).containsEntry("cluster", "orders").containsEntry("nodes", Map.of("active", 1L));
