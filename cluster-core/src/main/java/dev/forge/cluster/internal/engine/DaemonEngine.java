@@ -101,8 +101,8 @@ public final class DaemonEngine implements Work {
     private final Condition changed = lock.newCondition();
     /** What this node has now. */
     private final Map<String, DaemonRun> runs = new ConcurrentHashMap<>();
-    /** What it has lost, while the method has not ended. */
-    private final Set<DaemonRun> lost = ConcurrentHashMap.newKeySet();
+    /** What it had, and has lost, while the method has not ended. */
+    private final Set<DaemonRun> former = ConcurrentHashMap.newKeySet();
     /** What it has released, while the row does not say so. */
     private final Set<DaemonRun> unsaved = ConcurrentHashMap.newKeySet();
     /** The roles it stands for. */
@@ -176,7 +176,7 @@ public final class DaemonEngine implements Work {
     }
 
     private boolean isIdle() {
-        return runs.isEmpty() && lost.isEmpty();
+        return runs.isEmpty() && former.isEmpty();
     }
 
     @Override
@@ -206,7 +206,7 @@ public final class DaemonEngine implements Work {
         long left = patience.toNanos();
         lock.lock();
         try {
-            while (!lost.isEmpty() || runs.values().stream().anyMatch(DaemonRun::isAlive)) {
+            while (!former.isEmpty() || runs.values().stream().anyMatch(DaemonRun::isAlive)) {
                 if (left <= 0) {
                     return false;
                 }
@@ -220,7 +220,7 @@ public final class DaemonEngine implements Work {
 
     @Override
     public void release() {
-        Stream.concat(runs.values().stream(), lost.stream()).forEach(run -> {
+        Stream.concat(runs.values().stream(), former.stream()).forEach(run -> {
             run.urgeNow();
             run.urge();
         });
@@ -244,11 +244,11 @@ public final class DaemonEngine implements Work {
     public void end() {
         begun = false;
         standing.forEach(this::standDown);
-        Stream.concat(runs.values().stream(), lost.stream())
+        Stream.concat(runs.values().stream(), former.stream())
                 .filter(DaemonRun::isAlive)
                 .forEach(run -> log.warn("daemon {}: its method goes on although its node has left", run.label()));
         runs.clear();
-        lost.clear();
+        former.clear();
         unsaved.clear();
     }
 
@@ -303,13 +303,13 @@ public final class DaemonEngine implements Work {
                 start(run);
             }
         }
-        Stream.concat(runs.values().stream(), lost.stream()).forEach(this::urge);
+        Stream.concat(runs.values().stream(), former.stream()).forEach(this::urge);
     }
 
     private boolean isSafe(DaemonRun run) {
         return !run.isElected()
                 || (node.elector().isUndisputed(run.key(), run.term())
-                        && lost.stream().noneMatch(former -> former.key().equals(run.key())));
+                        && former.stream().noneMatch(other -> other.key().equals(run.key())));
     }
 
     private void urge(DaemonRun run) {
@@ -364,8 +364,9 @@ public final class DaemonEngine implements Work {
     private void ended(DaemonRun run, Duration ran, @Nullable Throwable failure) {
         lock.lock();
         try {
+            run.gone();
             if (runs.get(run.key()) != run) {
-                if (lost.remove(run)) {
+                if (former.remove(run)) {
                     log.info("daemon {} term {}: its method has ended", run.label(), run.term());
                 }
             } else if (run.stopReason() != null) {
@@ -463,7 +464,7 @@ public final class DaemonEngine implements Work {
             }
             run.stop(Stop.LOST, grace);
             if (run.isAlive()) {
-                lost.add(run);
+                former.add(run);
                 log.warn("daemon {}: term {} of this node is over; its method has to end", run.label(), run.term());
             } else if (isAtRest(run.status())) {
                 // Perhaps there is still time to say so.

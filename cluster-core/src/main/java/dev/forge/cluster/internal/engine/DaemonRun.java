@@ -171,13 +171,17 @@ final class DaemonRun implements DaemonContext {
         lock.lock();
         try {
             thread = null;
-            alive = false;
             // Whatever interrupted it was meant for the method.
             Thread.interrupted();
             return Duration.ofNanos(host.nanos() - startedAt);
         } finally {
             lock.unlock();
         }
+    }
+
+    /** What had to follow the end of its method is about to be done. */
+    void gone() {
+        alive = false;
     }
 
     /** Whether a thread is, or will be, in its method. */

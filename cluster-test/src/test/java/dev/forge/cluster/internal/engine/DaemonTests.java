@@ -123,8 +123,8 @@ class DaemonTests {
             assertThat(row.restarts()).isZero();
         });
         await().until(() -> "call 1".equals(nodes.instance("feed", 0).note()));
-        // Two looks later nobody has changed its mind.
-        await().during(Duration.ofSeconds(3)).until(() -> feed.calls.size() == 1 && feed.most.get() == 1);
+        // Several looks later nobody has changed its mind.
+        await().during(Duration.ofMillis(1_500)).until(() -> feed.calls.size() == 1 && feed.most.get() == 1);
         // To the application there is no such leadership.
         assertThat(hosts.stream()
                         .flatMap(host -> host.member().events().stream())
@@ -316,7 +316,7 @@ class DaemonTests {
                 .isThrownBy(() -> zombie.fenced(
                         () -> jdbc.sql("INSERT INTO daemon_writes VALUES (2)").update()));
         // Its node leads again, but does not start a second one beside it.
-        await().during(Duration.ofSeconds(2)).until(() -> contexts.size() == 1);
+        await().during(Duration.ofSeconds(1)).until(() -> contexts.size() == 1);
         release.countDown();
         await().until(() -> contexts.size() == 2);
         contexts.get(1)
@@ -351,7 +351,7 @@ class DaemonTests {
         long term = nodes.cluster.term("daemon:deaf");
         two.daemons().resume("deaf");
         // Still in its method: nobody else may have it.
-        await().during(Duration.ofSeconds(2))
+        await().during(Duration.ofSeconds(1))
                 .until(() -> calls.get() == 1 && nodes.cluster.term("daemon:deaf") == term);
         release.countDown();
         await().until(() -> calls.get() == 2);
@@ -421,7 +421,8 @@ class DaemonTests {
                         .single()
                 == 0);
         long term = nodes.cluster.term(role);
-        await().during(Duration.ofSeconds(3)).until(() -> calls.get() == expected && nodes.cluster.term(role) == term);
+        await().during(Duration.ofMillis(1_500))
+                .until(() -> calls.get() == expected && nodes.cluster.term(role) == term);
     }
 
     @Test
@@ -465,7 +466,7 @@ class DaemonTests {
         assertThat(nodes.instance("feed", 0).nodeId()).isNull();
         one.stop();
         nodes.start("three", feed());
-        await().during(Duration.ofSeconds(3)).until(() -> feed.calls.size() == 1);
+        await().during(Duration.ofMillis(1_500)).until(() -> feed.calls.size() == 1);
         assertThat(two.daemons().find("feed").orElseThrow().paused()).isTrue();
         long start = System.nanoTime();
         two.daemons().resume("feed");

@@ -1,0 +1,37 @@
+package sample;
+
+import dev.forge.cluster.ClusterDaemon;
+import dev.forge.cluster.DaemonContext;
+import java.time.Duration;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.stereotype.Component;
+
+/** Five ticks a second, from one node of the cluster. */
+@Component
+class PriceFeed {
+
+    private static final Duration INTERVAL = Duration.ofMillis(200);
+    private static final int TICKS_PER_MINUTE = 300;
+
+    private final JdbcClient jdbc;
+
+    PriceFeed(JdbcClient jdbc) {
+        this.jdbc = jdbc;
+    }
+
+    /** Fenced: a tick is committed only in the current term, however long this process was frozen in between. */
+    @ClusterDaemon
+    void priceFeed(DaemonContext feed) throws InterruptedException {
+        for (long tick = 1; !feed.awaitStop(INTERVAL); tick++) {
+            long seq = tick;
+            feed.fenced(() -> jdbc.sql("INSERT INTO price_ticks (node, term, seq) VALUES (?, ?, ?)")
+                    .params(feed.nodeName(), feed.term(), seq)
+                    .update());
+            feed.note(seq + " ticks");
+            if (seq % TICKS_PER_MINUTE == 0) {
+                feed.fenced(() -> jdbc.sql("DELETE FROM price_ticks WHERE at < now() - interval '1 hour'")
+                        .update());
+            }
+        }
+    }
+}
