@@ -36,6 +36,7 @@ class ContractTests {
             forge_leaders          | role node_id current_term acquired_at
             forge_leader_leases    | role node_id lease_until backend_pid backend_start
             forge_jobs             | id name payload status priority worker_capability scheduled_at attempts max_attempts recoveries worker_id claim_epoch claimed_at started_at last_heartbeat lease_expires_at finished_at progress checkpoint result last_error unique_key metadata created_at
+            forge_job_names        | name
             forge_crons            | name next_fire_at
             forge_cron_runs        | cron slot outcome reason job_id
             forge_daemons          | name status node_id term started_at restarts last_error
