@@ -76,6 +76,9 @@ final class AttributeReader {
         if (duration.isNegative()) {
             throw new IllegalArgumentException("must not be negative");
         }
+        if (duration.compareTo(Rules.LONGEST) > 0) {
+            throw new IllegalArgumentException("must not be longer than a hundred years");
+        }
         return duration;
     }
 
@@ -84,6 +87,9 @@ final class AttributeReader {
         Duration duration = notNegative(text);
         if (duration.isZero()) {
             throw new IllegalArgumentException("must be longer than zero");
+        }
+        if (duration.compareTo(Rules.SHORTEST) < 0) {
+            throw new IllegalArgumentException("must not be shorter than 1ms");
         }
         return duration;
     }

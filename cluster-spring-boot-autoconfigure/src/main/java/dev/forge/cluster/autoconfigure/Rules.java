@@ -10,9 +10,9 @@ final class Rules {
     private static final String PREFIX = "forge.cluster.";
 
     /** Deadlines are kept in milliseconds. */
-    private static final Duration SHORTEST = Duration.ofMillis(1);
+    static final Duration SHORTEST = Duration.ofMillis(1);
 
-    private static final Duration LONGEST = Duration.ofDays(36_525);
+    static final Duration LONGEST = Duration.ofDays(36_525);
 
     private Rules() {}
 

@@ -244,11 +244,15 @@ public final class DaemonEngine implements Work {
     public void end() {
         begun = false;
         standing.forEach(this::standDown);
-        Stream.concat(runs.values().stream(), former.stream())
-                .filter(DaemonRun::isAlive)
-                .forEach(run -> log.warn("daemon {}: its method goes on although its node has left", run.label()));
-        runs.clear();
-        former.clear();
+        lock.lock();
+        try {
+            // Should this node start again, they must not run beside their successors.
+            runs.values().stream().filter(DaemonRun::isAlive).forEach(former::add);
+            runs.clear();
+        } finally {
+            lock.unlock();
+        }
+        former.forEach(run -> log.warn("daemon {}: its method goes on although its node has left", run.label()));
         unsaved.clear();
     }
 
@@ -307,9 +311,8 @@ public final class DaemonEngine implements Work {
     }
 
     private boolean isSafe(DaemonRun run) {
-        return !run.isElected()
-                || (node.elector().isUndisputed(run.key(), run.term())
-                        && former.stream().noneMatch(other -> other.key().equals(run.key())));
+        return former.stream().noneMatch(other -> other.key().equals(run.key()))
+                && (!run.isElected() || node.elector().isUndisputed(run.key(), run.term()));
     }
 
     private void urge(DaemonRun run) {
@@ -373,6 +376,7 @@ public final class DaemonEngine implements Work {
                 log.info("daemon {} term {}: its method has ended, as it was asked to", run.label(), run.term());
                 release(run);
             } else if (!host.holds(run)) {
+                log.info("daemon {} term {}: its method has ended, and so has its term", run.label(), run.term());
                 runs.remove(run.key(), run);
             } else if (failure != null) {
                 recover(run, ran, failure);
@@ -521,7 +525,10 @@ public final class DaemonEngine implements Work {
                 String role = DaemonStore.role(handler.name(), instance);
                 OptionalLong term = node.elector().term(role);
                 DaemonRun present = runs.get(role);
-                if (term.isPresent() && (present == null || present.term() != term.getAsLong())) {
+                // What it does not stand for any more is about to be released.
+                if (standing.contains(role)
+                        && term.isPresent()
+                        && (present == null || present.term() != term.getAsLong())) {
                     if (present != null) {
                         lose(present, GRACE_OF_THE_LOST);
                     }
@@ -539,16 +546,23 @@ public final class DaemonEngine implements Work {
         }
         Acquisition acquisition = store.acquire(tenure);
         if (acquisition instanceof Acquisition.Acquired acquired) {
-            runs.put(role, new DaemonRun(handler, tenure, acquired.restarts(), host));
-            if (quiet) {
-                quiesce();
-            }
-            node.hurry(WATCH_LOOP);
+            begin(new DaemonRun(handler, tenure, acquired.restarts(), host));
         } else if (acquisition instanceof Acquisition.AtRest) {
             standDown(role);
         } else {
             log.debug("daemon {}: term {} is over already", role, tenure.term());
         }
+    }
+
+    private void begin(DaemonRun run) {
+        // Paused and resumed in a moment, it may be the same tenure: what is left to say of the former run is wrong
+        // now.
+        unsaved.removeIf(other -> other.key().equals(run.key()));
+        runs.put(run.key(), run);
+        if (quiet) {
+            giveUp(run);
+        }
+        node.hurry(WATCH_LOOP);
     }
 
     private void write() {
@@ -604,10 +618,8 @@ public final class DaemonEngine implements Work {
                 run == null && isUpLongEnough(handler) && !look.paused().contains(handler.name()) && !isAtRest(status);
         if (startable || !known) {
             var tenure = new Tenure(handler.name(), store.settle(handler.name(), self), self, 0);
-            if (startable && !quiet) {
-                var started = new DaemonRun(handler, tenure, 0, host);
-                runs.put(started.key(), started);
-                node.hurry(WATCH_LOOP);
+            if (startable) {
+                begin(new DaemonRun(handler, tenure, 0, host));
             }
         }
     }

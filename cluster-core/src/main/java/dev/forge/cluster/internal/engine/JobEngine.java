@@ -15,6 +15,7 @@ import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -462,7 +463,12 @@ public final class JobEngine implements Work {
 
     /** Slots and jobs by executor; empty if this node is no worker. */
     public Map<String, Map<String, Integer>> lanes() {
-        return worker == null ? Map.of() : worker.lanes();
+        if (!working || worker == null) {
+            return Map.of();
+        }
+        var lanes = new LinkedHashMap<>(worker.lanes());
+        lanes.keySet().retainAll(executors());
+        return lanes;
     }
 
     /** The names of the executors. */

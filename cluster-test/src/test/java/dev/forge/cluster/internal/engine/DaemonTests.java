@@ -357,6 +357,35 @@ class DaemonTests {
         await().until(() -> calls.get() == 2);
     }
 
+    @Test
+    void a_node_that_leaves_with_its_method_still_running_keeps_its_successor_waiting_for_the_lease() {
+        var release = new CountDownLatch(1);
+        var starts = new CopyOnWriteArrayList<Long>();
+        DaemonHandler deaf = daemon("deaf").running(context -> {
+            starts.add(System.nanoTime());
+            while (release.getCount() > 0) {
+                try {
+                    release.await();
+                } catch (InterruptedException e) {
+                    // It does not listen.
+                }
+            }
+        });
+        Host one = nodes.start("one", DaemonTests::hasty, deaf);
+        await().until(() -> starts.size() == 1);
+        Host two = nodes.start("two", DaemonTests::hasty, deaf);
+        await().until(() -> nodes.info("deaf").candidates().size() == 2);
+        one.stop();
+        long left = System.nanoTime();
+        await().until(() -> two.node().elector().isLeader("daemon:deaf"));
+        assertThat(two.node().elector().isUndisputed("daemon:deaf")).isFalse();
+        await().until(() -> starts.size() == 2);
+        long waited = (starts.get(1) - left) / 1_000_000;
+        System.out.printf("left behind: the successor's method begins %d ms after its node had left%n", waited);
+        assertThat(waited).isBetween(1_000L, 6_000L);
+        release.countDown();
+    }
+
     // Ending ------------------------------------------------------------------------------------------------
 
     @Test
@@ -476,6 +505,23 @@ class DaemonTests {
     }
 
     @Test
+    void paused_and_resumed_in_a_moment_it_runs_and_its_row_says_so() {
+        Host one = nodes.start("one", feed());
+        running(one);
+        for (int round = 0; round < 10; round++) {
+            one.daemons().pause("feed");
+            if (round % 2 == 0) {
+                await().until(() -> !feed.isRunning());
+            }
+            one.daemons().resume("feed");
+        }
+        await().until(() -> feed.isRunning() && status("feed") == DaemonStatus.RUNNING);
+        assertThat(nodes.instance("feed", 0).nodeId()).isEqualTo(one.node().id());
+        await().during(Duration.ofSeconds(1)).until(() -> feed.isRunning() && status("feed") == DaemonStatus.RUNNING);
+        assertThat(feed.most.get()).isEqualTo(1);
+    }
+
+    @Test
     void unknown_daemons_are_not_paused_and_nodes_without_the_right_pause_none() {
         Host one = nodes.start("one", feed());
         assertThat(one.daemons().pause("nobody")).isEmpty();
@@ -510,6 +556,8 @@ class DaemonTests {
                 "two nodes join one that has three daemons: one each after %d ms%n",
                 (System.nanoTime() - joined) / 1_000_000);
         assertThat(feed.most.get()).isEqualTo(3);
+        // Two were moved, each of them once.
+        assertThat(feed.calls).hasSize(5);
         assertThat(feed.calls).extracting(Feed.Call::instance).containsOnly(0, 1, 2);
         // The third one's goes to either of the others.
         c.stop();
