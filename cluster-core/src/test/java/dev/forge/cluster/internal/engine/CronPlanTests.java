@@ -248,6 +248,18 @@ class CronPlanTests {
         assertThat(all.get(20_000).outcome()).isEqualTo(Outcome.RAN);
     }
 
+    @ParameterizedTest
+    @EnumSource(Overlap.class)
+    void more_slots_on_time_than_a_piece_holds_are_decided_too(Overlap overlap) {
+        var situation = new Situation(NOON.plusSeconds(6_000), NOON, false, null, Duration.ofHours(3), NOON);
+        List<CronPlan> plans = toTheEnd(EVERY_SECOND, policy(Misfire.FIRE_ONCE, overlap), situation);
+        assertThat(plans).hasSize(2);
+        assertThat(plans.get(0).decisions()).hasSize(5_000);
+        assertThat(plans.get(1).decisions()).hasSize(1_001);
+        assertThat(outcomes(plans.get(1)).stream().filter(Outcome.RAN::equals))
+                .hasSize(overlap == Overlap.SKIP ? 1 : 1_001);
+    }
+
     // Whatever happens --------------------------------------------------------------------------------------
 
     /** Plans until nothing is due; runs end between them. */
