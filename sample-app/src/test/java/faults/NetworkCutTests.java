@@ -132,6 +132,7 @@ class NetworkCutTests {
     }
 
     @Test
+    @Tag("soak")
     void a_leader_that_is_cut_off_stops_believing_before_the_server_frees_its_lock() {
         cuts(1);
     }

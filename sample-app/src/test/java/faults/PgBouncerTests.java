@@ -127,6 +127,7 @@ class PgBouncerTests {
     }
 
     @Test
+    @Tag("soak")
     void auto_elects_by_leases_says_so_and_fails_over_within_a_lease() {
         failOverBehind(1);
     }

@@ -236,6 +236,7 @@ class FaultTests {
     }
 
     @Test
+    @Tag("soak")
     void a_frozen_leader_is_followed_after_its_lease_and_knows_it_when_it_wakes() {
         freezeAndThaw(1);
     }
@@ -271,6 +272,7 @@ class FaultTests {
     }
 
     @Test
+    @Tag("soak")
     void a_leader_that_is_asked_to_stop_hands_over_at_once() {
         handOver(1, 500);
     }
@@ -358,6 +360,7 @@ class FaultTests {
     }
 
     @Test
+    @Tag("soak")
     void an_unelected_leader_node_exits_with_an_error() {
         start("a").awaitReady(START);
         await().until(() -> leader().equals("a"));

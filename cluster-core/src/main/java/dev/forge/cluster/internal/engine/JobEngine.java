@@ -10,7 +10,6 @@ import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
-import dev.forge.cluster.internal.store.LeaseStore;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
@@ -112,10 +111,7 @@ public final class JobEngine implements Work {
         var setup = new Worker.Setup(
                 settings,
                 handlers,
-                new Worker.Stores(
-                        jobs,
-                        new LeaseStore(members.schema(), members.control()),
-                        new JobStore(members.schema(), tools.application)),
+                new Worker.Stores(jobs, new JobStore(members.schema(), tools.application)),
                 new JobJson(tools.codec, tools.maxBytes),
                 monitor);
         this.worker = intakes.isEmpty() ? null : new Worker(setup, new Host(), intakes);

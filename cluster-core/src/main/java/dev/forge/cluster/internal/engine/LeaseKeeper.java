@@ -3,7 +3,6 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
-import dev.forge.cluster.internal.store.LeaseStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -37,7 +36,6 @@ final class LeaseKeeper {
 
     private final Worker.Host host;
     private final JobStore jobs;
-    private final LeaseStore leases;
     private final Claims claims;
     private final Duration lease;
     private final Queue<UUID> doubts = new ConcurrentLinkedQueue<>();
@@ -45,7 +43,6 @@ final class LeaseKeeper {
     LeaseKeeper(Worker.Host host, Worker.Stores stores, Claims claims, Duration lease) {
         this.host = host;
         this.jobs = stores.control();
-        this.leases = stores.leases();
         this.claims = claims;
         this.lease = lease;
     }
@@ -142,7 +139,7 @@ final class LeaseKeeper {
         Map<ClaimKey, Running> transactional = byKey(mine, true);
         long sent = host.nanos();
         if (!plain.isEmpty()) {
-            Set<ClaimKey> renewed = leases.renew(node, plain.keySet(), lease);
+            Set<ClaimKey> renewed = jobs.renew(node, plain.keySet(), lease);
             plain.forEach((key, running) -> {
                 if (renewed.contains(key)) {
                     running.confirmed(sent);

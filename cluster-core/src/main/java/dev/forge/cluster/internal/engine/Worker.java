@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.store.JobStore;
-import dev.forge.cluster.internal.store.LeaseStore;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -61,10 +60,9 @@ final class Worker implements Work {
      * Where jobs are.
      *
      * @param control on our own connections
-     * @param leases on our own connections
      * @param application on the application's, for handlers' own transactions
      */
-    record Stores(JobStore control, LeaseStore leases, JobStore application) {}
+    record Stores(JobStore control, JobStore application) {}
 
     /** What a worker works with. */
     record Setup(WorkSettings settings, JobHandlers handlers, Stores stores, JobJson json, JobMonitor monitor) {}

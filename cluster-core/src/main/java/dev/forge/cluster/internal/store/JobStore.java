@@ -759,12 +759,11 @@ public final class JobStore {
     }
 
     /**
-     * Extends the leases of jobs that this node is working on; answers those that are not its any more. Rows that
-     * somebody has locked are busy, not lost.
+     * Extends the leases of jobs that this node is working on; answers which it has extended. The others are not its any
+     * more, or somebody has locked them: their leases go on as they were.
      */
     public Set<ClaimKey> renew(UUID node, Collection<ClaimKey> keys, Duration lease) {
-        List<ClaimKey> sorted = sorted(keys);
-        List<ClaimKey> renewed = byKey("""
+        return new HashSet<>(byKey("""
                 UPDATE ~.forge_jobs
                 SET last_heartbeat = clock_timestamp(),
                     lease_expires_at = clock_timestamp() + %d * interval '1 millisecond'
@@ -774,8 +773,7 @@ public final class JobStore {
                     WHERE %s
                     ORDER BY j.id FOR UPDATE OF j SKIP LOCKED))
                 RETURNING id, claim_epoch
-                """.formatted(lease.toMillis(), OURS), node, sorted);
-        return renewed.size() == sorted.size() ? Set.of() : missing(node, sorted);
+                """.formatted(lease.toMillis(), OURS), node, sorted(keys)));
     }
 
     /** Those of these claims that are not this node's any more. */

@@ -11,7 +11,6 @@ import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
 import dev.forge.cluster.internal.store.JobStore;
-import dev.forge.cluster.internal.store.LeaseStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.io.PrintWriter;
@@ -165,7 +164,7 @@ class WorkerTests {
         var setup = new Worker.Setup(
                 work.settings(),
                 work.handlers(),
-                new Worker.Stores(store, new LeaseStore(cluster.schema, database.dataSource()), store),
+                new Worker.Stores(store, store),
                 new JobJson(new TestJobs.Json(), work.maxPayload),
                 JobMonitor.NONE);
         return new Worker(

@@ -406,13 +406,13 @@ class JobStoreTests {
         assertThat(jobs.finish(two, List.of(completed(current, "1")))).containsExactly(key(current));
         assertThat(jobs.note(one, key(old), "{}", "{}")).isFalse();
         assertThat(jobs.note(two, key(current), "{}", "{}")).isFalse();
-        assertThat(jobs.renew(one, List.of(key(old)), LEASE)).containsExactly(key(old));
-        assertThat(jobs.renew(two, List.of(key(current)), LEASE)).containsExactly(key(current));
+        assertThat(jobs.renew(one, List.of(key(old)), LEASE)).isEmpty();
+        assertThat(jobs.renew(two, List.of(key(current)), LEASE)).isEmpty();
         jobs.start(one, List.of(key(old)));
         assertThat(status(id)).isEqualTo("running");
         assertThat(column(id, "result IS NULL", Boolean.class)).isTrue();
 
-        assertThat(jobs.renew(one, List.of(key(current)), LEASE)).isEmpty();
+        assertThat(jobs.renew(one, List.of(key(current)), LEASE)).containsExactly(key(current));
         assertThat(jobs.finish(one, List.of(completed(current, "1")))).isEmpty();
         assertThat(status(id)).isEqualTo("completed");
     }
@@ -454,6 +454,7 @@ class JobStoreTests {
             holder.setAutoCommit(false);
             statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(id));
             assertThat(jobs.renew(one, List.of(key(claimed)), LEASE)).isEmpty();
+            assertThat(jobs.missing(one, List.of(key(claimed)))).isEmpty();
             holder.rollback();
         }
     }
