@@ -149,8 +149,8 @@ final class TestDaemons implements AutoCloseable {
             most.accumulateAndGet(running.incrementAndGet(), Math::max);
             var call = new Call(
                     context.nodeName(), context.instance(), context.term(), System.nanoTime(), new AtomicInteger());
-            calls.add(call);
             last = context;
+            calls.add(call);
             try {
                 while (!context.awaitStop(Duration.ofSeconds(1))) {
                     context.note("call " + calls.size());
@@ -167,7 +167,10 @@ final class TestDaemons implements AutoCloseable {
         }
 
         boolean isRunning() {
-            return running.get() > 0;
+            // Whoever sees it running may ask on which node.
+            return running.get() > 0
+                    && !calls.isEmpty()
+                    && calls.get(calls.size() - 1).ended.get() == 0;
         }
     }
 }
