@@ -1,5 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
+import static org.awaitility.Awaitility.await;
+
 import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.DaemonInfo;
 import dev.forge.cluster.DaemonScope;
@@ -10,6 +12,7 @@ import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
@@ -65,18 +68,23 @@ final class TestDaemons implements AutoCloseable {
         return host;
     }
 
-    /** The instance of that number, as everybody sees it. */
+    /** The instance of that number, as everybody sees it, once somebody has introduced it. */
     DaemonInfo.Instance instance(String name, int number) {
-        return info(name).instances().stream()
-                .filter(instance -> instance.number() == number)
-                .findFirst()
+        return await().until(
+                        () -> infos(name).stream()
+                                .flatMap(info -> info.instances().stream())
+                                .filter(instance -> instance.number() == number)
+                                .findFirst(),
+                        Optional::isPresent)
                 .orElseThrow();
     }
 
     DaemonInfo info(String name) {
-        return new DaemonStore(cluster.schema, cluster.database.dataSource())
-                .list(name)
-                .get(0);
+        return await().until(() -> infos(name), infos -> !infos.isEmpty()).get(0);
+    }
+
+    private List<DaemonInfo> infos(String name) {
+        return new DaemonStore(cluster.schema, cluster.database.dataSource()).list(name);
     }
 
     @Override
