@@ -53,7 +53,7 @@ public final class LeaderElection {
     /** Gives the role up: the next candidate wins it, in the next term. */
     public void releaseLeadership(String role) {
         if (terms.remove(role) != null) {
-            leaders.release(role, candidate);
+            leaders.release(role, candidate, false);
         }
     }
 }

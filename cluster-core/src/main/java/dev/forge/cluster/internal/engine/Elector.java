@@ -135,7 +135,7 @@ final class Elector {
     /** Whether nobody else can still believe that it leads: only then may side effects begin that no fence protects. */
     boolean isUndisputed(String role) {
         Held leadership = held.get(role);
-        return leadership != null && isTrusted(leadership) && pace.nanos() - leadership.quietUntil >= 0;
+        return leadership != null && isTrusted(leadership) && isSettled(leadership);
     }
 
     /** Whether it leads in that very term. */
@@ -147,10 +147,7 @@ final class Elector {
     /** See {@link #isUndisputed(String)}; in that very term. */
     boolean isUndisputed(String role, long term) {
         Held leadership = held.get(role);
-        return leadership != null
-                && leadership.term == term
-                && isTrusted(leadership)
-                && pace.nanos() - leadership.quietUntil >= 0;
+        return leadership != null && leadership.term == term && isTrusted(leadership) && isSettled(leadership);
     }
 
     /**
@@ -163,6 +160,10 @@ final class Elector {
         if (leadership != null) {
             end(Map.of(role, leadership), "given up, but what it does goes on");
         }
+    }
+
+    private boolean isSettled(Held leadership) {
+        return pace.nanos() - leadership.quietUntil >= 0;
     }
 
     Set<String> rolesHeld() {
@@ -250,7 +251,7 @@ final class Elector {
         resigned.keySet().retainAll(roles);
         // First here: from now on nobody acts on it.
         end(resigned, "released");
-        resigned.keySet().forEach(role -> store.release(role, node));
+        resigned.forEach((role, leadership) -> store.release(role, node, isSettled(leadership)));
         dropForeignLocks(store);
         if (!resigned.isEmpty()) {
             notifyOthers.run();

@@ -268,15 +268,19 @@ public final class LeaderStore {
     /**
      * Ends that node's leadership in the tables. The term stays: it only ever grows. Where a fenced write holds the row,
      * it keeps the node's name until the next term.
+     *
+     * @param settled whether the node knows that nobody before it can still believe that it leads: its successor need
+     *     not wait for them, either
      */
-    public void release(String role, UUID node) {
+    public void release(String role, UUID node, boolean settled) {
         unlessLocked(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
             jdbc.sql(schema.sql("""
                     UPDATE ~.forge_leader_leases
-                    SET node_id = NULL, lease_until = clock_timestamp(), backend_pid = NULL, backend_start = NULL
+                    SET node_id = NULL, lease_until = clock_timestamp(), backend_pid = NULL, backend_start = NULL,
+                        disputed_until = CASE WHEN ? THEN '-infinity' ELSE disputed_until END
                     WHERE role = ? AND node_id = ?
-                    """)).params(role, node).update();
+                    """)).params(settled, role, node).update();
             return jdbc.sql(schema.sql("UPDATE ~.forge_leaders SET node_id = NULL WHERE role = ? AND node_id = ?"))
                     .params(role, node)
                     .update();

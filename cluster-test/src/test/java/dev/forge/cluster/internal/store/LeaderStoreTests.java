@@ -80,8 +80,17 @@ class LeaderStoreTests {
     @Test
     void who_follows_a_release_is_not() {
         begin(one);
-        store.release(ROLE, one);
+        store.release(ROLE, one, false);
         assertThat(begin(two)).isEqualTo(new Term(ROLE, 2, null, Duration.ZERO));
+    }
+
+    @Test
+    void who_releases_and_knows_that_its_own_dispute_is_over_leaves_none_behind() {
+        begin(one);
+        assertThat(begin(two).disputed()).isPositive();
+        // Meanwhile it has learned that the first one is dead.
+        store.release(ROLE, two, true);
+        assertThat(begin(three)).isEqualTo(new Term(ROLE, 3, null, Duration.ZERO));
     }
 
     @Test
@@ -110,7 +119,7 @@ class LeaderStoreTests {
         age(Duration.ofSeconds(10));
         begin(two);
         // In good order: but the first may still not know that it leads no more.
-        store.release(ROLE, two);
+        store.release(ROLE, two, false);
         Term third = begin(three);
         assertThat(third.disputed()).isBetween(Duration.ofSeconds(15), Duration.ofSeconds(20));
         // Nobody's death settles it: who disputes it is not known any more.
