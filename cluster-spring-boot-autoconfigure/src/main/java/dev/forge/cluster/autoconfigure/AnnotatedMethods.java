@@ -1,6 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import java.lang.annotation.Annotation;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
@@ -33,16 +34,29 @@ final class AnnotatedMethods {
             return type.getName() + "." + method.getName();
         }
 
-        /** The method to call on the bean, which may be a proxy. */
-        Method invocable(ConfigurableListableBeanFactory beans) {
+        /** How to call it on the bean, which may be a proxy, and is created by the first call if it is lazy. */
+        Call call(ConfigurableListableBeanFactory beans) {
             if (Modifier.isPrivate(method.getModifiers()) || Modifier.isStatic(method.getModifiers())) {
                 throw new IllegalArgumentException("it is private or static");
             }
             Class<?> exposed = beans.getType(bean);
             Method invocable = AopUtils.selectInvocableMethod(method, exposed != null ? exposed : type);
             ReflectionUtils.makeAccessible(invocable);
-            return invocable;
+            return arguments -> {
+                try {
+                    return invocable.invoke(beans.getBean(bean), arguments);
+                } catch (InvocationTargetException e) {
+                    throw e.getTargetException();
+                }
+            };
         }
+    }
+
+    /** A call that throws what the method throws. */
+    @FunctionalInterface
+    interface Call {
+        @Nullable
+        Object with(@Nullable Object... arguments) throws Throwable;
     }
 
     static <A extends Annotation> List<Found<A>> find(ConfigurableListableBeanFactory beans, Class<A> annotation) {

@@ -37,13 +37,18 @@ final class AttributeReader {
     /** A name: what is said, or else the method's own in kebab case. */
     String name(String attribute, Method method) {
         String text = text(attribute);
-        String name = text.isEmpty()
-                ? method.getName().replaceAll("([a-z0-9])([A-Z])", "$1-$2").toLowerCase(Locale.ROOT)
-                : text;
+        String name = text.isEmpty() ? kebab(method.getName()) : text;
         if (name.indexOf('\0') >= 0) {
             throw new IllegalArgumentException("name (%s): must not have a NUL in it".formatted(name));
         }
         return name;
+    }
+
+    // A word begins with a capital after a small letter or a digit, and with the last of several capitals, unless these
+    // are an acronym's plural: import-xml-file, parse-urls.
+    static String kebab(String method) {
+        return method.replaceAll("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])", "-")
+                .toLowerCase(Locale.ROOT);
     }
 
     /** What the text means, or the usual where nothing is said. */
@@ -58,7 +63,8 @@ final class AttributeReader {
         return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
     }
 
-    private static <T> T read(String attribute, String text, Function<String, T> reading) {
+    /** What a text without placeholders means. */
+    static <T> T read(String attribute, String text, Function<String, T> reading) {
         try {
             return reading.apply(text);
         } catch (IllegalArgumentException e) {
@@ -67,7 +73,7 @@ final class AttributeReader {
     }
 
     private static @Nullable String reason(IllegalArgumentException e) {
-        return e instanceof NumberFormatException ? "is not a whole number" : e.getMessage();
+        return e instanceof NumberFormatException ? "is not a number" : e.getMessage();
     }
 
     /** A duration such as {@code 30s}. */
@@ -96,10 +102,18 @@ final class AttributeReader {
 
     /** A whole number. */
     static Function<String, Integer> atLeast(int least) {
+        return between(least, Integer.MAX_VALUE);
+    }
+
+    /** A whole number. */
+    static Function<String, Integer> between(int least, int most) {
         return text -> {
             int number = Integer.parseInt(text);
             if (number < least) {
                 throw new IllegalArgumentException("must be at least " + least);
+            }
+            if (number > most) {
+                throw new IllegalArgumentException("must be at most " + most);
             }
             return number;
         };

@@ -6,8 +6,6 @@ import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.DaemonScope;
 import dev.forge.cluster.internal.engine.DaemonHandler;
 import dev.forge.cluster.internal.engine.DaemonHandlers;
-import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.Method;
 import java.util.Arrays;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
@@ -88,20 +86,16 @@ final class ClusterDaemonRegistrar implements SmartInitializingSingleton {
     }
 
     private DaemonHandler.Code code(AnnotatedMethods.Found<ClusterDaemon> found) {
-        Method invocable = found.invocable(beans);
-        Class<?>[] parameters = invocable.getParameterTypes();
+        AnnotatedMethods.Call method = found.call(beans);
+        Class<?>[] parameters = found.method().getParameterTypes();
         if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != DaemonContext.class)) {
             throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
         }
         return context -> {
-            try {
-                if (parameters.length == 0) {
-                    invocable.invoke(beans.getBean(found.bean()));
-                } else {
-                    invocable.invoke(beans.getBean(found.bean()), context);
-                }
-            } catch (InvocationTargetException e) {
-                throw e.getTargetException();
+            if (parameters.length == 0) {
+                method.with();
+            } else {
+                method.with(context);
             }
         };
     }

@@ -285,7 +285,7 @@ class DaemonDiscoveryTests {
                 Arguments.of(TakesTwo.class, "DaemonContext"),
                 Arguments.of(Private.class, "private"),
                 Arguments.of(Static.class, "static"),
-                Arguments.of(NoNumber.class, "instances (many): is not a whole number"),
+                Arguments.of(NoNumber.class, "instances (many): is not a number"),
                 Arguments.of(NoInstance.class, "instances (0): must be at least 1"),
                 Arguments.of(ManyEverywhere.class, "instances (2): of scope NODE"),
                 Arguments.of(NoDelay.class, "restartDelay (0s): must be longer than zero"),

@@ -135,7 +135,7 @@ class HandlerDiscoveryTests {
         "x, x"
     })
     void a_method_name_becomes_words(String method, String name) {
-        assertThat(ClusterJobRegistrar.kebab(method)).isEqualTo(name);
+        assertThat(AttributeReader.kebab(method)).isEqualTo(name);
     }
 
     static class Rival {

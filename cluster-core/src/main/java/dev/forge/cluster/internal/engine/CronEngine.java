@@ -34,6 +34,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.random.RandomGenerator;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -261,7 +262,7 @@ public final class CronEngine implements Work {
             boolean leads = leaders.fence(Leadership.SCHEDULER, leader.node, leader.term);
             if (!leads) {
                 status.setRollbackOnly();
-                log.info("crons: term {} is over; what it was about to fire is left to the next leader", leader.term);
+                log.info("crons: term {} is over; what it was about to do is left to the next leader", leader.term);
             }
             return leads;
         }));
@@ -430,7 +431,7 @@ public final class CronEngine implements Work {
     private void look(Leader leader) {
         try {
             reconcile(leader);
-            letOthersTakeWhatWeCannot();
+            letOthersTakeWhatWeCannot(leader);
         } catch (DataAccessException e) {
             log.warn("crons: could not bring them in line with what nodes declare; trying again", e);
         }
@@ -456,8 +457,14 @@ public final class CronEngine implements Work {
      * Runs that only a leader could take that knows them, if that is not us: a former one has left them, now or whenever it
      * was declared dead.
      */
-    private void letOthersTakeWhatWeCannot() {
-        if (!foreign.isEmpty() && store.reroute(foreign, JobEngine.LEADER, JobEngine.SCHEDULER) > 0) {
+    private void letOthersTakeWhatWeCannot(Leader leader) {
+        if (foreign.isEmpty()) {
+            return;
+        }
+        var rerouted = new AtomicInteger();
+        boolean made =
+                fenced(leader, () -> rerouted.set(store.reroute(foreign, JobEngine.LEADER, JobEngine.SCHEDULER)));
+        if (made && rerouted.get() > 0) {
             jobs.announce(JobPriority.NORMAL);
         }
     }

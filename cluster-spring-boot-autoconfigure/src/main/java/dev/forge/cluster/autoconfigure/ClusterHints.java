@@ -1,10 +1,13 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterCron;
+import dev.forge.cluster.ClusterDaemon;
 import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.CronContext;
+import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.Outcome;
+import java.lang.annotation.Annotation;
 import java.lang.reflect.Method;
 import java.lang.reflect.Type;
 import java.util.ArrayList;
@@ -25,20 +28,23 @@ import org.springframework.core.GenericTypeResolver;
 import org.springframework.util.ClassUtils;
 
 /**
- * What a native image must know of handlers: their methods are called by reflection, payloads and results become JSON.
+ * What a native image must know of handlers, crons and daemons: their methods are called by reflection, payloads and results become JSON.
  * Types of checkpoints appear in no signature: {@code @RegisterReflectionForBinding} on the handler names them.
  */
-final class ClusterJobHints implements BeanRegistrationAotProcessor {
+final class ClusterHints implements BeanRegistrationAotProcessor {
 
     private static final BindingReflectionHintsRegistrar BINDING = new BindingReflectionHintsRegistrar();
+    private static final List<Class<? extends Annotation>> OURS =
+            List.of(ClusterJob.class, ClusterCron.class, ClusterDaemon.class);
+    private static final Set<Class<?>> CONTEXTS = Set.of(JobContext.class, CronContext.class, DaemonContext.class);
 
     @Override
     public @Nullable BeanRegistrationAotContribution processAheadOfTime(RegisteredBean bean) {
         Class<?> target = AutoProxyUtils.determineTargetClass(bean.getBeanFactory(), bean.getBeanName());
         Class<?> type = ClassUtils.getUserClass(target != null ? target : bean.getBeanClass());
-        Set<Method> methods = new LinkedHashSet<>(
-                ClusterJobRegistrar.methodsOf(type, ClusterJob.class).keySet());
-        methods.addAll(ClusterJobRegistrar.methodsOf(type, ClusterCron.class).keySet());
+        Set<Method> methods = new LinkedHashSet<>();
+        OURS.forEach(annotation ->
+                methods.addAll(AnnotatedMethods.of(type, annotation).keySet()));
         return methods.isEmpty()
                 ? null
                 : (context, code) -> methods.forEach(
@@ -57,7 +63,7 @@ final class ClusterJobHints implements BeanRegistrationAotProcessor {
         List<Type> bound = new ArrayList<>();
         for (int i = 0; i < method.getParameterCount(); i++) {
             Class<?> parameter = method.getParameterTypes()[i];
-            if (parameter != JobContext.class && parameter != CronContext.class) {
+            if (!CONTEXTS.contains(parameter)) {
                 bound.add(GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], type));
             }
         }

@@ -20,7 +20,7 @@ import org.springframework.beans.factory.support.RootBeanDefinition;
 import org.springframework.context.aot.ApplicationContextAotGenerator;
 import org.springframework.context.support.GenericApplicationContext;
 
-class ClusterJobHintsTests {
+class ClusterHintsTests {
 
     record Item(String name) {}
 
@@ -109,14 +109,14 @@ class ClusterJobHintsTests {
     void a_bean_without_handlers_contributes_nothing() {
         var beans = new DefaultListableBeanFactory();
         beans.registerBeanDefinition("bystander", new RootBeanDefinition(Bystander.class));
-        assertThat(new ClusterJobHints().processAheadOfTime(RegisteredBean.of(beans, "bystander")))
+        assertThat(new ClusterHints().processAheadOfTime(RegisteredBean.of(beans, "bystander")))
                 .isNull();
     }
 
     @Test
     void spring_finds_the_processor_and_the_hints_of_the_cluster_itself() throws Exception {
         assertThat(AotServices.factories().load(BeanRegistrationAotProcessor.class))
-                .anyMatch(ClusterJobHints.class::isInstance);
+                .anyMatch(ClusterHints.class::isInstance);
         RuntimeHints hints = hintsOf(Bystander.class);
         assertThat(RuntimeHintsPredicates.resource().forResource("dev/forge/cluster/db/V1__forge_cluster.sql"))
                 .accepts(hints);

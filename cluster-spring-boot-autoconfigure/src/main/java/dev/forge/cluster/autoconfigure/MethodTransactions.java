@@ -1,0 +1,113 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.engine.JobHandler;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.annotation.BeanFactoryAnnotationUtils;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.annotation.AnnotationTransactionAttributeSource;
+import org.springframework.transaction.annotation.Propagation;
+import org.springframework.transaction.interceptor.TransactionAttribute;
+import org.springframework.util.StringUtils;
+
+/** Which transaction a handler's {@code @Transactional} asks for, so that its job is completed in the same one. */
+final class MethodTransactions {
+
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
+    private final ConfigurableListableBeanFactory beans;
+    private final ClusterDatabase database;
+    private final AnnotationTransactionAttributeSource transactions = new AnnotationTransactionAttributeSource(false);
+
+    MethodTransactions(ConfigurableListableBeanFactory beans, ClusterDatabase database) {
+        this.beans = beans;
+        this.database = database;
+    }
+
+    /** The transaction that the method asks for; null if its job cannot be completed in it, or it asks for none. */
+    JobHandler.@Nullable Transaction of(AnnotatedMethods.Found<?> found) {
+        TransactionAttribute attribute = transactions.getTransactionAttribute(found.method(), found.type());
+        if (attribute == null) {
+            return null;
+        }
+        Propagation propagation = propagation(attribute);
+        return switch (propagation) {
+            case REQUIRED, MANDATORY, NESTED ->
+                new JobHandler.Transaction(manager(attribute, found.place()), new Opened(attribute));
+            case SUPPORTS, REQUIRES_NEW, NOT_SUPPORTED, NEVER -> {
+                log.warn(
+                        "{} runs at least once, not exactly once: @Transactional(propagation = {}) keeps what it writes out"
+                                + " of the transaction that completes its job. Leave the propagation out, or make the"
+                                + " handler idempotent.",
+                        found.place(),
+                        propagation);
+                yield null;
+            }
+        };
+    }
+
+    private static Propagation propagation(TransactionAttribute attribute) {
+        return Arrays.stream(Propagation.values())
+                .filter(propagation -> propagation.value() == attribute.getPropagationBehavior())
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** The one that the handler's own proxy would use. */
+    private PlatformTransactionManager manager(TransactionAttribute attribute, String place) {
+        String qualifier = attribute.getQualifier();
+        PlatformTransactionManager manager = StringUtils.hasText(qualifier)
+                ? BeanFactoryAnnotationUtils.qualifiedBeanOfType(beans, PlatformTransactionManager.class, qualifier)
+                : managers().getIfUnique();
+        if (manager == null) {
+            return database.transactions(managers());
+        }
+        if (database.isForeign(manager)) {
+            throw new ClusterStartupException(
+                    "@Transactional on %s: its transactions are of another DataSource than the cluster's, so that its job cannot be completed in them"
+                            .formatted(place),
+                    "Name the right manager, @Transactional(\"...\"). If the handler writes to another database, it runs"
+                            + " at least once: leave the annotation out and put it on a method that the handler calls.");
+        }
+        return manager;
+    }
+
+    private ObjectProvider<PlatformTransactionManager> managers() {
+        return beans.getBeanProvider(PlatformTransactionManager.class);
+    }
+
+    /** As declared, but new: the engine is the outermost. */
+    private record Opened(TransactionAttribute declared) implements TransactionDefinition {
+
+        @Override
+        public int getPropagationBehavior() {
+            return PROPAGATION_REQUIRES_NEW;
+        }
+
+        @Override
+        public int getIsolationLevel() {
+            return declared.getIsolationLevel();
+        }
+
+        @Override
+        public int getTimeout() {
+            return declared.getTimeout();
+        }
+
+        @Override
+        public boolean isReadOnly() {
+            return false;
+        }
+
+        @Override
+        public @Nullable String getName() {
+            return declared.getName();
+        }
+    }
+}
