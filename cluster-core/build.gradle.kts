@@ -4,6 +4,7 @@ dependencies {
     api("org.flywaydb:flyway-core")
     runtimeOnly("org.flywaydb:flyway-database-postgresql")
     api("org.postgresql:postgresql")
+    implementation("com.github.ben-manes.caffeine:caffeine")
     api("org.slf4j:slf4j-api")
     api("org.jspecify:jspecify")
     compileOnly(libs.checker.qual)

@@ -17,6 +17,8 @@ dependencies {
     optional("org.springframework:spring-orm")
     optional("jakarta.persistence:jakarta.persistence-api")
     optional("org.springframework:spring-web")
+    optional("org.springframework:spring-webmvc")
+    optional("org.springframework.security:spring-security-core")
     optional("jakarta.servlet:jakarta.servlet-api")
     annotationProcessor(libs.spring.boot.configuration.processor)
     annotationProcessor(libs.spring.boot.autoconfigure.processor)

@@ -9,6 +9,7 @@ import org.springframework.beans.factory.annotation.Autowired;
 import org.springframework.boot.resttestclient.autoconfigure.AutoConfigureRestTestClient;
 import org.springframework.boot.test.context.SpringBootTest;
 import org.springframework.boot.test.context.SpringBootTest.WebEnvironment;
+import org.springframework.http.HttpStatus;
 import org.springframework.http.MediaType;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.test.annotation.DirtiesContext;
@@ -74,5 +75,45 @@ class SampleApplicationTests {
                         .query(Long.class)
                         .single())
                 .isOne();
+    }
+
+    @Test
+    void who_asks_too_often_is_told_when_to_ask_again() {
+        // However slowly it asks, it asks faster than the bucket fills.
+        var denied = http.get().uri("/quote").exchange();
+        int admitted = 0;
+        while (denied.returnResult().getStatus().is2xxSuccessful()) {
+            denied = http.get().uri("/quote").exchange();
+            admitted++;
+        }
+        assertThat(admitted).isGreaterThanOrEqualTo(100);
+        String body = denied.expectStatus()
+                .isEqualTo(HttpStatus.TOO_MANY_REQUESTS)
+                .expectHeader()
+                .valueEquals("Retry-After", "1")
+                .expectHeader()
+                .valueEquals("RateLimit-Limit", "100")
+                .expectHeader()
+                .valueEquals("RateLimit-Remaining", "0")
+                .expectHeader()
+                .valueEquals("RateLimit-Policy", "\"quote-controller.quote\";q=100;w=60")
+                .expectHeader()
+                .contentType(MediaType.APPLICATION_PROBLEM_JSON)
+                .expectBody(String.class)
+                .returnResult()
+                .getResponseBody();
+        assertThat(body)
+                .contains(
+                        "\"status\":429",
+                        "\"title\":\"Too Many Requests\"",
+                        "At most 100 calls per 1m. Try again in 1 s.");
+        // Others are not affected.
+        http.get()
+                .uri("/global-quote")
+                .exchange()
+                .expectStatus()
+                .isOk()
+                .expectHeader()
+                .valueEquals("RateLimit-Remaining", "99");
     }
 }

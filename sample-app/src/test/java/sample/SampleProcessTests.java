@@ -9,8 +9,12 @@ import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -86,6 +90,40 @@ class SampleProcessTests {
             assertThat(nodes()).containsExactly("one");
         }
         await().until(() -> database.sessions().isEmpty());
+    }
+
+    @Test
+    void four_hundred_requests_to_three_nodes_are_admitted_as_if_there_were_one() throws Exception {
+        try (AppProcess one = node("one").start();
+                AppProcess two = node("two").start();
+                AppProcess three = node("three").start()) {
+            List<AppProcess> all = List.of(one, two, three);
+            all.forEach(node -> node.awaitReady(START));
+            burst("/global-quote", all, 100, 1);
+            // Of an address, each node admits that many.
+            burst("/quote", all, 300, 3);
+        }
+    }
+
+    private static void burst(String path, List<AppProcess> nodes, int least, int nodesThatCount) throws Exception {
+        var threads = Executors.newFixedThreadPool(12);
+        List<Callable<Integer>> calls = IntStream.range(0, 400)
+                .<Callable<Integer>>mapToObj(
+                        i -> () -> nodes.get(i % nodes.size()).get(path).statusCode())
+                .toList();
+        long begin = System.nanoTime();
+        int admitted = 0;
+        for (Future<Integer> call : threads.invokeAll(calls)) {
+            assertThat(call.get()).isIn(200, 429);
+            admitted += call.get() == 200 ? 1 : 0;
+        }
+        threads.shutdown();
+        double seconds = (System.nanoTime() - begin) / 1e9;
+        int most = nodesThatCount * (100 + (int) Math.ceil(seconds * 100 / 60));
+        System.out.printf(
+                "%s: %d of 400 requests to 3 nodes admitted in %.1f s (%d to %d)%n",
+                path, admitted, seconds, least, most);
+        assertThat(admitted).isBetween(least, most);
     }
 
     @Test

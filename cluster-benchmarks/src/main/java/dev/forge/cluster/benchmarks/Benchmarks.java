@@ -39,6 +39,7 @@ public final class Benchmarks {
         parts.put("claim", new ClaimPart());
         parts.put("idle", new IdlePart());
         parts.put("crons", new CronPart());
+        parts.put("rate-limits", new RateLimitPart());
         parts.put("nodes", new NodesPart());
         parts.put("heap", new HeapPart());
         return parts;

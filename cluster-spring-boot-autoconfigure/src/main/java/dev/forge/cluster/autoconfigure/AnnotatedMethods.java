@@ -5,8 +5,10 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
 import org.springframework.aop.scope.ScopedProxyUtils;
@@ -15,6 +17,7 @@ import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.MethodIntrospector;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.AnnotationUtils;
+import org.springframework.util.ClassUtils;
 import org.springframework.util.ReflectionUtils;
 
 /** Methods with an annotation of ours on all beans, found without creating those that are lazy. */
@@ -68,6 +71,18 @@ final class AnnotatedMethods {
             }
         }
         return found;
+    }
+
+    /** The classes of all beans, behind their proxies. */
+    static Set<Class<?>> types(ConfigurableListableBeanFactory beans) {
+        Set<Class<?>> types = new LinkedHashSet<>();
+        for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
+            Class<?> type = typeOf(beans, bean);
+            if (type != null) {
+                types.add(ClassUtils.getUserClass(type));
+            }
+        }
+        return types;
     }
 
     static <A extends Annotation> Map<Method, A> of(Class<?> type, Class<A> annotation) {

@@ -9,6 +9,7 @@ import static dev.forge.cluster.autoconfigure.Rules.positive;
 import static dev.forge.cluster.autoconfigure.Rules.require;
 import static dev.forge.cluster.autoconfigure.Rules.shorter;
 
+import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
@@ -410,10 +411,37 @@ public record ClusterProperties(
      *     everything in the database.
      * @param onDatabaseLoss What a limit kept in the database does while that is out of reach: local counts on the node,
      *     deny, allow.
+     * @param maxLocalBuckets How many buckets of users, addresses and expressions a node keeps; the least used ones are
+     *     forgotten.
+     * @param trustedProxies Addresses and networks of proxies whose X-Forwarded-For is believed when calls are limited by
+     *     address.
      */
     public record RateLimit(
             @DefaultValue("hybrid") Mode mode,
-            @DefaultValue("local") DatabaseLoss onDatabaseLoss) {
+            @DefaultValue("local") DatabaseLoss onDatabaseLoss,
+            @DefaultValue("100000") int maxLocalBuckets,
+            @DefaultValue List<String> trustedProxies) {
+        public RateLimit {
+            atLeast(1, "rate-limit.max-local-buckets", maxLocalBuckets);
+            trustedProxies = List.copyOf(trustedProxies);
+            trustedProxies.forEach(RateLimit::range);
+        }
+
+        /** The trusted proxies, to be compared with. */
+        List<AddressRange> trustedRanges() {
+            return trustedProxies.stream().map(RateLimit::range).toList();
+        }
+
+        private static AddressRange range(String text) {
+            try {
+                return AddressRange.of(text.trim());
+            } catch (IllegalArgumentException e) {
+                throw new ClusterStartupException(
+                        named("rate-limit.trusted-proxies", text) + " " + e.getMessage(),
+                        "List the addresses or networks of the proxies in front of the application.",
+                        e);
+            }
+        }
 
         /** Where calls are counted. */
         public enum Mode {

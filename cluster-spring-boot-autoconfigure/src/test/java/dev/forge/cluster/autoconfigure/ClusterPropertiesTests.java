@@ -323,6 +323,8 @@ class ClusterPropertiesTests {
         startup.lease-duration=5m
         rate-limit.mode=hybrid
         rate-limit.on-database-loss=local
+        rate-limit.max-local-buckets=100000
+        rate-limit.trusted-proxies=null
         wakeup.type=postgres
         web.enabled=false
         web.path=/forge

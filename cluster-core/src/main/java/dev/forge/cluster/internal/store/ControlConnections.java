@@ -55,6 +55,11 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         this.sharedPermits = new Semaphore(Math.max(1, size - 1), true);
     }
 
+    /** Others to the same server, so many of them, that are lent and closed apart from these. */
+    public ControlConnections apart(int size) {
+        return new ControlConnections(direct, pooler, size, patience);
+    }
+
     /**
      * The same connections for callers of the API: they never have all of them at once, so that a heartbeat need not
      * wait behind them.

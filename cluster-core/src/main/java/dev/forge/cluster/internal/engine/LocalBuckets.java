@@ -1,0 +1,56 @@
+package dev.forge.cluster.internal.engine;
+
+import com.github.benmanes.caffeine.cache.Cache;
+import com.github.benmanes.caffeine.cache.Caffeine;
+import com.github.benmanes.caffeine.cache.Expiry;
+import dev.forge.cluster.RateLimit;
+import dev.forge.cluster.RateLimitDecision;
+import java.time.Duration;
+import java.util.function.LongSupplier;
+
+/** Buckets of this node alone, the most used ones of a bounded number; one that is full is forgotten. */
+final class LocalBuckets {
+
+    private final LongSupplier nanos;
+    private final Cache<String, Bucket> buckets;
+
+    /**
+     * @param spent what is missing, at that time
+     * @param full in how many nanoseconds nothing will be
+     */
+    private record Bucket(double spent, long at, long full) {}
+
+    LocalBuckets(int most, LongSupplier nanos) {
+        this.nanos = nanos;
+        this.buckets = Caffeine.newBuilder()
+                .maximumSize(most)
+                .expireAfter(Expiry.<String, Bucket>writing((key, bucket) -> Duration.ofNanos(bucket.full)))
+                .ticker(nanos::getAsLong)
+                // Not on a pool that the application may have filled.
+                .executor(Runnable::run)
+                .build();
+    }
+
+    RateLimitDecision tryAcquire(String key, RateLimit limit, int permits) {
+        var decision = new RateLimitDecision[1];
+        buckets.asMap().compute(key, (same, bucket) -> {
+            long now = nanos.getAsLong();
+            double missing = 0;
+            if (bucket != null) {
+                double back = Tokens.perSecond(limit) * (double) (now - bucket.at) / 1e9;
+                missing = Math.max(0, Math.min(bucket.spent, (double) limit.burst()) - back);
+            }
+            boolean allowed = missing + permits <= (double) limit.burst() + Tokens.HAIR;
+            double spent = allowed ? missing + permits : missing;
+            decision[0] = Tokens.decision(allowed, limit, spent, permits);
+            return new Bucket(spent, now, decision[0].reset().toNanos());
+        });
+        return decision[0];
+    }
+
+    /** How many there are, for tests. */
+    long size() {
+        buckets.cleanUp();
+        return buckets.estimatedSize();
+    }
+}

@@ -1,0 +1,212 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.RateLimit;
+import dev.forge.cluster.RateLimitDecision;
+import dev.forge.cluster.RateLimiter;
+import dev.forge.cluster.RateLimiterBackend;
+import java.nio.ByteBuffer;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.time.Duration;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Decides which bucket a call is for and who keeps it, and what happens while that one is out of reach. */
+public final class RateLimits implements RateLimiter {
+
+    private static final Logger log = LoggerFactory.getLogger(RateLimits.class);
+
+    /** Longer ones are kept by their hash: an entry of an index has no more than 2,700 bytes. */
+    private static final int LONGEST_TEXT = 200;
+
+    private static final Duration LEAVE_ALONE = Duration.ofSeconds(1);
+    private static final long STANDS = Long.MIN_VALUE;
+
+    private final Settings settings;
+    private final RateLimiterBackend shared;
+    private final LocalBuckets local;
+    private final Consumer<String> rejected;
+    private final LongSupplier nanos;
+
+    /** Until when nobody asks for shared buckets, or that they stand. */
+    private final AtomicLong lostUntil = new AtomicLong(STANDS);
+
+    /** What to do without the shared buckets. */
+    public enum Loss {
+        LOCAL,
+        DENY,
+        ALLOW
+    }
+
+    /**
+     * How buckets are kept.
+     *
+     * @param strict whether buckets of keys are shared, too
+     * @param mostLocal how many buckets this node keeps
+     */
+    public record Settings(boolean strict, Loss onLoss, int mostLocal) {}
+
+    /** @param rejected is told the name of the limit */
+    public RateLimits(Settings settings, RateLimiterBackend shared, Consumer<String> rejected) {
+        this(settings, shared, rejected, System::nanoTime);
+    }
+
+    RateLimits(Settings settings, RateLimiterBackend shared, Consumer<String> rejected, LongSupplier nanos) {
+        this.settings = settings;
+        this.shared = shared;
+        this.rejected = rejected;
+        this.nanos = nanos;
+        this.local = new LocalBuckets(settings.mostLocal, nanos);
+    }
+
+    @Override
+    public RateLimitDecision tryAcquire(String name, RateLimit limit, int permits) {
+        require(name, limit, permits);
+        return counted(name, shared(name, limit, permits));
+    }
+
+    @Override
+    public RateLimitDecision tryAcquire(String name, String key, RateLimit limit, int permits) {
+        require(name, limit, permits);
+        String bucket = name + "[" + (isPlain(key) ? key : "sha256:" + hash(key)) + "]";
+        return counted(
+                name, settings.strict ? shared(bucket, limit, permits) : local.tryAcquire(bucket, limit, permits));
+    }
+
+    private RateLimitDecision counted(String name, RateLimitDecision decision) {
+        if (!decision.allowed()) {
+            rejected.accept(name);
+        }
+        return decision;
+    }
+
+    private RateLimitDecision shared(String bucket, RateLimit limit, int permits) {
+        if (!mayAsk()) {
+            return withoutDatabase(bucket, limit, permits);
+        }
+        try {
+            RateLimitDecision decision = shared.tryAcquire(bucket, limit, permits);
+            if (lostUntil.getAndSet(STANDS) != STANDS) {
+                log.info("Rate limits: shared buckets are within reach again");
+            }
+            return decision;
+        } catch (RuntimeException e) {
+            if (Thread.currentThread().isInterrupted()) {
+                // Nothing is wrong with the database.
+                throw e;
+            }
+            lost(e);
+            return withoutDatabase(bucket, limit, permits);
+        }
+    }
+
+    /** While they are out of reach one caller a second finds out whether they still are. */
+    private boolean mayAsk() {
+        long until = lostUntil.get();
+        return until == STANDS || (nanos.getAsLong() - until >= 0 && lostUntil.compareAndSet(until, later()));
+    }
+
+    private long later() {
+        long later = nanos.getAsLong() + LEAVE_ALONE.toNanos();
+        return later == STANDS ? later + 1 : later;
+    }
+
+    private void lost(RuntimeException e) {
+        if (lostUntil.getAndSet(later()) == STANDS) {
+            log.warn(
+                    "Rate limits: shared buckets are out of reach; until they are back,"
+                            + " forge.cluster.rate-limit.on-database-loss ({}) decides",
+                    settings.onLoss.name().toLowerCase(Locale.ROOT),
+                    e);
+        }
+    }
+
+    private RateLimitDecision withoutDatabase(String bucket, RateLimit limit, int permits) {
+        return switch (settings.onLoss) {
+            case LOCAL -> local.tryAcquire(bucket, limit, permits);
+            case ALLOW -> Tokens.decision(true, limit, permits, permits);
+            case DENY -> new RateLimitDecision(false, limit, 0, LEAVE_ALONE, LEAVE_ALONE);
+        };
+    }
+
+    private static void require(String name, RateLimit limit, int permits) {
+        // The bracket begins the key.
+        if (name.isBlank() || name.length() > LONGEST_TEXT || name.indexOf('[') >= 0 || name.indexOf('\0') >= 0) {
+            throw new IllegalArgumentException(
+                    "name (%s): must have 1 to %d characters, none of them [ or NUL".formatted(name, LONGEST_TEXT));
+        }
+        if (permits < 1 || permits > limit.burst()) {
+            throw new IllegalArgumentException(
+                    "permits (%d): must lie between 1 and the limit's burst (%d)".formatted(permits, limit.burst()));
+        }
+    }
+
+    private static boolean isPlain(String key) {
+        return key.length() <= LONGEST_TEXT
+                && key.chars().noneMatch(c -> Character.isISOControl(c) || Character.isSurrogate((char) c));
+    }
+
+    private static String hash(String key) {
+        try {
+            // Of its characters as they are: lone surrogates, which no charset keeps, are different, too.
+            ByteBuffer bytes = ByteBuffer.allocate(key.length() * Character.BYTES);
+            key.chars().forEach(c -> bytes.putChar((char) c));
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes.array());
+            return HexFormat.of().formatHex(digest);
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** Forgets shared buckets that nobody uses; the log_compactor does. */
+    public static final class Keeper implements Work {
+
+        private static final Duration EVERY = Duration.ofMinutes(1);
+        private static final Duration IDLE = Duration.ofMinutes(5);
+        private static final int BATCH = 1_000;
+
+        private final Node node;
+        private final SharedBuckets buckets;
+
+        public Keeper(Node node, SharedBuckets buckets) {
+            this.node = node;
+            this.buckets = buckets;
+            node.register(this);
+        }
+
+        @Override
+        public List<Duty> duties() {
+            return List.of(new Duty("tidy-rate-limits", () -> EVERY, this::tidy, Duration.ofHours(1)));
+        }
+
+        private void tidy() {
+            if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
+                while (buckets.purge(IDLE, BATCH) == BATCH) {
+                    log.debug("forgot {} buckets", BATCH);
+                }
+            }
+        }
+
+        @Override
+        public void quiesce() {
+            // Nothing is under way.
+        }
+
+        @Override
+        public boolean awaitIdle(Duration patience) {
+            return true;
+        }
+
+        @Override
+        public void release() {
+            // Holds nothing.
+        }
+    }
+}

@@ -1,0 +1,154 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.RateLimit;
+import dev.forge.cluster.RateLimitDecision;
+import dev.forge.cluster.RateLimiterBackend;
+import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.RateLimitStore;
+import dev.forge.cluster.internal.store.RateLimitStore.Grant;
+import dev.forge.cluster.internal.store.RateLimitStore.Wish;
+import dev.forge.cluster.internal.store.Schema;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.springframework.scheduling.concurrent.CustomizableThreadFactory;
+
+/**
+ * Buckets in the database. Calls that come while a statement is under way go into the next one together, so that one
+ * connection serves thousands of them a second, and a bucket that everybody wants is locked once for all callers of a
+ * node. The connection is its own, opened by the first call: neither the application's pool nor heartbeats wait for it.
+ */
+public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
+
+    /** How long a caller waits: a request is better decided by {@code on-database-loss} than kept waiting. */
+    private static final Duration PATIENCE = Duration.ofSeconds(1);
+
+    private static final int BATCH = 500;
+    private static final Duration IDLE_THREAD = Duration.ofSeconds(30);
+
+    private final ControlConnections connections;
+    private final RateLimitStore store;
+    private final ExecutorService thread;
+    private final Deque<Ask> waiting = new ArrayDeque<>();
+    private boolean taking;
+
+    /** A caller, with what it wants. */
+    private record Ask(String bucket, RateLimit limit, int permits, CompletableFuture<RateLimitDecision> answer) {
+        boolean sharesStatementWith(Ask other) {
+            return permits == other.permits && limit.equals(other.limit);
+        }
+    }
+
+    /** @param connections one is enough */
+    public SharedBuckets(Schema schema, ControlConnections connections) {
+        this.connections = connections;
+        this.store = new RateLimitStore(schema, connections);
+        var threads = new CustomizableThreadFactory("forge-rate-limits-");
+        threads.setDaemon(true);
+        var one = new ThreadPoolExecutor(
+                1, 1, IDLE_THREAD.toMillis(), TimeUnit.MILLISECONDS, new LinkedBlockingQueue<>(), threads);
+        one.allowCoreThreadTimeOut(true);
+        this.thread = one;
+    }
+
+    @Override
+    public RateLimitDecision tryAcquire(String bucket, RateLimit limit, int permits) {
+        var ask = new Ask(bucket, limit, permits, new CompletableFuture<>());
+        synchronized (waiting) {
+            waiting.add(ask);
+            if (!taking) {
+                taking = true;
+                thread.execute(this::takeAll);
+            }
+        }
+        try {
+            return ask.answer.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
+        } catch (ExecutionException e) {
+            throw new IllegalStateException("could not ask the database", e.getCause());
+        } catch (TimeoutException e) {
+            synchronized (waiting) {
+                // Not to be debited later for what is decided elsewhere now.
+                waiting.remove(ask);
+            }
+            throw new IllegalStateException("the database did not answer within " + PATIENCE, e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while asking the database", e);
+        }
+    }
+
+    private void takeAll() {
+        List<List<Ask>> batch = nextBatch();
+        while (!batch.isEmpty()) {
+            try {
+                take(batch);
+            } catch (RuntimeException | Error e) {
+                batch.forEach(asks -> asks.forEach(ask -> ask.answer.completeExceptionally(e)));
+            }
+            batch = nextBatch();
+        }
+    }
+
+    /** Whoever waits, by bucket. A bucket is in a statement once: who wants something else of it has to wait. */
+    private List<List<Ask>> nextBatch() {
+        Map<String, List<Ask>> batch = new LinkedHashMap<>();
+        synchronized (waiting) {
+            var later = new ArrayList<Ask>();
+            for (int i = 0; i < BATCH && !waiting.isEmpty(); i++) {
+                Ask ask = waiting.remove();
+                List<Ask> same = batch.computeIfAbsent(ask.bucket, bucket -> new ArrayList<>());
+                if (same.isEmpty() || same.get(0).sharesStatementWith(ask)) {
+                    same.add(ask);
+                } else {
+                    later.add(ask);
+                }
+            }
+            for (int i = later.size() - 1; i >= 0; i--) {
+                waiting.addFirst(later.get(i));
+            }
+            taking = !batch.isEmpty();
+        }
+        return List.copyOf(batch.values());
+    }
+
+    private void take(List<List<Ask>> batch) {
+        Map<String, List<Ask>> byBucket = new LinkedHashMap<>();
+        var wishes = new ArrayList<Wish>();
+        for (List<Ask> asks : batch) {
+            Ask ask = asks.get(0);
+            byBucket.put(ask.bucket, asks);
+            wishes.add(new Wish(
+                    ask.bucket, asks.size(), ask.permits, (double) ask.limit.burst(), Tokens.perSecond(ask.limit)));
+        }
+        for (Grant grant : store.take(wishes)) {
+            List<Ask> asks = Objects.requireNonNull(byBucket.get(grant.bucket()));
+            for (int i = 0; i < asks.size(); i++) {
+                Ask ask = asks.get(i);
+                ask.answer.complete(Tokens.decision(i < grant.granted(), ask.limit, grant.spent(), ask.permits));
+            }
+        }
+    }
+
+    /** Forgets buckets that have been full for that long, up to that many. */
+    int purge(Duration idle, int limit) {
+        return store.purge(idle, limit);
+    }
+
+    @Override
+    public void close() {
+        thread.shutdown();
+        connections.close();
+    }
+}

@@ -1,0 +1,77 @@
+package dev.forge.cluster.autoconfigure;
+
+import jakarta.servlet.http.HttpServletRequest;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+
+/**
+ * Where a request comes from. Anybody may send {@code X-Forwarded-For}, so it is believed from right to left, as far as
+ * the one who added an entry is trusted.
+ */
+final class ClientAddress {
+
+    private static final int NETWORK = 8;
+
+    private final List<AddressRange> trusted;
+
+    ClientAddress(List<AddressRange> trusted) {
+        this.trusted = trusted;
+    }
+
+    /** The client's address; of IPv6 its network, since a client usually has all of one. */
+    String of(HttpServletRequest request) {
+        String remote = request.getRemoteAddr();
+        byte[] address = AddressRange.bytes(remote);
+        if (address == null) {
+            // A socket without addresses: then there is one client.
+            return remote;
+        }
+        List<String> forwarded = forwarded(request);
+        for (int i = forwarded.size() - 1; i >= 0 && isTrusted(address); i--) {
+            byte[] before = AddressRange.bytes(withoutPort(forwarded.get(i).trim()));
+            if (before == null) {
+                break;
+            }
+            address = before;
+        }
+        return text(address);
+    }
+
+    private static List<String> forwarded(HttpServletRequest request) {
+        var entries = new ArrayList<String>();
+        for (String line : Collections.list(request.getHeaders("X-Forwarded-For"))) {
+            entries.addAll(Arrays.asList(line.split(",", -1)));
+        }
+        return entries;
+    }
+
+    private boolean isTrusted(byte[] address) {
+        return trusted.stream().anyMatch(range -> range.contains(address));
+    }
+
+    private static String withoutPort(String text) {
+        int end = text.indexOf(']');
+        if (text.startsWith("[") && end > 0) {
+            return text.substring(1, end);
+        }
+        int colon = text.indexOf(':');
+        return colon >= 0 && colon == text.lastIndexOf(':') ? text.substring(0, colon) : text;
+    }
+
+    private static String text(byte[] address) {
+        byte[] shown = address.clone();
+        if (shown.length > 4) {
+            Arrays.fill(shown, NETWORK, shown.length, (byte) 0);
+        }
+        String suffix = shown.length > 4 ? "/64" : "";
+        try {
+            return InetAddress.getByAddress(shown).getHostAddress() + suffix;
+        } catch (UnknownHostException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+}

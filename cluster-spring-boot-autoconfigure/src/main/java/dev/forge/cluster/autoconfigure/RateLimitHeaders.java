@@ -1,0 +1,48 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.RateLimitDecision;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import java.time.Duration;
+
+/**
+ * The headers that tell a client how its bucket stands: those of the current draft of the IETF ({@code RateLimit},
+ * {@code RateLimit-Policy}), and those of its predecessors, which most clients know.
+ */
+final class RateLimitHeaders {
+
+    private static final String TOLD = RateLimitHeaders.class.getName();
+
+    private RateLimitHeaders() {}
+
+    /** Of several limits that a request meets, the one with the least left is told, and one that denied it above all. */
+    static void add(HttpServletRequest request, HttpServletResponse response, String name, RateLimitDecision decision) {
+        if (request.getAttribute(TOLD) instanceof RateLimitDecision told
+                && decision.allowed()
+                && told.remaining() <= decision.remaining()) {
+            return;
+        }
+        request.setAttribute(TOLD, decision);
+        long reset = seconds(decision.allowed() ? decision.reset() : decision.retryAfter());
+        response.setHeader("RateLimit-Limit", String.valueOf(decision.limit().burst()));
+        response.setHeader("RateLimit-Remaining", String.valueOf(decision.remaining()));
+        response.setHeader("RateLimit-Reset", String.valueOf(reset));
+        response.setHeader(
+                "RateLimit-Policy",
+                "%s;q=%d;w=%d"
+                        .formatted(
+                                quoted(name),
+                                decision.limit().requests(),
+                                seconds(decision.limit().per())));
+        response.setHeader("RateLimit", "%s;r=%d;t=%d".formatted(quoted(name), decision.remaining(), reset));
+    }
+
+    /** Whole ones, rather too many. */
+    static long seconds(Duration duration) {
+        return duration.plusNanos(999_999_999).toSeconds();
+    }
+
+    private static String quoted(String name) {
+        return '"' + name.replaceAll("[^\\x20-\\x7e]", "?").replaceAll("([\"\\\\])", "\\\\$1") + '"';
+    }
+}

@@ -1,0 +1,71 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.RateLimit;
+import dev.forge.cluster.RateLimitKey;
+import dev.forge.cluster.RateLimited;
+import java.lang.reflect.Method;
+import java.time.Duration;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import org.springframework.expression.Expression;
+import org.springframework.expression.ParseException;
+import org.springframework.expression.spel.standard.SpelExpressionParser;
+import org.springframework.util.ClassUtils;
+
+/**
+ * What a {@link RateLimited} says.
+ *
+ * @param named whether it says its name, or that is derived
+ * @param expression instead of the key
+ */
+record RateLimitRule(
+        String name,
+        boolean named,
+        RateLimitKey key,
+        @Nullable Expression expression,
+        RateLimit limit,
+        String place) {
+
+    private static final SpelExpressionParser PARSER = new SpelExpressionParser();
+
+    /** @throws IllegalArgumentException saying which attribute is wrong */
+    static RateLimitRule of(RateLimited limited, Class<?> type, Method method, AttributeReader attributes) {
+        String name = attributes.textOrNull(limited.name());
+        Expression expression =
+                attributes.valueOrNull("expression", limited.expression(), RateLimitRule::expression, null);
+        if (expression != null && limited.key() != RateLimitKey.GLOBAL) {
+            throw new IllegalArgumentException("it has both key (%s) and expression (%s)"
+                    .formatted(limited.key(), expression.getExpressionString()));
+        }
+        long requests = required(attributes, "requests", limited.requests(), Long::valueOf);
+        Duration per = required(attributes, "per", limited.per(), AttributeReader::positive);
+        return new RateLimitRule(
+                name != null
+                        ? name
+                        : AttributeReader.kebab(ClassUtils.getShortName(type).replace(".", ""))
+                                + "."
+                                + AttributeReader.kebab(method.getName()),
+                name != null,
+                limited.key(),
+                expression,
+                new RateLimit(requests, per, attributes.value("burst", limited.burst(), Long::valueOf, requests)),
+                type.getName() + "." + method.getName());
+    }
+
+    private static <T> T required(
+            AttributeReader attributes, String attribute, String text, Function<String, T> reading) {
+        T value = attributes.valueOrNull(attribute, text, reading, null);
+        if (value == null) {
+            throw new IllegalArgumentException(attribute + " is missing");
+        }
+        return value;
+    }
+
+    private static Expression expression(String text) {
+        try {
+            return PARSER.parseExpression(text);
+        } catch (ParseException e) {
+            throw new IllegalArgumentException(e.getSimpleMessage(), e);
+        }
+    }
+}

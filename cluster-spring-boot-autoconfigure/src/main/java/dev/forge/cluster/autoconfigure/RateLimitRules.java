@@ -1,0 +1,117 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.RateLimited;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.context.expression.AnnotatedElementKey;
+import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.util.ReflectionUtils;
+
+/** The rules of {@link RateLimited} methods. All are read at the start, so that a wrong one fails there. */
+final class RateLimitRules implements SmartInitializingSingleton {
+
+    private final ConfigurableListableBeanFactory beans;
+    private final AttributeReader attributes;
+    private final RateLimitCaller callers;
+    private final Map<AnnotatedElementKey, RateLimitRule> rules = new ConcurrentHashMap<>();
+
+    RateLimitRules(ConfigurableListableBeanFactory beans, RateLimitCaller callers) {
+        this.beans = beans;
+        this.attributes = new AttributeReader(beans);
+        this.callers = callers;
+    }
+
+    /** What limits that method: its own annotation, or else, if it is public, that of its class. */
+    static @Nullable RateLimited annotation(Method method, Class<?> type) {
+        Method specific = AopUtils.getMostSpecificMethod(method, type);
+        if (ReflectionUtils.isObjectMethod(specific) || specific.isSynthetic()) {
+            return null;
+        }
+        RateLimited own = AnnotatedElementUtils.findMergedAnnotation(specific, RateLimited.class);
+        return own != null || !Modifier.isPublic(specific.getModifiers())
+                ? own
+                : AnnotatedElementUtils.findMergedAnnotation(type, RateLimited.class);
+    }
+
+    RateLimitRule of(Method method, Class<?> type) {
+        return rules.computeIfAbsent(new AnnotatedElementKey(method, type), key -> read(method, type));
+    }
+
+    private RateLimitRule read(Method method, Class<?> type) {
+        RateLimited limited = annotation(method, type);
+        if (limited == null) {
+            throw new IllegalStateException(type.getName() + "." + method.getName() + " is not limited");
+        }
+        try {
+            RateLimitRule rule =
+                    RateLimitRule.of(limited, type, AopUtils.getMostSpecificMethod(method, type), attributes);
+            callers.require(rule);
+            return rule;
+        } catch (IllegalArgumentException e) {
+            throw refusal(type, method, e.getMessage(), e);
+        }
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        Map<String, RateLimitRule> byName = new HashMap<>();
+        for (Class<?> type : AnnotatedMethods.types(beans)) {
+            ReflectionUtils.doWithMethods(
+                    type,
+                    method -> {
+                        refuseUnlessProxied(type, method);
+                        RateLimitRule rule = of(method, type);
+                        RateLimitRule other = byName.putIfAbsent(rule.name(), rule);
+                        if (other != null) {
+                            refuseUnlessShared(type, method, rule, other);
+                        }
+                    },
+                    method -> !method.isBridge() && annotation(method, type) != null && isOwn(method, type));
+        }
+    }
+
+    /** Not of one that it overrides. */
+    private static boolean isOwn(Method method, Class<?> type) {
+        return AopUtils.getMostSpecificMethod(method, type).equals(method);
+    }
+
+    private static void refuseUnlessProxied(Class<?> type, Method method) {
+        int modifiers = method.getModifiers();
+        if (Modifier.isPrivate(modifiers) || Modifier.isStatic(modifiers) || Modifier.isFinal(modifiers)) {
+            throw refusal(type, method, "it is private, static or final, so that no proxy sees its calls", null);
+        }
+    }
+
+    private static void refuseUnlessShared(Class<?> type, Method method, RateLimitRule rule, RateLimitRule other) {
+        if (!rule.named() || !other.named()) {
+            throw refusal(
+                    type, method, "its name would be %s, as that of %s".formatted(rule.name(), other.place()), null);
+        }
+        if (!rule.limit().equals(other.limit()) || rule.key() != other.key()) {
+            throw refusal(
+                    type,
+                    method,
+                    "it shares the name %s with %s, but not the limit".formatted(rule.name(), other.place()),
+                    null);
+        }
+    }
+
+    private static ClusterStartupException refusal(
+            Class<?> type, Method method, @Nullable String reason, @Nullable Exception cause) {
+        String message = "@RateLimited on %s.%s: %s".formatted(type.getName(), method.getName(), reason);
+        String action =
+                "It takes requests, per, and for each of several buckets a key or an expression; name tells methods"
+                        + " apart whose classes and methods are called alike.";
+        return cause == null
+                ? new ClusterStartupException(message, action)
+                : new ClusterStartupException(message, action, cause);
+    }
+}

@@ -1,0 +1,33 @@
+package sample;
+
+import dev.forge.cluster.RateLimitKey;
+import dev.forge.cluster.RateLimited;
+import java.math.BigDecimal;
+import java.util.concurrent.ThreadLocalRandom;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.RestController;
+
+/** Prices, for those who do not ask too often. */
+@RestController
+class QuoteController {
+
+    record Quote(String item, BigDecimal price) {}
+
+    /** Each address may ask a hundred times a minute, on each node. */
+    @GetMapping("/quote")
+    @RateLimited(key = RateLimitKey.IP, requests = "100", per = "1m")
+    Quote quote() {
+        return anvil();
+    }
+
+    /** All together may ask a hundred times a minute, in the whole cluster. */
+    @GetMapping("/global-quote")
+    @RateLimited(requests = "100", per = "1m")
+    Quote globalQuote() {
+        return anvil();
+    }
+
+    private static Quote anvil() {
+        return new Quote("anvil", BigDecimal.valueOf(ThreadLocalRandom.current().nextLong(9_900, 10_100), 2));
+    }
+}
