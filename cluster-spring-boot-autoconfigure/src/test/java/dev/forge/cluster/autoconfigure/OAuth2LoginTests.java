@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.forge.cluster.ClusterStateStore;
+import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.io.IOException;
@@ -136,31 +137,35 @@ class OAuth2LoginTests {
         }
     }
 
-    private static ConfigurableApplicationContext node(Class<?> application, String name, String... more) {
+    private static ConfigurableApplicationContext node(Class<?> application, String name) {
+        return node(application, name, "/login/oauth2/code/idp", NodeMode.AUTO);
+    }
+
+    private static ConfigurableApplicationContext node(
+            Class<?> application, String name, String callback, NodeMode mode) {
         String registration = "--spring.security.oauth2.client.registration.idp.";
         String endpoints = "--spring.security.oauth2.client.provider.idp.";
-        var arguments = new ArrayList<>(List.of(
-                "--server.port=0",
-                "--server.forward-headers-strategy=framework",
-                "--spring.main.banner-mode=off",
-                "--spring.flyway.enabled=false",
-                "--spring.liquibase.enabled=false",
-                "--spring.datasource.url=" + database.url(),
-                "--spring.datasource.username=" + database.username(),
-                "--spring.datasource.password=" + database.password(),
-                "--forge.cluster.node.name=" + name,
-                registration + "client-id=app",
-                registration + "client-authentication-method=none",
-                registration + "authorization-grant-type=authorization_code",
-                registration + "redirect-uri={baseUrl}/login/oauth2/code/{registrationId}",
-                endpoints + "authorization-uri=" + provider.url("/authorize"),
-                endpoints + "token-uri=" + provider.url("/token"),
-                endpoints + "user-info-uri=" + provider.url("/user"),
-                endpoints + "user-name-attribute=sub"));
-        arguments.addAll(List.of(more));
         return new SpringApplicationBuilder(application)
                 .web(WebApplicationType.SERVLET)
-                .run(arguments.toArray(String[]::new));
+                .run(
+                        "--server.port=0",
+                        "--server.forward-headers-strategy=framework",
+                        "--spring.main.banner-mode=off",
+                        "--spring.flyway.enabled=false",
+                        "--spring.liquibase.enabled=false",
+                        "--spring.datasource.url=" + database.url(),
+                        "--spring.datasource.username=" + database.username(),
+                        "--spring.datasource.password=" + database.password(),
+                        "--forge.cluster.node.name=" + name,
+                        "--forge.cluster.node.mode=" + mode,
+                        registration + "client-id=app",
+                        registration + "client-authentication-method=none",
+                        registration + "authorization-grant-type=authorization_code",
+                        registration + "redirect-uri={baseUrl}" + callback,
+                        endpoints + "authorization-uri=" + provider.url("/authorize"),
+                        endpoints + "token-uri=" + provider.url("/token"),
+                        endpoints + "user-info-uri=" + provider.url("/user"),
+                        endpoints + "user-name-attribute=sub");
     }
 
     private static long rows() {
@@ -281,11 +286,8 @@ class OAuth2LoginTests {
 
     @Test
     void a_client_that_is_no_login_shares_its_state_too_even_on_an_observer() {
-        String[] settings = {
-            "--forge.cluster.node.mode=observer",
-            "--spring.security.oauth2.client.registration.idp.redirect-uri={baseUrl}/authorized"
-        };
-        try (ConfigurableApplicationContext client = node(ClientOnly.class, "client", settings)) {
+        try (ConfigurableApplicationContext client =
+                node(ClientOnly.class, "client", "/authorized", NodeMode.OBSERVER)) {
             var browser = new Browser();
             String callback = browser.begin(client);
             assertThat(browser.cookies).containsOnlyKeys(SECRET);
