@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.ClusterLocks;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.ClusterStateStore;
 import dev.forge.cluster.Crons;
 import dev.forge.cluster.Daemons;
 import dev.forge.cluster.Jobs;
@@ -26,6 +27,7 @@ import dev.forge.cluster.internal.engine.StoredDaemons;
 import dev.forge.cluster.internal.engine.StoredJobs;
 import dev.forge.cluster.internal.engine.StoredLocks;
 import dev.forge.cluster.internal.engine.StoredStartupCoordinator;
+import dev.forge.cluster.internal.engine.StoredStates;
 import dev.forge.cluster.internal.engine.WorkSettings;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import dev.forge.cluster.internal.store.ControlConnections;
@@ -37,6 +39,7 @@ import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Pooler;
 import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.store.StateStore;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -397,6 +400,17 @@ public final class ClusterAutoConfiguration {
     @ConditionalOnMissingBean
     StartupCoordinator clusterStartupCoordinator(ClusterLocks locks, ClusterProperties properties) {
         return new StoredStartupCoordinator(locks, properties.startup().leaseDuration());
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    ClusterStateStore clusterStateStore(
+            ClusterDatabase database, Schema schema, ClusterLifecycle.Parts parts, JobEngine.Tools tools) {
+        return new StoredStates(
+                parts.node(),
+                new StateStore(schema, database.application(), parts.control().shared()),
+                tools.codec(),
+                tools.maxBytes());
     }
 
     private static Ground ground(LeaderStrategy strategy, Pooler pooler) {

@@ -60,6 +60,7 @@ public record ClusterProperties(
         @DefaultValue RateLimit rateLimit,
         @DefaultValue Wakeup wakeup,
         @DefaultValue Web web,
+        @DefaultValue OAuth2 oauth2,
         @DefaultValue Workflow workflow,
         @DefaultValue Health health) {
 
@@ -497,6 +498,26 @@ public record ClusterProperties(
             require(path.startsWith("/"), "web.path", path, "must begin with a slash");
             jobs = List.copyOf(jobs);
             require(jobs.stream().noneMatch(String::isBlank), "web.jobs", jobs, "must not have a blank entry");
+        }
+    }
+
+    /**
+     * Logins with Spring Security's OAuth2 client.
+     *
+     * @param enabled Whether a login that began on one node may be completed on any other. Switch it off where the security
+     *     chain sets an AuthorizationRequestRepository of its own that is no bean.
+     * @param ttl How long a login may take from the redirect to the identity provider to its callback.
+     */
+    public record OAuth2(
+            @DefaultValue("true") boolean enabled,
+            @DefaultValue("10m") Duration ttl) {
+
+        private static final Duration LONGEST_LOGIN = Duration.ofDays(1);
+
+        public OAuth2 {
+            // A cookie's age is counted in seconds.
+            require(ttl.compareTo(Duration.ofSeconds(1)) >= 0, "oauth2.ttl", ttl, "must not be shorter than 1s");
+            require(ttl.compareTo(LONGEST_LOGIN) <= 0, "oauth2.ttl", ttl, "must not be longer than a day");
         }
     }
 

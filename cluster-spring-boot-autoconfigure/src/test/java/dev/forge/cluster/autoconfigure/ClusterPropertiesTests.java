@@ -105,6 +105,8 @@ class ClusterPropertiesTests {
             lock.lease-duration=0s                    | forge.cluster.lock.lease-duration (0s) must be longer than zero
             startup.lease-duration=0s                 | forge.cluster.startup.lease-duration (0s) must be longer than zero
             web.path=forge                            | forge.cluster.web.path (forge) must begin with a slash
+            oauth2.ttl=999ms                          | forge.cluster.oauth2.ttl (999ms) must not be shorter than 1s
+            oauth2.ttl=25h                            | forge.cluster.oauth2.ttl (25h) must not be longer than a day
             workflow.readiness-interval=0s            | forge.cluster.workflow.readiness-interval (0s) must be longer than zero
             """)
     void a_wrong_value_fails_with_one_message_that_names_key_and_value(String properties, String message) {
@@ -329,6 +331,8 @@ class ClusterPropertiesTests {
         web.enabled=false
         web.path=/forge
         web.jobs=null
+        oauth2.enabled=true
+        oauth2.ttl=10m
         workflow.readiness-interval=2s
         workflow.stranded-scope=node
         health.readiness-includes-database=true
