@@ -73,12 +73,12 @@ final class AnnotatedMethods {
         return found;
     }
 
-    /** The classes of all beans, behind their proxies. */
+    /** The classes of all beans that could be the application's, behind their proxies. */
     static Set<Class<?>> types(ConfigurableListableBeanFactory beans) {
         Set<Class<?>> types = new LinkedHashSet<>();
         for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
             Class<?> type = typeOf(beans, bean);
-            if (type != null) {
+            if (type != null && !type.getName().startsWith("org.springframework.")) {
                 types.add(ClassUtils.getUserClass(type));
             }
         }

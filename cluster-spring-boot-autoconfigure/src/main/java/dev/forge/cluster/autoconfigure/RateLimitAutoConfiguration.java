@@ -23,7 +23,6 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplicat
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
-import org.springframework.context.annotation.Lazy;
 import org.springframework.core.Ordered;
 import org.springframework.core.annotation.Order;
 import org.springframework.http.HttpHeaders;
@@ -50,14 +49,6 @@ public final class RateLimitAutoConfiguration {
     @ConditionalOnMissingBean(RateLimiterBackend.class)
     SharedBuckets clusterSharedBuckets(Schema schema, ClusterLifecycle.Parts parts) {
         return new SharedBuckets(schema, parts.control().apart(CONNECTIONS));
-    }
-
-    // A duty of the node, which must know it when it joins.
-    @Bean
-    @Lazy(false)
-    @ConditionalOnBean(SharedBuckets.class)
-    RateLimits.Keeper clusterRateLimitKeeper(ClusterLifecycle.Parts parts, SharedBuckets buckets) {
-        return new RateLimits.Keeper(parts.node(), buckets);
     }
 
     @Bean
@@ -182,6 +173,6 @@ public final class RateLimitAutoConfiguration {
     }
 
     private static long retryAfter(RateLimitExceededException denied) {
-        return Math.max(1, RateLimitHeaders.seconds(denied.decision().retryAfter()));
+        return Math.max(1, Rules.wholeSeconds(denied.decision().retryAfter()));
     }
 }

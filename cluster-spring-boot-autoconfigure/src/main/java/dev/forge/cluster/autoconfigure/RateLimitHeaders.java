@@ -3,7 +3,6 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.RateLimitDecision;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
-import java.time.Duration;
 
 /**
  * The headers that tell a client how its bucket stands: those of the current draft of the IETF ({@code RateLimit},
@@ -23,7 +22,7 @@ final class RateLimitHeaders {
             return;
         }
         request.setAttribute(TOLD, decision);
-        long reset = seconds(decision.allowed() ? decision.reset() : decision.retryAfter());
+        long reset = Rules.wholeSeconds(decision.allowed() ? decision.reset() : decision.retryAfter());
         response.setHeader("RateLimit-Limit", String.valueOf(decision.limit().burst()));
         response.setHeader("RateLimit-Remaining", String.valueOf(decision.remaining()));
         response.setHeader("RateLimit-Reset", String.valueOf(reset));
@@ -33,13 +32,8 @@ final class RateLimitHeaders {
                         .formatted(
                                 quoted(name),
                                 decision.limit().requests(),
-                                seconds(decision.limit().per())));
+                                Rules.wholeSeconds(decision.limit().per())));
         response.setHeader("RateLimit", "%s;r=%d;t=%d".formatted(quoted(name), decision.remaining(), reset));
-    }
-
-    /** Whole ones, rather too many. */
-    static long seconds(Duration duration) {
-        return duration.plusNanos(999_999_999).toSeconds();
     }
 
     private static String quoted(String name) {

@@ -59,6 +59,11 @@ final class Rules {
         return PREFIX + key + " (" + (value instanceof Duration duration ? text(duration) : value) + ")";
     }
 
+    /** Whole ones, rather too many. */
+    static long wholeSeconds(Duration duration) {
+        return duration.plusNanos(999_999_999).toSeconds();
+    }
+
     /** As a person would write it in application.yml. */
     static String text(Duration duration) {
         if (duration.getNano() % 1_000_000 != 0) {

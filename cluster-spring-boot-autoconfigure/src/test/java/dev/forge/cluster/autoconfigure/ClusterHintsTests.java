@@ -64,7 +64,7 @@ class ClusterHintsTests {
 
     static class Bystander {}
 
-    private static RuntimeHints hintsOf(Class<?> bean) {
+    static RuntimeHints hintsOf(Class<?> bean) {
         var context = new GenericApplicationContext();
         context.registerBeanDefinition("bean", new RootBeanDefinition(bean));
         var generation = new TestGenerationContext();

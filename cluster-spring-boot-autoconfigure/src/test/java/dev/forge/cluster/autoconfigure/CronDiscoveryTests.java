@@ -21,7 +21,6 @@ import dev.forge.cluster.Overlap;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;
-import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
@@ -39,14 +38,7 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.slf4j.MDC;
 import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
-import org.springframework.boot.autoconfigure.AutoConfigurations;
-import org.springframework.boot.autoconfigure.context.PropertyPlaceholderAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.JdbcClientAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.JdbcTemplateAutoConfiguration;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
-import org.springframework.boot.transaction.autoconfigure.TransactionAutoConfiguration;
 import org.springframework.context.ApplicationContext;
 import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
@@ -68,23 +60,7 @@ class CronDiscoveryTests {
     }
 
     private ApplicationContextRunner runner() {
-        return new ApplicationContextRunner()
-                .withPropertyValues(
-                        "spring.datasource.url=" + database.url(),
-                        "spring.datasource.username=" + database.username(),
-                        "spring.datasource.password=" + database.password(),
-                        "management.endpoints.web.exposure.include=forgecluster",
-                        "management.endpoint.forgecluster.access=UNRESTRICTED")
-                .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
-                .withConfiguration(AutoConfigurations.of(
-                        PropertyPlaceholderAutoConfiguration.class,
-                        DataSourceAutoConfiguration.class,
-                        DataSourceTransactionManagerAutoConfiguration.class,
-                        TransactionAutoConfiguration.class,
-                        JdbcTemplateAutoConfiguration.class,
-                        JdbcClientAutoConfiguration.class,
-                        ClusterAutoConfiguration.class,
-                        ClusterActuatorAutoConfiguration.class));
+        return TestApplications.whole(database);
     }
 
     private static CronInfo awaitCron(ApplicationContext context, String name) {
@@ -249,19 +225,10 @@ class CronDiscoveryTests {
     void refused(Class<?> bean, String why) {
         runner().withBean(bean)
                 .run(context -> assertThat(context).getFailure().satisfies(failure -> {
-                    ClusterStartupException refusal = refusal(failure);
+                    ClusterStartupException refusal = TestApplications.refusal(failure);
                     assertThat(refusal).hasMessageContaining(why).hasMessageContaining(bean.getName() + ".");
                     assertThat(refusal.action()).isNotBlank();
                 }));
-    }
-
-    private static ClusterStartupException refusal(@Nullable Throwable failure) {
-        for (Throwable e = failure; e != null; e = e.getCause()) {
-            if (e instanceof ClusterStartupException startup) {
-                return startup;
-            }
-        }
-        throw new AssertionError("not refused by us", failure);
     }
 
     // Running -----------------------------------------------------------------------------------------------

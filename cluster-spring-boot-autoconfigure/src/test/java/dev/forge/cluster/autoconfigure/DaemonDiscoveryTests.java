@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterDaemon;
-import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.DaemonInfo;
 import dev.forge.cluster.DaemonScope;
@@ -23,7 +22,6 @@ import dev.forge.cluster.internal.engine.DaemonHandlers;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;
-import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -42,24 +40,13 @@ import org.slf4j.MDC;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
-import org.springframework.aot.test.generate.TestGenerationContext;
-import org.springframework.beans.factory.support.RootBeanDefinition;
 import org.springframework.boot.LazyInitializationBeanFactoryPostProcessor;
 import org.springframework.boot.actuate.endpoint.SanitizingFunction;
 import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
-import org.springframework.boot.autoconfigure.AutoConfigurations;
-import org.springframework.boot.autoconfigure.context.PropertyPlaceholderAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.JdbcClientAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.JdbcTemplateAutoConfiguration;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
-import org.springframework.boot.transaction.autoconfigure.TransactionAutoConfiguration;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Lazy;
-import org.springframework.context.aot.ApplicationContextAotGenerator;
-import org.springframework.context.support.GenericApplicationContext;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.annotation.Transactional;
 
@@ -79,32 +66,7 @@ class DaemonDiscoveryTests {
     }
 
     private ApplicationContextRunner runner() {
-        return new ApplicationContextRunner()
-                .withPropertyValues(
-                        "spring.datasource.url=" + database.url(),
-                        "spring.datasource.username=" + database.username(),
-                        "spring.datasource.password=" + database.password(),
-                        "forge.cluster.node.name=first",
-                        "management.endpoints.web.exposure.include=*")
-                .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
-                .withConfiguration(AutoConfigurations.of(
-                        PropertyPlaceholderAutoConfiguration.class,
-                        DataSourceAutoConfiguration.class,
-                        DataSourceTransactionManagerAutoConfiguration.class,
-                        TransactionAutoConfiguration.class,
-                        JdbcTemplateAutoConfiguration.class,
-                        JdbcClientAutoConfiguration.class,
-                        ClusterAutoConfiguration.class,
-                        ClusterActuatorAutoConfiguration.class));
-    }
-
-    private static ClusterStartupException refusal(@Nullable Throwable failure) {
-        for (Throwable e = failure; e != null; e = e.getCause()) {
-            if (e instanceof ClusterStartupException startup) {
-                return startup;
-            }
-        }
-        throw new AssertionError("not refused by us", failure);
+        return TestApplications.whole(database).withPropertyValues("forge.cluster.node.name=first");
     }
 
     // Attributes --------------------------------------------------------------------------------------------
@@ -212,7 +174,7 @@ class DaemonDiscoveryTests {
     void two_daemons_of_one_name_fail_the_start_naming_both() {
         runner().withBean(Single.class)
                 .withBean(Rival.class)
-                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContaining("'single'")
                         .hasMessageContaining(Single.class.getName() + ".single")
                         .hasMessageContaining(Rival.class.getName() + ".other"));
@@ -300,7 +262,7 @@ class DaemonDiscoveryTests {
     void a_daemon_that_cannot_be_fails_the_start_naming_its_method(Class<?> bean, String reason) {
         runner().withPropertyValues("some=many")
                 .withBean(bean)
-                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContaining("@ClusterDaemon on " + bean.getName() + ".impossible")
                         .hasMessageContaining(reason));
     }
@@ -311,7 +273,7 @@ class DaemonDiscoveryTests {
     @Test
     void a_leader_role_cannot_have_the_name_of_a_daemons() {
         runner().withBean(Usurper.class)
-                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContaining("@LeaderRole(\"daemon:feed\")")
                         .hasMessageContaining("names that begin with daemon:"));
     }
@@ -397,20 +359,12 @@ class DaemonDiscoveryTests {
                                 () -> context.getBean(Single.class).running.get() == 1));
     }
 
-    private static RuntimeHints hintsOf(Class<?> bean) {
-        var context = new GenericApplicationContext();
-        context.registerBeanDefinition("bean", new RootBeanDefinition(bean));
-        var generation = new TestGenerationContext();
-        new ApplicationContextAotGenerator().processAheadOfTime(context, generation);
-        return generation.getRuntimeHints();
-    }
-
     @Test
     void a_native_image_learns_their_methods() throws Exception {
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(Single.class.getDeclaredMethod("single", DaemonContext.class)))
-                .accepts(hintsOf(Single.class));
-        RuntimeHints proxied = hintsOf(OnInterface.class);
+                .accepts(ClusterHintsTests.hintsOf(Single.class));
+        RuntimeHints proxied = ClusterHintsTests.hintsOf(OnInterface.class);
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(Runs.class.getMethod("run", DaemonContext.class)))
                 .accepts(proxied);

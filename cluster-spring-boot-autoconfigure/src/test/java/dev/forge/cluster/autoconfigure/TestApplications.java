@@ -6,11 +6,18 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.autoconfigure.context.PropertyPlaceholderAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.JdbcClientAutoConfiguration;
+import org.springframework.boot.jdbc.autoconfigure.JdbcTemplateAutoConfiguration;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.boot.transaction.autoconfigure.TransactionAutoConfiguration;
 import org.springframework.context.ApplicationContext;
 
 /** Applications as the starter makes them, on a test's database. */
@@ -28,6 +35,22 @@ final class TestApplications {
                         "spring.datasource.password=" + database.password())
                 .withConfiguration(
                         AutoConfigurations.of(DataSourceAutoConfiguration.class, ClusterAutoConfiguration.class));
+    }
+
+    /** One with transactions, meters and the endpoint, too. */
+    static ApplicationContextRunner whole(TestDatabase database) {
+        return on(database)
+                .withPropertyValues(
+                        "management.endpoints.web.exposure.include=forgecluster",
+                        "management.endpoint.forgecluster.access=UNRESTRICTED")
+                .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
+                .withConfiguration(AutoConfigurations.of(
+                        PropertyPlaceholderAutoConfiguration.class,
+                        DataSourceTransactionManagerAutoConfiguration.class,
+                        TransactionAutoConfiguration.class,
+                        JdbcTemplateAutoConfiguration.class,
+                        JdbcClientAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class));
     }
 
     /** The job, once it has ended. */

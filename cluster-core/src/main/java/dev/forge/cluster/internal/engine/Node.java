@@ -19,6 +19,7 @@ import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.NodeStore.Introduction;
 import dev.forge.cluster.internal.store.NodeStore.Load;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;
+import dev.forge.cluster.internal.store.RateLimitStore;
 import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.internal.store.StateStore;
 import java.time.Duration;
@@ -79,6 +80,8 @@ public final class Node {
     private static final Duration LOCK_RETENTION = Duration.ofDays(1);
     private static final Duration DEAD_RETENTION = Duration.ofHours(1);
     private static final int STATE_BATCH = 5_000;
+    private static final Duration BUCKET_RETENTION = Duration.ofMinutes(5);
+    private static final int BUCKET_BATCH = 5_000;
 
     private final NodeSettings settings;
     private final Members members;
@@ -639,6 +642,10 @@ public final class Node {
         var states = new StateStore(members.schema, members.control, members.control);
         while (states.purge(STATE_BATCH) == STATE_BATCH) {
             log.debug("deleted {} expired states", STATE_BATCH);
+        }
+        var limits = new RateLimitStore(members.schema, members.control);
+        while (limits.purge(BUCKET_RETENTION, BUCKET_BATCH) == BUCKET_BATCH) {
+            log.debug("forgot {} full buckets", BUCKET_BATCH);
         }
     }
 

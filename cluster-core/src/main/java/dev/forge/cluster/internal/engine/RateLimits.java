@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.Leadership;
 import dev.forge.cluster.RateLimit;
 import dev.forge.cluster.RateLimitDecision;
 import dev.forge.cluster.RateLimiter;
@@ -10,7 +9,6 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
 import java.util.HexFormat;
-import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
@@ -162,51 +160,6 @@ public final class RateLimits implements RateLimiter {
             return HexFormat.of().formatHex(digest);
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e);
-        }
-    }
-
-    /** Forgets shared buckets that nobody uses; the log_compactor does. */
-    public static final class Keeper implements Work {
-
-        private static final Duration EVERY = Duration.ofMinutes(1);
-        private static final Duration IDLE = Duration.ofMinutes(5);
-        private static final int BATCH = 1_000;
-
-        private final Node node;
-        private final SharedBuckets buckets;
-
-        public Keeper(Node node, SharedBuckets buckets) {
-            this.node = node;
-            this.buckets = buckets;
-            node.register(this);
-        }
-
-        @Override
-        public List<Duty> duties() {
-            return List.of(new Duty("tidy-rate-limits", () -> EVERY, this::tidy, Duration.ofHours(1)));
-        }
-
-        private void tidy() {
-            if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-                while (buckets.purge(IDLE, BATCH) == BATCH) {
-                    log.debug("forgot {} buckets", BATCH);
-                }
-            }
-        }
-
-        @Override
-        public void quiesce() {
-            // Nothing is under way.
-        }
-
-        @Override
-        public boolean awaitIdle(Duration patience) {
-            return true;
-        }
-
-        @Override
-        public void release() {
-            // Holds nothing.
         }
     }
 }

@@ -141,11 +141,6 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
         }
     }
 
-    /** Forgets buckets that have been full for that long, up to that many. */
-    int purge(Duration idle, int limit) {
-        return store.purge(idle, limit);
-    }
-
     @Override
     public void close() {
         thread.shutdown();
