@@ -39,13 +39,18 @@ final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
      * How long things take.
      *
      * @param probe pause between two words to oneself
-     * @param patience how long none may be heard
+     * @param patience how long none may be heard; three times as long while a link is opened, which may mean to load and to
+     *     start the client library
      * @param firstRetry pause before the next link; doubled, after each that did not work, up to the last
      */
     record Timing(Duration probe, Duration patience, Duration firstRetry, Duration lastRetry) {
 
         static final Timing USUAL =
                 new Timing(Duration.ofSeconds(2), Duration.ofSeconds(5), Duration.ofMillis(250), Duration.ofSeconds(5));
+
+        Duration patience(boolean serving) {
+            return serving ? patience : patience.multipliedBy(3);
+        }
 
         Duration watch() {
             return patience.dividedBy(10);
@@ -184,7 +189,8 @@ final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
             begin(visit);
             try (Broker.Link link = broker.open(visit)) {
                 visit.serve(link);
-            } catch (Exception | LinkageError e) {
+            } catch (Exception | Error e) {
+                // An Error too: without this thread nobody would look for the broker any more.
                 lost(visit, e);
             } finally {
                 end(visit);
@@ -251,6 +257,7 @@ final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
     /** Finds out that a link which should answer does not, whatever its thread hangs in. */
     private void watch() {
         Visit doubted = null;
+        Duration patience = timing.patience;
         lock.lock();
         try {
             long now = System.nanoTime();
@@ -261,14 +268,15 @@ final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
                 visit.lastSign = now;
             }
             lastWatch = now;
-            if (visit != null && now - visit.lastSign > timing.patience.toNanos()) {
-                doubted = visit;
+            if (visit != null) {
+                patience = timing.patience(visit.serving);
+                doubted = now - visit.lastSign > patience.toNanos() ? visit : null;
             }
         } finally {
             lock.unlock();
         }
         if (doubted != null) {
-            lost(doubted, new IllegalStateException("no answer within " + Rules.text(timing.patience)));
+            lost(doubted, new IllegalStateException("no answer within " + Rules.text(patience)));
         }
     }
 

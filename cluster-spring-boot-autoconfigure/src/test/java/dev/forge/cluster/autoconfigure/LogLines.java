@@ -27,6 +27,10 @@ final class LogLines extends AppenderBase<ILoggingEvent> implements AutoCloseabl
         events.add(event);
     }
 
+    void clear() {
+        events.clear();
+    }
+
     /** Of that class. */
     List<String> own(Level level) {
         return events.stream()

@@ -16,11 +16,14 @@ import dev.forge.cluster.test.TestDatabase;
 import jakarta.jms.ConnectionFactory;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.activemq.ActiveMQConnectionFactory;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -37,6 +40,7 @@ import org.springframework.context.annotation.Primary;
 import org.springframework.data.redis.connection.RedisConnectionFactory;
 
 @ClusterPostgres
+@Timeout(180)
 class WakeupConfigurationTests {
 
     private final TestDatabase database;
@@ -71,7 +75,8 @@ class WakeupConfigurationTests {
         ClusterStartupException library =
                 refused(redis.withClassLoader(new FilteredClassLoader("org.springframework.data.redis", "io.lettuce")));
         assertThat(library)
-                .hasMessage("forge.cluster.wakeup.type (redis) needs Spring Data Redis, which is not on the class path");
+                .hasMessage(
+                        "forge.cluster.wakeup.type (redis) needs Spring Data Redis, which is not on the class path");
         assertThat(library.action()).contains("spring-boot-starter-data-redis");
         ClusterStartupException bean = refused(redis);
         assertThat(bean)
@@ -172,11 +177,11 @@ class WakeupConfigurationTests {
     }
 
     static class Pings {
-        final CountDownLatch begun = new CountDownLatch(1);
+        final Semaphore begun = new Semaphore(0);
 
         @ClusterJob
         void ping() {
-            begun.countDown();
+            begun.release();
         }
     }
 
@@ -186,17 +191,18 @@ class WakeupConfigurationTests {
                 .withBean(Pings.class)
                 .run(worker -> runner("forge.cluster.wakeup.type=none", "forge.cluster.node.roles=function")
                         .run(enqueuer -> {
-                            assertThat(wakeup(worker).getDetails()).containsOnlyKeys("type").containsEntry("type", "none");
-                            // Right after it has polled: the next look is two seconds away.
-                            long began = System.nanoTime();
-                            enqueuer.getBean(Jobs.class).enqueueNamed("ping", null);
-                            worker.getBean(Pings.class).begun.await();
-                            assertThat(Duration.ofNanos(System.nanoTime() - began)).isLessThan(Duration.ofSeconds(20));
-                            assertThat(database.jdbc()
-                                            .sql("SELECT count(*) FROM forge_nodes")
-                                            .query(Integer.class)
-                                            .single())
-                                    .isEqualTo(2);
+                            assertThat(wakeup(worker).getDetails()).isEqualTo(Map.of("type", "none"));
+                            // From the second one on each comes right after a look: the next one is two seconds away.
+                            Duration longest = Duration.ZERO;
+                            for (int i = 0; i < 3; i++) {
+                                long before = System.nanoTime();
+                                enqueuer.getBean(Jobs.class).enqueueNamed("ping", null);
+                                assertThat(worker.getBean(Pings.class).begun.tryAcquire(60, TimeUnit.SECONDS))
+                                        .isTrue();
+                                Duration took = Duration.ofNanos(System.nanoTime() - before);
+                                longest = took.compareTo(longest) > 0 ? took : longest;
+                            }
+                            assertThat(longest).isGreaterThan(Duration.ofMillis(1500));
                         }));
     }
 
@@ -252,7 +258,8 @@ class WakeupConfigurationTests {
                     jobs.enqueueNamed("ping", null);
                     for (JobPriority priority : List.of(JobPriority.LOW, JobPriority.HIGH, JobPriority.NORMAL)) {
                         for (int i = 0; i < 20; i++) {
-                            jobs.enqueueNamed("ping", null, JobOptions.defaults().withPriority(priority));
+                            jobs.enqueueNamed(
+                                    "ping", null, JobOptions.defaults().withPriority(priority));
                         }
                     }
                     assertThat(pigeons.sent).isEmpty();
@@ -280,16 +287,19 @@ class WakeupConfigurationTests {
                             .query((row, n) -> row.getString(1))
                             .single();
                     context.getBean(Pigeons.class).listeners.forEach(Runnable::run);
-                    assertThat(context.getBean(Pings.class).begun.await(30, TimeUnit.SECONDS))
+                    assertThat(context.getBean(Pings.class).begun.tryAcquire(60, TimeUnit.SECONDS))
                             .isTrue();
                 });
     }
 
     @Test
     void a_factory_that_nobody_asked_for_is_left_alone() {
-        runner().withBean(RedisConnectionFactory.class, () -> {
-                    throw new AssertionError("not asked for");
-                }, definition -> definition.setLazyInit(true))
+        runner().withBean(
+                        RedisConnectionFactory.class,
+                        () -> {
+                            throw new AssertionError("not asked for");
+                        },
+                        definition -> definition.setLazyInit(true))
                 .run(context -> assertThat(context).hasNotFailed());
     }
 }
