@@ -70,7 +70,7 @@ abstract class WakeupContract {
         }
     }
 
-    private ApplicationContextRunner node(Duration pollInterval) {
+    final ApplicationContextRunner node(Duration pollInterval) {
         return reaching(TestApplications.on(database)
                 .withConfiguration(
                         AutoConfigurations.of(WakeupAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
