@@ -32,6 +32,11 @@ dependencyResolutionManagement {
             library("checker-qual", "org.checkerframework", "checker-qual").version(v("checker-qual.version"))
             library("archunit", "com.tngtech.archunit", "archunit").version(v("archunit.version"))
             library("jqwik", "net.jqwik", "jqwik").version(v("jqwik.version"))
+            library("embedded-redis", "com.github.codemonstur", "embedded-redis").version(v("embedded-redis.version"))
+            // Strictly: Spring Boot's platform would raise it to another one.
+            for (part in listOf("broker", "client", "openwire-legacy")) {
+                library("activemq-$part", "org.apache.activemq", "activemq-$part").version { strictly(v("activemq.version")) }
+            }
             library("db-scheduler", "com.github.kagkarlsson", "db-scheduler").version(v("db-scheduler.version"))
             library("jobrunr", "org.jobrunr", "jobrunr").version(v("jobrunr.version"))
         }

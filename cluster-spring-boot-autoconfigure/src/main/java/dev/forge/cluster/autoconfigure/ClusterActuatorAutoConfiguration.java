@@ -55,10 +55,12 @@ public final class ClusterActuatorAutoConfiguration {
         @Bean
         @ConditionalOnMissingBean(name = "forgeClusterHealthContributor")
         CompositeHealthContributor forgeClusterHealthContributor(
-                ClusterLifecycle.Parts parts, JobEngine engine, Schema schema, ClusterProperties properties) {
-            return new ClusterHealth(
-                            parts.node(), engine, schema, properties.health().readinessIncludesDatabase())
-                    .contributor();
+                ClusterLifecycle.Parts parts,
+                JobEngine engine,
+                JobEngine.Tools tools,
+                Schema schema,
+                ClusterProperties properties) {
+            return new ClusterHealth(parts.node(), engine, schema, properties, tools.coordinator()).contributor();
         }
 
         /** Whoever has configured the readiness group has decided what is in it. */

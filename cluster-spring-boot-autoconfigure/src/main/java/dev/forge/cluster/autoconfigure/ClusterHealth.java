@@ -1,11 +1,13 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.store.Schema;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.HealthContributor;
@@ -17,13 +19,21 @@ final class ClusterHealth {
     private final Node node;
     private final JobEngine engine;
     private final Schema schema;
-    private final boolean includesDatabase;
+    private final ClusterProperties properties;
+    private final @Nullable ClusterCoordinator coordinator;
 
-    ClusterHealth(Node node, JobEngine engine, Schema schema, boolean includesDatabase) {
+    /** @param coordinator carries news in place of PostgreSQL, if anything does */
+    ClusterHealth(
+            Node node,
+            JobEngine engine,
+            Schema schema,
+            ClusterProperties properties,
+            @Nullable ClusterCoordinator coordinator) {
         this.node = node;
         this.engine = engine;
         this.schema = schema;
-        this.includesDatabase = includesDatabase;
+        this.properties = properties;
+        this.coordinator = coordinator;
     }
 
     CompositeHealthContributor contributor() {
@@ -32,6 +42,7 @@ final class ClusterHealth {
         parts.put("leadership", (HealthIndicator) this::leadership);
         parts.put("schema", (HealthIndicator) this::schema);
         parts.put("workers", (HealthIndicator) this::workers);
+        parts.put("wakeup", (HealthIndicator) this::wakeup);
         return CompositeHealthContributor.fromMap(parts);
     }
 
@@ -44,7 +55,7 @@ final class ClusterHealth {
                 .withDetail("name", node.identity().name());
         if (node.state() != Node.State.STOPPED) {
             health.withDetail("millisSinceLastContact", node.sinceLastContact().toMillis());
-            if (includesDatabase && !node.isInContact()) {
+            if (properties.health().readinessIncludesDatabase() && !node.isInContact()) {
                 health.down().withDetail("reason", "the database does not answer");
             }
             List<String> stuck = node.stuckLoops();
@@ -80,6 +91,32 @@ final class ClusterHealth {
                                     + " it takes nothing");
         }
         return health.build();
+    }
+
+    Health wakeup() {
+        // Without wake-ups work flows too, only later: no reason to turn requests away.
+        Health.Builder health = Health.up().withDetail("type", wakeupType());
+        if (!(coordinator instanceof WakeupAutoConfiguration.Silence)) {
+            boolean connected = engine.hearsOfWork();
+            health.withDetail("connected", connected);
+            if (!connected) {
+                health.withDetail(
+                        "warning",
+                        "no news of work: workers poll every "
+                                + Rules.text(properties.worker().pollInterval()));
+            }
+        }
+        return health.build();
+    }
+
+    private String wakeupType() {
+        if (coordinator == null) {
+            return "postgres";
+        }
+        if (coordinator instanceof WakeupAutoConfiguration.Silence) {
+            return "none";
+        }
+        return coordinator instanceof BrokerCoordinator broker ? broker.type() : "custom";
     }
 
     Health schema() {

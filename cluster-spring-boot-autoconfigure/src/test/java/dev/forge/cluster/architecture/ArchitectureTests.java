@@ -112,6 +112,8 @@ class ArchitectureTests {
                 .doNotHaveSimpleName("Claimer")
                 .and()
                 .doNotHaveSimpleName("Finisher")
+                .and()
+                .doNotHaveSimpleName("BrokerCoordinator")
                 .should()
                 .callConstructorWhere(target(owner(type(Thread.class).or(type(Timer.class)))))
                 .orShould()

@@ -20,7 +20,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import javax.sql.DataSource;
@@ -68,7 +68,9 @@ public final class JobEngine implements Work {
     private final @Nullable Worker worker;
     private final ClusterCoordinator coordinator;
 
-    private final AtomicBoolean announcing = new AtomicBoolean();
+    /** The highest priority of what is to be announced; null: nothing is. */
+    private final AtomicReference<@Nullable JobPriority> unannounced = new AtomicReference<>();
+
     private volatile long announceNotBefore;
     private volatile long overloadedSince;
     private volatile boolean overloaded;
@@ -157,15 +159,19 @@ public final class JobEngine implements Work {
 
     // News --------------------------------------------------------------------------------------------------
 
-    /** Work was enqueued and is committed: our own worker looks at once, the others as soon as they hear of it. */
+    /**
+     * Work was enqueued and is committed: our own worker looks at once, the others as soon as they hear of it. Whoever
+     * enqueued it does not wait for that, nor hear of it if it fails.
+     */
     void announce(JobPriority priority) {
         wakeWorker();
-        try {
-            coordinator.notifyNewWork(priority);
-        } catch (RuntimeException e) {
-            // What was enqueued is committed: its caller must not hear of this. The others will find it by polling.
-            log.debug("could not tell the others of new work", e);
+        if (unannounced.getAndAccumulate(priority, JobEngine::higher) == null) {
+            node.hurry("announce");
         }
+    }
+
+    private static JobPriority higher(@Nullable JobPriority one, JobPriority other) {
+        return one == null || one.compareTo(other) < 0 ? other : one;
     }
 
     /** A job was called off: whoever runs it should hear of it. */
@@ -207,38 +213,46 @@ public final class JobEngine implements Work {
         }
     }
 
-    /** NOTIFY on a connection of ours, never in the enqueuer's transaction, and one for all that gathers. */
+    /** NOTIFY on a connection of ours, never in the enqueuer's transaction. */
     private final class Notify implements ClusterCoordinator {
 
         @Override
         public void notifyNewWork(JobPriority priority) {
-            if (announcing.compareAndSet(false, true)) {
-                node.hurry("announce");
-            }
+            jobs.notifyOthers(WORK + node.id());
         }
 
         @Override
         public void registerWakeupListener(Runnable listener) {
             // heard() wakes it.
         }
+
+        @Override
+        public boolean isConnected() {
+            return node.isListening();
+        }
     }
 
     private void sendNews() {
-        if (announcing.get() && untilNews().isZero() && announcing.compareAndSet(true, false)) {
-            announceNotBefore = nanos() + ANNOUNCE.toNanos();
-            try {
-                jobs.notifyOthers(WORK + node.id());
-            } catch (RuntimeException e) {
-                // It is still to be said.
-                announceNotBefore = nanos() + ANNOUNCE_AGAIN.toNanos();
-                announcing.set(true);
-                throw e;
-            }
+        if (!untilNews().isZero()) {
+            return;
+        }
+        JobPriority highest = unannounced.getAndSet(null);
+        if (highest == null) {
+            return;
+        }
+        announceNotBefore = nanos() + ANNOUNCE.toNanos();
+        try {
+            coordinator.notifyNewWork(highest);
+        } catch (RuntimeException e) {
+            // It is still to be said.
+            announceNotBefore = nanos() + ANNOUNCE_AGAIN.toNanos();
+            unannounced.accumulateAndGet(highest, JobEngine::higher);
+            throw e;
         }
     }
 
     private Duration untilNews() {
-        return announcing.get() ? Duration.ofNanos(Math.max(0, announceNotBefore - nanos())) : HOUR;
+        return unannounced.get() != null ? Duration.ofNanos(Math.max(0, announceNotBefore - nanos())) : HOUR;
     }
 
     // Life --------------------------------------------------------------------------------------------------
@@ -470,6 +484,11 @@ public final class JobEngine implements Work {
     /** The names of the executors. */
     public List<String> executors() {
         return settings.lanes().stream().map(WorkSettings.LaneSettings::name).toList();
+    }
+
+    /** Whether it hears of work at present; if not, it polls. */
+    public boolean hearsOfWork() {
+        return coordinator.isConnected();
     }
 
     /** Whether it takes less because the machine is overloaded. */

@@ -555,6 +555,11 @@ public final class Node {
         return suspicious && usual.compareTo(SECOND_LOOK) > 0 ? SECOND_LOOK : usual;
     }
 
+    /** Whether notifications reach this node; never without a session, which is to say behind a transaction pooler. */
+    boolean isListening() {
+        return session != null && session.isConnected();
+    }
+
     private boolean hasSession() {
         return session == null || session.isConnected();
     }

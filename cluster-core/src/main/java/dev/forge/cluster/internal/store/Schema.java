@@ -153,6 +153,14 @@ public final class Schema {
         return name;
     }
 
+    /** The name of the database around it; asks the server. Both together tell clusters apart that share a broker. */
+    public String database() {
+        return JdbcClient.create(direct)
+                .sql("SELECT current_database()::text")
+                .query(String.class)
+                .single();
+    }
+
     /** The version found in the database: {@link #VERSION}, or a later one that this library can work with. */
     public int version() {
         return version;
