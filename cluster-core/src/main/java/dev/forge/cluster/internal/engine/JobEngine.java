@@ -47,6 +47,7 @@ public final class JobEngine implements Work {
 
     private static final Logger log = LoggerFactory.getLogger(JobEngine.class);
     private static final Duration ANNOUNCE = Duration.ofMillis(20);
+    private static final Duration ANNOUNCE_LATER = Duration.ofMillis(250);
     private static final Duration ANNOUNCE_AGAIN = Duration.ofMillis(500);
     private static final Duration HOUR = Duration.ofHours(1);
     private static final Duration COMPACT = Duration.ofMinutes(1);
@@ -160,11 +161,23 @@ public final class JobEngine implements Work {
     // News --------------------------------------------------------------------------------------------------
 
     /**
-     * Work was enqueued and is committed: our own worker looks at once, the others as soon as they hear of it. Whoever
-     * enqueued it does not wait for that, nor hear of it if it fails.
+     * There is work: our own worker looks at once, the others as soon as they hear of it. Who calls does not wait for that,
+     * nor hear of it if it fails.
      */
     void announce(JobPriority priority) {
         wakeWorker();
+        announceToOthers(priority);
+    }
+
+    /** Jobs of that name were enqueued and are committed. A thread of ours that would not take them is left alone. */
+    void announceEnqueued(String name, JobPriority priority) {
+        if (working && handlers.named(name) != null) {
+            wakeWorker();
+        }
+        announceToOthers(priority);
+    }
+
+    private void announceToOthers(JobPriority priority) {
         if (unannounced.getAndAccumulate(priority, JobEngine::higher) == null) {
             node.hurry("announce");
         }
@@ -233,7 +246,7 @@ public final class JobEngine implements Work {
     }
 
     private void sendNews() {
-        if (!untilNews().isZero()) {
+        if (node.isAlone() || !untilNews().isZero()) {
             return;
         }
         JobPriority highest = unannounced.getAndSet(null);
@@ -252,7 +265,11 @@ public final class JobEngine implements Work {
     }
 
     private Duration untilNews() {
-        return unannounced.get() != null ? Duration.ofNanos(Math.max(0, announceNotBefore - nanos())) : HOUR;
+        if (unannounced.get() == null) {
+            return HOUR;
+        }
+        // Nobody is there to be told; who comes may have looked before there was work.
+        return node.isAlone() ? ANNOUNCE_LATER : Duration.ofNanos(Math.max(0, announceNotBefore - nanos()));
     }
 
     // Life --------------------------------------------------------------------------------------------------

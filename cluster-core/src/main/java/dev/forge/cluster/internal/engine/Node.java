@@ -106,6 +106,7 @@ public final class Node {
     private volatile Duration trustedFor = Duration.ZERO;
     private volatile boolean candidateLive = true;
     private volatile int liveWorkers;
+    private volatile boolean alone;
     private volatile boolean leaving;
     private volatile boolean suspicious;
     private volatile Duration untilElection = Duration.ofMillis(50);
@@ -411,6 +412,11 @@ public final class Node {
         return liveWorkers;
     }
 
+    /** Whether the last look has shown no other node, not even a silent one. */
+    boolean isAlone() {
+        return alone;
+    }
+
     /** Loops that should run but have not completed a pass for much longer than their pause, by name. */
     public List<String> stuckLoops() {
         if (state == State.STOPPED) {
@@ -630,6 +636,7 @@ public final class Node {
         candidateLive = view.candidateLive();
         liveWorkers = view.workers();
         Sighting own = view.own();
+        alone = own != null && view.live() == 1;
         if (own == null) {
             wake("heartbeat");
         } else if (own.status() == NodeStatus.DRAINING) {

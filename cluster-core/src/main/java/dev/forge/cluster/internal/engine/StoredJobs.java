@@ -100,12 +100,15 @@ public final class StoredJobs implements Jobs {
         String key = options.uniqueKey();
         if (key == null) {
             inbox.insert(job);
-            announce(job.priority(), null);
+            announce(name, job.priority(), null);
             return job.id();
         }
         requireStorable("unique key", key);
         UUID id = inbox.insertUnique(job, key, options.uniquePolicy());
-        announce(job.priority(), options.uniquePolicy() == UniquePolicy.REPLACE && id.equals(job.id()) ? id : null);
+        announce(
+                name,
+                job.priority(),
+                options.uniquePolicy() == UniquePolicy.REPLACE && id.equals(job.id()) ? id : null);
         return id;
     }
 
@@ -126,9 +129,10 @@ public final class StoredJobs implements Jobs {
             // All or nothing, as in a transaction of the caller's.
             alone.executeWithoutResult(status -> insert(jobs));
         }
-        if (!jobs.isEmpty()) {
-            announce(jobs.get(0).priority(), null);
-        }
+        jobs.stream()
+                .map(NewJob::name)
+                .distinct()
+                .forEach(name -> announce(name, jobs.get(0).priority(), null));
         return jobs.stream().map(NewJob::id).toList();
     }
 
@@ -139,13 +143,13 @@ public final class StoredJobs implements Jobs {
     }
 
     /** After the commit: before it there is nothing to be found. */
-    private void announce(int priority, @Nullable UUID perhapsSuccessor) {
+    private void announce(String name, int priority, @Nullable UUID perhapsSuccessor) {
         Runnable announcement = () -> {
             if (perhapsSuccessor != null) {
                 // Its predecessor may have ended while neither saw the other.
                 free(() -> control.freeSuccessor(perhapsSuccessor));
             }
-            engine.announce(JobPriority.of(priority));
+            engine.announceEnqueued(name, JobPriority.of(priority));
         };
         AfterCommit.run(announcement);
     }
@@ -311,7 +315,7 @@ public final class StoredJobs implements Jobs {
         node.requireMayMutate();
         boolean begun = inbox.retry(id);
         if (begun) {
-            announce(JobPriority.NORMAL.value(), null);
+            AfterCommit.run(() -> engine.announce(JobPriority.NORMAL));
         }
         return begun;
     }

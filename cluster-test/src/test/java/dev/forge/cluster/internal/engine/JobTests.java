@@ -24,6 +24,7 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.math.BigDecimal;
 import java.sql.Connection;
+import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
 import java.time.Instant;
@@ -47,6 +48,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.postgresql.PGConnection;
+import org.postgresql.PGNotification;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
@@ -101,6 +104,37 @@ class JobTests {
     private static NodeSettings drainingFor(NodeSettings settings, Duration timeout) {
         return new NodeSettings(
                 settings.presence(), settings.heartbeat(), settings.detection(), settings.election(), timeout);
+    }
+
+    // News
+
+    @Test
+    void a_node_that_is_alone_keeps_its_news_for_the_first_one_that_comes() throws Exception {
+        work.on("job", context -> {});
+        Member alone = cluster.start("alone", work, UnaryOperator.identity());
+        await().until(alone.node()::isAlone);
+        try (Connection connection = database.dataSource().getConnection();
+                Statement statement = connection.createStatement()) {
+            statement.execute("LISTEN forge_cluster_"
+                    + jdbc.sql("SELECT 'public'::regnamespace::oid")
+                            .query(Long.class)
+                            .single());
+            var heard = new ArrayList<String>();
+            alone.ended(alone.jobs().enqueueNamed("job", null, JobOptions.defaults()));
+            hear(connection, heard);
+            assertThat(heard).noneMatch(news -> news.startsWith(JobEngine.WORK));
+            cluster.start("second", copy(), UnaryOperator.identity());
+            await().until(() -> {
+                hear(connection, heard);
+                return heard.stream().anyMatch(news -> news.startsWith(JobEngine.WORK));
+            });
+        }
+    }
+
+    private static void hear(Connection connection, List<String> heard) throws SQLException {
+        for (PGNotification news : connection.unwrap(PGConnection.class).getNotifications(100)) {
+            heard.add(news.getParameter());
+        }
     }
 
     // Running
