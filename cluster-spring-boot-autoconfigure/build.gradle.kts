@@ -17,6 +17,7 @@ dependencies {
     optional("org.springframework:spring-orm")
     optional("jakarta.persistence:jakarta.persistence-api")
     optional("org.springframework:spring-web")
+    optional("org.springframework:spring-webmvc")
     optional("jakarta.servlet:jakarta.servlet-api")
     annotationProcessor(libs.spring.boot.configuration.processor)
     annotationProcessor(libs.spring.boot.autoconfigure.processor)
@@ -26,6 +27,8 @@ dependencies {
     testImplementation("org.springframework.boot:spring-boot-liquibase")
     testImplementation("org.springframework:spring-core-test")
     testImplementation("io.micrometer:micrometer-tracing-bridge-otel")
+    testImplementation("org.springframework.boot:spring-boot-starter-webmvc")
+    testImplementation("org.springframework.boot:spring-boot-starter-security")
     testImplementation(libs.archunit)
     testImplementation(project(":cluster-test"))
 }

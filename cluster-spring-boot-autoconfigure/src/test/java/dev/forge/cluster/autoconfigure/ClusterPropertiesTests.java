@@ -327,6 +327,8 @@ class ClusterPropertiesTests {
         web.enabled=false
         web.path=/forge
         web.jobs=null
+        web.max-request-size=1MB
+        web.health-aliases=true
         workflow.readiness-interval=2s
         workflow.stranded-scope=node
         health.readiness-includes-database=true
