@@ -36,6 +36,7 @@ dependencies {
     testImplementation("org.springframework.boot:spring-boot-liquibase")
     testImplementation("org.springframework:spring-core-test")
     testImplementation("io.micrometer:micrometer-tracing-bridge-otel")
+    testImplementation("org.springframework.boot:spring-boot-starter-security")
     testImplementation(libs.archunit)
     testImplementation("redis.clients:jedis")
     testImplementation(libs.embedded.redis)

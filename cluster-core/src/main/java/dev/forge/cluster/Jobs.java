@@ -37,6 +37,8 @@ public interface Jobs {
     /**
      * Enqueues a job by name; its payload may be null. A name that no node has ever had a handler for is refused, unless
      * unfinished jobs bear it.
+     *
+     * @throws UnknownJobException for such a name
      */
     UUID enqueueNamed(String name, @Nullable Object payload, JobOptions options);
 

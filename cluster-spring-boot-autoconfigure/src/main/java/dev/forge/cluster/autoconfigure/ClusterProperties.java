@@ -14,6 +14,7 @@ import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.engine.NamePattern;
 import java.nio.charset.StandardCharsets;
 import java.time.DateTimeException;
 import java.time.Duration;
@@ -24,10 +25,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.boot.context.properties.NestedConfigurationProperty;
 import org.springframework.boot.context.properties.bind.DefaultValue;
+import org.springframework.util.unit.DataSize;
 
 /**
  * Everything that can be configured. An unknown key under {@code forge.cluster} fails start-up like a wrong value does.
@@ -488,16 +491,55 @@ public record ClusterProperties(
      *
      * @param enabled Whether jobs can be submitted over HTTP.
      * @param path Path under which jobs are submitted.
-     * @param jobs Names of the jobs that may be submitted.
+     * @param jobs Names of the jobs that may be submitted, or patterns as in worker.routing: * within a segment, ** for any
+     *     number of segments.
+     * @param maxRequestSize How large the body of a request may be.
+     * @param healthAliases Whether /_api/health and /_api/ready answer, too.
      */
     public record Web(
             @DefaultValue("false") boolean enabled,
             @DefaultValue("/forge") String path,
-            @DefaultValue List<String> jobs) {
+            @DefaultValue List<String> jobs,
+            @DefaultValue("1MB") DataSize maxRequestSize,
+            @DefaultValue("true") boolean healthAliases) {
+
+        private static final DataSize LARGEST_REQUEST = DataSize.ofMegabytes(64);
+
         public Web {
             require(path.startsWith("/"), "web.path", path, "must begin with a slash");
+            require(
+                    path.matches("/|(/[A-Za-z0-9._~-]+)+"),
+                    "web.path",
+                    path,
+                    "must be a plain path such as /forge, without a slash at its end");
             jobs = List.copyOf(jobs);
             require(jobs.stream().noneMatch(String::isBlank), "web.jobs", jobs, "must not have a blank entry");
+            require(
+                    !enabled || !jobs.isEmpty(),
+                    "web.jobs",
+                    "",
+                    "must name the jobs that may be submitted: %s opens nothing else"
+                            .formatted(named("web.enabled", enabled)));
+            jobs.stream().filter(Web::isPattern).forEach(entry -> WorkerProperties.requirePattern("web.jobs", entry));
+            require(
+                    maxRequestSize.toBytes() > 0 && maxRequestSize.compareTo(LARGEST_REQUEST) <= 0,
+                    "web.max-request-size",
+                    maxRequestSize,
+                    "must lie between one byte and 64MB: a request is held in memory");
+        }
+
+        private static boolean isPattern(String entry) {
+            return entry.contains("*");
+        }
+
+        /** Whether jobs of a name may be submitted. */
+        Predicate<String> allowed() {
+            Predicate<String> allowed = name -> false;
+            for (String entry : jobs) {
+                // Names may hold what a pattern may not, a single colon for one.
+                allowed = allowed.or(isPattern(entry) ? new NamePattern(entry)::matches : entry::equals);
+            }
+            return allowed;
         }
     }
 

@@ -39,7 +39,7 @@ public final class GatewayAutoConfiguration {
         return new GatewayFilter(OnClusterRole.roles(environment).contains(NodeRole.GATEWAY), actuator);
     }
 
-    /** Whether a path, without the context's, belongs to Actuator. */
+    /** Whether a path, without the context's, belongs to Actuator or stands for it. */
     interface ActuatorPaths extends Predicate<String> {}
 
     @Configuration(proxyBeanMethods = false)

@@ -84,7 +84,7 @@ public record WorkerProperties(
                         .formatted(known.keySet()));
     }
 
-    private static void requirePattern(String key, @Nullable String pattern) {
+    static void requirePattern(String key, @Nullable String pattern) {
         try {
             new NamePattern(pattern == null ? "" : pattern);
         } catch (IllegalArgumentException e) {

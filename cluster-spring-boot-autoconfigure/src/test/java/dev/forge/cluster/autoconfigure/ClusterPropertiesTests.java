@@ -331,6 +331,8 @@ class ClusterPropertiesTests {
         web.enabled=false
         web.path=/forge
         web.jobs=null
+        web.max-request-size=1MB
+        web.health-aliases=true
         oauth2.enabled=true
         oauth2.ttl=10m
         workflow.readiness-interval=2s

@@ -67,8 +67,8 @@ public final class JobHandlers {
         return Set.copyOf(byName.values());
     }
 
-    @Nullable
-    JobHandler named(String name) {
+    /** By its name or an alias. */
+    public @Nullable JobHandler named(String name) {
         return byName.get(name);
     }
 

@@ -9,6 +9,7 @@ import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.UnknownJobException;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobReports;
@@ -272,7 +273,7 @@ public final class StoredJobs implements Jobs {
             throw new JobRejectedException("a job needs a name");
         }
         if (handlers.crons().containsKey(name)) {
-            throw new JobRejectedException("'%s' is a cron; Crons.trigger runs it now".formatted(name));
+            throw new UnknownJobException("'%s' is a cron; Crons.trigger runs it now".formatted(name));
         }
         if (handlers.named(name) != null || knownElsewhere.contains(name)) {
             return;
@@ -282,7 +283,7 @@ public final class StoredJobs implements Jobs {
         knownElsewhere.addAll(known);
         if (!known.contains(name)) {
             known.addAll(handlers.names());
-            throw new JobRejectedException(
+            throw new UnknownJobException(
                     "no node of this cluster knows a job '%s', or ever did; known are %s".formatted(name, known));
         }
     }

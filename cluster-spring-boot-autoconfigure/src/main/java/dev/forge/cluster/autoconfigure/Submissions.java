@@ -1,0 +1,94 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.Jobs;
+import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.engine.JobHandler;
+import dev.forge.cluster.internal.engine.JobHandlers;
+import java.lang.reflect.Type;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import tools.jackson.core.JacksonException;
+
+/**
+ * The jobs that clients may submit, see and call off: those whose names are on the list, whoever enqueued them. All others
+ * do not exist here.
+ */
+final class Submissions {
+
+    static final int LONGEST_NAME = 255;
+    /** Well below what a row of the index takes, together with the name. */
+    static final int LONGEST_KEY = 255;
+
+    private static final Logger log = LoggerFactory.getLogger(Submissions.class);
+
+    private final Predicate<String> allowed;
+    private final Jobs jobs;
+    private final JobHandlers handlers;
+    private final PayloadCodec codec;
+
+    /** A job to be. */
+    record Submission(String name, @Nullable Object payload, JobOptions options) {}
+
+    Submissions(Predicate<String> allowed, Jobs jobs, JobHandlers handlers, PayloadCodec codec) {
+        this.allowed = allowed;
+        this.jobs = jobs;
+        this.handlers = handlers;
+        this.codec = codec;
+    }
+
+    /** Refuses what can be refused without the database. */
+    void check(Submission submission) {
+        if (!allowed.test(submission.name)) {
+            throw Refusal.unknownName();
+        }
+        JobHandler handler = handlers.named(submission.name);
+        Type type = handler == null ? null : handler.target().payloadType();
+        if (type != null) {
+            requireReadable(submission, type);
+        }
+    }
+
+    /** What the handler would fail at for good is better said at once; for a handler elsewhere nobody can tell. */
+    private void requireReadable(Submission submission, Type type) {
+        try {
+            codec.read(submission.payload == null ? "{}" : codec.write(submission.payload), type);
+        } catch (RuntimeException e) {
+            // The exception names classes of the application.
+            log.debug("a payload over HTTP that job '{}' cannot read", submission.name, e);
+            throw Refusal.malformed("the payload is not what job '%s' takes%s".formatted(submission.name, place(e)));
+        }
+    }
+
+    private static String place(RuntimeException failure) {
+        if (!(failure instanceof JacksonException e) || e.getPath().isEmpty()) {
+            return "";
+        }
+        var place = new StringBuilder(": see ");
+        e.getPath()
+                .forEach(step -> place.append(
+                        step.getPropertyName() != null
+                                ? "/" + step.getPropertyName()
+                                : "/" + Math.max(step.getIndex(), 0)));
+        return place.toString();
+    }
+
+    /** Enqueues a job that was {@linkplain #check checked}. */
+    UUID enqueue(Submission submission) {
+        return jobs.enqueueNamed(submission.name, submission.payload, submission.options);
+    }
+
+    Optional<JobInfo> find(UUID id) {
+        return jobs.find(id).filter(job -> allowed.test(job.name()));
+    }
+
+    /** Calls a job off; false if it has ended. */
+    boolean cancel(JobInfo job) {
+        return jobs.cancel(job.id());
+    }
+}

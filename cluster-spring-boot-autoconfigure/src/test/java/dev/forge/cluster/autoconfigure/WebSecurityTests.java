@@ -1,0 +1,161 @@
+package dev.forge.cluster.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Jobs;
+import dev.forge.cluster.autoconfigure.TestHttp.Answer;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Base64;
+import java.util.UUID;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.springframework.beans.factory.annotation.Autowired;
+import org.springframework.boot.autoconfigure.ImportAutoConfiguration;
+import org.springframework.boot.security.autoconfigure.SecurityAutoConfiguration;
+import org.springframework.boot.security.autoconfigure.web.servlet.SecurityFilterAutoConfiguration;
+import org.springframework.boot.security.autoconfigure.web.servlet.ServletWebSecurityAutoConfiguration;
+import org.springframework.boot.test.context.SpringBootTest;
+import org.springframework.boot.test.web.server.LocalServerPort;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.security.config.Customizer;
+import org.springframework.security.config.annotation.web.builders.HttpSecurity;
+import org.springframework.security.core.userdetails.User;
+import org.springframework.security.core.userdetails.UserDetailsService;
+import org.springframework.security.provisioning.InMemoryUserDetailsManager;
+import org.springframework.security.web.SecurityFilterChain;
+import org.springframework.test.annotation.DirtiesContext;
+
+/** The application's security chain decides, as it does for its own paths. */
+@ClusterPostgres
+@SpringBootTest(
+        classes = {WebTestApplication.class, WebSecurityTests.Chain.class},
+        webEnvironment = SpringBootTest.WebEnvironment.RANDOM_PORT,
+        properties = {
+            "forge.cluster.web.enabled=true",
+            "forge.cluster.node.roles=gateway,function",
+            WebTestApplication.JOBS
+        })
+@DirtiesContext
+class WebSecurityTests {
+
+    private static final String REQUEST = """
+            {"jsonrpc":"2.0","id":1,"method":"tasks.execute","params":{"tasks":[{"name":"my_task"}]}}""";
+
+    private final TestDatabase database;
+    private final TestHttp http;
+
+    @Autowired
+    private Jobs jobs;
+
+    private UUID job;
+
+    /** As in the README. */
+    @Configuration(proxyBeanMethods = false)
+    @ImportAutoConfiguration({
+        SecurityAutoConfiguration.class,
+        ServletWebSecurityAutoConfiguration.class,
+        SecurityFilterAutoConfiguration.class
+    })
+    static class Chain {
+
+        @Bean
+        SecurityFilterChain security(HttpSecurity http) {
+            return http.authorizeHttpRequests(requests -> requests.requestMatchers("/forge", "/forge/**")
+                            .hasRole("SUBMITTER")
+                            .requestMatchers("/_api/health")
+                            .permitAll()
+                            .anyRequest()
+                            .denyAll())
+                    .httpBasic(Customizer.withDefaults())
+                    .csrf(csrf -> csrf.ignoringRequestMatchers("/forge", "/forge/**"))
+                    .build();
+        }
+
+        @Bean
+        UserDetailsService users() {
+            return new InMemoryUserDetailsManager(
+                    User.withUsername("machine")
+                            .password("{noop}pw")
+                            .roles("SUBMITTER")
+                            .build(),
+                    User.withUsername("guest")
+                            .password("{noop}pw")
+                            .roles("USER")
+                            .build());
+        }
+    }
+
+    WebSecurityTests(TestDatabase database, @LocalServerPort int port) {
+        this.database = database;
+        this.http = new TestHttp(port);
+    }
+
+    @BeforeEach
+    void enqueue() {
+        job = jobs.enqueueNamed("my_task", null, JobOptions.defaults().withDelay(Duration.ofDays(1)));
+    }
+
+    private long count() {
+        return database.jdbc()
+                .sql("SELECT count(*) FROM forge_jobs")
+                .query(Long.class)
+                .single();
+    }
+
+    private Answer send(String method, String path, String body, String user) {
+        String credentials = Base64.getEncoder().encodeToString((user + ":pw").getBytes(StandardCharsets.UTF_8));
+        return http.send(
+                method,
+                path.replace("{id}", job.toString()),
+                body == null ? BodyPublishers.noBody() : BodyPublishers.ofString(body),
+                "Content-Type",
+                "application/json",
+                "Authorization",
+                "Basic " + credentials);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "POST, /forge",
+        "GET, /forge",
+        "POST, /forge/jobs",
+        "GET, /forge/jobs",
+        "GET, /forge/jobs/{id}",
+        "HEAD, /forge/jobs/{id}",
+        "DELETE, /forge/jobs/{id}",
+        "OPTIONS, /forge/jobs",
+        "GET, /forge/jobs/nonsense",
+        "GET, /_api/ready"
+    })
+    void nothing_answers_where_the_chain_says_no(String method, String path) {
+        long before = count();
+        for (String body : new String[] {REQUEST, "{\"name\":\"my_task\"}", "nonsense"}) {
+            assertThat(send(method, path, body, "nobody").status()).isEqualTo(401);
+            assertThat(send(method, path, body, "guest").status()).isEqualTo(403);
+        }
+        assertThat(count()).isEqualTo(before);
+        assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+    }
+
+    @Test
+    void whom_the_chain_lets_through_may_submit_show_and_call_off() {
+        assertThat(send("POST", "/forge/jobs", "{\"name\":\"my_task\"}", "machine")
+                        .status())
+                .isEqualTo(202);
+        assertThat(send("POST", "/forge", REQUEST, "machine").at("result", "tasks"))
+                .asString()
+                .contains("jobId");
+        assertThat(send("GET", "/forge/jobs/{id}", null, "machine").status()).isEqualTo(200);
+        assertThat(send("DELETE", "/forge/jobs/{id}", null, "machine").status()).isEqualTo(200);
+        assertThat(http.get("/_api/health").status()).isEqualTo(200);
+    }
+}
