@@ -35,6 +35,8 @@ final class JsonBody {
             .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
             .build();
 
+    static final String TYPE = "Content-Type must be application/json, in UTF-8";
+
     private JsonBody() {}
 
     /**
@@ -82,7 +84,7 @@ final class JsonBody {
         } catch (InvalidMediaTypeException e) {
             // As wrong as another type.
         }
-        throw new Refusal(HttpStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json, in UTF-8");
+        throw new Refusal(HttpStatus.UNSUPPORTED_MEDIA_TYPE, TYPE);
     }
 
     /**

@@ -92,6 +92,15 @@ final class Refusal extends RuntimeException {
         return detail;
     }
 
+    /** As RFC 9457 describes it. */
+    Map<String, Object> problem() {
+        var problem = new LinkedHashMap<String, Object>();
+        problem.put("title", status.getReasonPhrase());
+        problem.put("status", status.value());
+        problem.put("detail", detail);
+        return problem;
+    }
+
     /** Which of several it was. */
     @Nullable
     Map<String, Object> place() {

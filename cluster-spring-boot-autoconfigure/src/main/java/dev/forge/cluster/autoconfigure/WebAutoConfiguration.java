@@ -46,6 +46,11 @@ public final class WebAutoConfiguration {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
+    /** Where Spring MVC is, below the context. */
+    private static String servletPath(Environment environment) {
+        return StringUtils.trimTrailingCharacter(environment.getProperty("spring.mvc.servlet.path", ""), '/');
+    }
+
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
     @ConditionalOnClass({RouterFunction.class, JsonMapper.class})
@@ -68,6 +73,17 @@ public final class WebAutoConfiguration {
                             new WebJobs(submissions),
                             new JsonRpc(Map.of("tasks.execute", tasks)))
                     .under(web.path());
+        }
+
+        @Bean
+        MultipartGuard clusterMultipartGuard(ClusterProperties properties, Environment environment) {
+            String base = servletPath(environment)
+                    + StringUtils.trimTrailingCharacter(properties.web().path(), '/');
+            String aliases = servletPath(environment) + "/_api/";
+            return new MultipartGuard(path -> path.equals(base)
+                    || path.equals(base + "/")
+                    || path.startsWith(base + "/jobs")
+                    || (properties.web().healthAliases() && path.startsWith(aliases)));
         }
 
         private static void report(ClusterProperties.Web web) {
@@ -119,8 +135,7 @@ public final class WebAutoConfiguration {
         // Probes ask nodes that serve no requests, too.
         @Bean
         GatewayAutoConfiguration.ActuatorPaths clusterHealthAliasPaths(Environment environment) {
-            String servlet =
-                    StringUtils.trimTrailingCharacter(environment.getProperty("spring.mvc.servlet.path", ""), '/');
+            String servlet = servletPath(environment);
             List<String> paths = List.of(servlet + HealthAliases.HEALTH, servlet + HealthAliases.READY);
             return paths::contains;
         }

@@ -45,7 +45,15 @@ final class WebJobs {
         JobStatus status = submission.options().uniqueKey() == null
                 ? JobStatus.PENDING
                 : submissions.find(id).map(JobInfo::status).orElse(JobStatus.PENDING);
-        return Map.<String, Object>of("id", id, "name", name, "status", ClusterLifecycle.word(status));
+        return brief(id, name, status);
+    }
+
+    private static Map<String, Object> brief(UUID id, String name, JobStatus status) {
+        var view = new LinkedHashMap<String, Object>();
+        view.put("id", id);
+        view.put("name", name);
+        view.put("status", ClusterLifecycle.word(status));
+        return view;
     }
 
     private static JobOptions options(Members members) {
@@ -127,10 +135,7 @@ final class WebJobs {
                             "the job has ended already: it is %s".formatted(ClusterLifecycle.word(now.status())));
         }
         // With a retention of zero nothing is left to be shown.
-        return now == null
-                ? Map.<String, Object>of(
-                        "id", job.id(), "name", job.name(), "status", ClusterLifecycle.word(JobStatus.CANCELLED))
-                : view(now);
+        return now == null ? brief(job.id(), job.name(), JobStatus.CANCELLED) : view(now);
     }
 
     private JobInfo find(String id) {
@@ -148,10 +153,7 @@ final class WebJobs {
     }
 
     private static Map<String, Object> view(JobInfo job) {
-        var view = new LinkedHashMap<String, Object>();
-        view.put("id", job.id());
-        view.put("name", job.name());
-        view.put("status", ClusterLifecycle.word(job.status()));
+        Map<String, Object> view = brief(job.id(), job.name(), job.status());
         view.put("attempts", job.attempts());
         view.put("createdAt", job.createdAt().toString());
         view.put("scheduledAt", job.scheduledAt().toString());

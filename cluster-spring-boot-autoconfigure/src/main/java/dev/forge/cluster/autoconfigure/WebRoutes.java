@@ -1,7 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.autoconfigure.HealthAliases.Verdict;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -116,11 +115,7 @@ final class WebRoutes {
     }
 
     private static ServerResponse problem(Refusal refusal, Map<String, String> headers) {
-        var problem = new LinkedHashMap<String, Object>();
-        problem.put("title", refusal.status().getReasonPhrase());
-        problem.put("status", refusal.status().value());
-        problem.put("detail", refusal.detail());
-        return json(refusal.status(), problem, MediaType.APPLICATION_PROBLEM_JSON, headers);
+        return json(refusal.status(), refusal.problem(), MediaType.APPLICATION_PROBLEM_JSON, headers);
     }
 
     private static ServerResponse json(HttpStatus status, Object value, MediaType type, Map<String, String> headers) {

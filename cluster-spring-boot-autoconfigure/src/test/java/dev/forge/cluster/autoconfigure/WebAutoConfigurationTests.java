@@ -9,6 +9,7 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
 import java.net.URI;
+import java.net.http.HttpRequest.BodyPublishers;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -97,6 +98,13 @@ class WebAutoConfigurationTests {
             assertThat(http.get(answer.header("Location")).status()).isEqualTo(200);
             assertThat(http.post("/shop/mvc/api/v1/work", CALL).object()).containsKey("result");
             assertThat(http.post("/shop/mvc/forge/jobs", TASK).status()).isEqualTo(404);
+            http.send(
+                            "POST",
+                            "/shop/mvc/api/v1/work/jobs",
+                            BodyPublishers.ofString("broken"),
+                            "Content-Type",
+                            "multipart/form-data")
+                    .problem(415);
             assertThat(http.get("/shop/mvc/_api/health").status()).isEqualTo(404);
         }
     }

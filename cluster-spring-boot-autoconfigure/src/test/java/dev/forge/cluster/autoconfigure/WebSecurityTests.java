@@ -142,6 +142,15 @@ class WebSecurityTests {
             assertThat(send(method, path, body, "nobody").status()).isEqualTo(401);
             assertThat(send(method, path, body, "guest").status()).isEqualTo(403);
         }
+        // What is refused for its type is refused behind the chain.
+        assertThat(http.send(
+                                method,
+                                path.replace("{id}", job.toString()),
+                                BodyPublishers.ofString("--x--\r\n"),
+                                "Content-Type",
+                                "multipart/form-data;boundary=x")
+                        .status())
+                .isEqualTo(401);
         assertThat(count()).isEqualTo(before);
         assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
     }

@@ -348,6 +348,8 @@ class WebSubmissionTests {
                 "application/json;charset=nonsense",
                 "nonsense",
                 "application/x-www-form-urlencoded",
+                "multipart/form-data;boundary=x",
+                "multipart/form-data",
                 "application/xml")) {
             for (String path : List.of("/forge", "/forge/jobs")) {
                 http.send("POST", path, BodyPublishers.ofString("{\"name\":\"my_task\"}"), "Content-Type", type)
