@@ -45,6 +45,9 @@ public final class StoredJobs implements Jobs {
     private static final Instant EARLIEST = Instant.EPOCH;
     private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
     private static final Duration LONGEST = Duration.ofDays(36_500);
+    /** With a name of the same length still an entry of an index. */
+    private static final int LONGEST_TEXT = 500;
+
     private static final int BATCH = 1_000;
     /** A free worker would have taken it long before. */
     private static final Duration LONG_OVERDUE = Duration.ofSeconds(2);
@@ -239,9 +242,15 @@ public final class StoredJobs implements Jobs {
     }
 
     private static void requireStorable(String what, String text) {
-        if (text.isBlank() || text.indexOf('\0') >= 0) {
-            throw new JobRejectedException(
-                    "%s '%s' is empty or holds a NUL character".formatted(what, text.replace('\0', '?')));
+        if (text.isBlank() || text.length() > LONGEST_TEXT) {
+            throw new JobRejectedException("%s of %d characters: it must have 1 to %d, not all of them blank"
+                    .formatted(what, text.length(), LONGEST_TEXT));
+        }
+        try {
+            // A backslash begins an escape in JSON only.
+            JobJson.requireStorable(text.replace('\\', '/'));
+        } catch (IllegalArgumentException e) {
+            throw new JobRejectedException("%s '%s' %s".formatted(what, text.replace('\0', '?'), e.getMessage()));
         }
     }
 

@@ -496,6 +496,8 @@ class JobTests {
         refused(() -> jobs.enqueue(new Order("a", 1), options.withDelay(Duration.ofDays(99_999))), "hundred years");
         refused(() -> jobs.enqueue(new Order("a", 1), options.withTime(Instant.MAX)), "+1000000000");
         refused(() -> jobs.enqueue(new Order("a", 1), options.withUniqueKey("a\0b")), "unique key");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withUniqueKey("k".repeat(501))), "unique key of 501");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withUniqueKey("a\ud800")), "unique key");
         refused(() -> jobs.enqueue(new Order("a", 1), options.withMaxAttempts(0)), "max attempts 0");
         refused(() -> jobs.enqueue(new Order("a", 1), options.withMetadata("k", "\0")), "metadata", "NUL");
         refused(() -> jobs.enqueueAll(List.of(new Order("a", 1)), options.withUniqueKey("k")), "unique key");
