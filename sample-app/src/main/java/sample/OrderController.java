@@ -4,7 +4,6 @@ import dev.forge.cluster.Jobs;
 import java.net.URI;
 import java.time.OffsetDateTime;
 import java.util.List;
-import java.util.Objects;
 import java.util.UUID;
 import org.springframework.http.ResponseEntity;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -54,10 +53,7 @@ class OrderController {
         jdbc.sql("INSERT INTO orders (id, item, quantity) VALUES (?, ?, ?)")
                 .params(id, order.item(), order.quantity())
                 .update();
-        UUID job = jobs.enqueue(new ProcessOrder(
-                id,
-                Objects.requireNonNullElse(order.workMillis(), 0L),
-                Objects.requireNonNullElse(order.failTimes(), 0)));
+        UUID job = jobs.enqueue(new ProcessOrder(id, order.workMillis(), order.failTimes()));
         return ResponseEntity.accepted().location(URI.create("/orders/" + id)).body(new Accepted(id, job));
     }
 

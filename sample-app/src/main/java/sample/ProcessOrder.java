@@ -10,4 +10,9 @@ import java.util.UUID;
  * @param failTimes how many attempts fail before one succeeds
  */
 @JobName("process-order")
-record ProcessOrder(UUID orderId, long workMillis, int failTimes) {}
+record ProcessOrder(UUID orderId, Long workMillis, Integer failTimes) {
+    ProcessOrder {
+        workMillis = workMillis == null ? 0L : workMillis;
+        failTimes = failTimes == null ? 0 : failTimes;
+    }
+}

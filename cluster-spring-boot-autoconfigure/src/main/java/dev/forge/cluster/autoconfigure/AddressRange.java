@@ -8,7 +8,8 @@ import org.jspecify.annotations.Nullable;
 /** An address or a network, {@code 10.0.0.0/8}. */
 final class AddressRange {
 
-    private static final Pattern V4 = Pattern.compile("\\d{1,3}(\\.\\d{1,3}){3}");
+    private static final Pattern V4 =
+            Pattern.compile("(25[0-5]|2[0-4]\\d|1?\\d?\\d)(\\.(25[0-5]|2[0-4]\\d|1?\\d?\\d)){3}");
     private static final Pattern V6 = Pattern.compile("[0-9a-fA-F:.]*:[0-9a-fA-F:.]*");
 
     private final byte[] network;

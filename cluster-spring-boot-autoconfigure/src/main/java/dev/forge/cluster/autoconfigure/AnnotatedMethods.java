@@ -5,10 +5,9 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
-import java.util.LinkedHashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
 import org.springframework.aop.scope.ScopedProxyUtils;
@@ -73,13 +72,13 @@ final class AnnotatedMethods {
         return found;
     }
 
-    /** The classes of all beans that could be the application's, behind their proxies. */
-    static Set<Class<?>> types(ConfigurableListableBeanFactory beans) {
-        Set<Class<?>> types = new LinkedHashSet<>();
+    /** The beans that could be the application's, by name, with their classes behind their proxies. */
+    static Map<String, Class<?>> types(ConfigurableListableBeanFactory beans) {
+        Map<String, Class<?>> types = new LinkedHashMap<>();
         for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
             Class<?> type = typeOf(beans, bean);
             if (type != null && !type.getName().startsWith("org.springframework.")) {
-                types.add(ClassUtils.getUserClass(type));
+                types.put(bean, ClassUtils.getUserClass(type));
             }
         }
         return types;

@@ -5,6 +5,7 @@ import dev.forge.cluster.RateLimitKey;
 import dev.forge.cluster.RateLimited;
 import java.lang.reflect.Method;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.springframework.expression.Expression;
@@ -50,6 +51,15 @@ record RateLimitRule(
                 expression,
                 new RateLimit(requests, per, attributes.value("burst", limited.burst(), Long::valueOf, requests)),
                 type.getName() + "." + method.getName());
+    }
+
+    /** Whether both can share buckets. */
+    boolean isLike(RateLimitRule other) {
+        return limit.equals(other.limit)
+                && key == other.key
+                && Objects.equals(
+                        expression == null ? null : expression.getExpressionString(),
+                        other.expression == null ? null : other.expression.getExpressionString());
     }
 
     private static <T> T required(

@@ -4,6 +4,7 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.RateLimited;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
+import java.lang.reflect.Proxy;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -36,13 +37,27 @@ final class RateLimitRules implements SmartInitializingSingleton {
             return null;
         }
         RateLimited own = AnnotatedElementUtils.findMergedAnnotation(specific, RateLimited.class);
-        return own != null || !Modifier.isPublic(specific.getModifiers())
+        int modifiers = specific.getModifiers();
+        return own != null || !Modifier.isPublic(modifiers) || Modifier.isStatic(modifiers)
                 ? own
                 : AnnotatedElementUtils.findMergedAnnotation(type, RateLimited.class);
     }
 
     RateLimitRule of(Method method, Class<?> type) {
-        return rules.computeIfAbsent(new AnnotatedElementKey(method, type), key -> read(method, type));
+        // The class of a JDK proxy has a name that is another one on each node.
+        Method declared = Proxy.isProxyClass(type) ? declared(method, type) : method;
+        Class<?> owner = Proxy.isProxyClass(type) ? declared.getDeclaringClass() : type;
+        return rules.computeIfAbsent(new AnnotatedElementKey(declared, owner), key -> read(declared, owner));
+    }
+
+    private static Method declared(Method method, Class<?> proxy) {
+        for (Class<?> face : proxy.getInterfaces()) {
+            Method candidate = ReflectionUtils.findMethod(face, method.getName(), method.getParameterTypes());
+            if (candidate != null && annotation(candidate, face) != null) {
+                return candidate;
+            }
+        }
+        return method;
     }
 
     private RateLimitRule read(Method method, Class<?> type) {
@@ -63,11 +78,11 @@ final class RateLimitRules implements SmartInitializingSingleton {
     @Override
     public void afterSingletonsInstantiated() {
         Map<String, RateLimitRule> byName = new HashMap<>();
-        for (Class<?> type : AnnotatedMethods.types(beans)) {
+        AnnotatedMethods.types(beans).forEach((bean, type) -> {
             ReflectionUtils.doWithMethods(
                     type,
                     method -> {
-                        refuseUnlessProxied(type, method);
+                        refuseUnlessProxied(bean, type, method);
                         RateLimitRule rule = of(method, type);
                         RateLimitRule other = byName.putIfAbsent(rule.name(), rule);
                         if (other != null) {
@@ -75,7 +90,7 @@ final class RateLimitRules implements SmartInitializingSingleton {
                         }
                     },
                     method -> !method.isBridge() && annotation(method, type) != null && isOwn(method, type));
-        }
+        });
     }
 
     /** Not of one that it overrides. */
@@ -83,19 +98,31 @@ final class RateLimitRules implements SmartInitializingSingleton {
         return AopUtils.getMostSpecificMethod(method, type).equals(method);
     }
 
-    private static void refuseUnlessProxied(Class<?> type, Method method) {
+    private void refuseUnlessProxied(String bean, Class<?> type, Method method) {
         int modifiers = method.getModifiers();
-        if (Modifier.isPrivate(modifiers) || Modifier.isStatic(modifiers) || Modifier.isFinal(modifiers)) {
+        // Methods of a JDK proxy are final, but those of its interfaces are what is called.
+        boolean hidden = Modifier.isPrivate(modifiers) || Modifier.isStatic(modifiers) || Modifier.isFinal(modifiers);
+        if (hidden && !Proxy.isProxyClass(type)) {
             throw refusal(type, method, "it is private, static or final, so that no proxy sees its calls", null);
+        }
+        // Those that are created later are seen by the post-processor in any case.
+        if (beans.containsSingleton(bean) && !RateLimitedPostProcessor.limits(beans.getBean(bean))) {
+            throw refusal(
+                    type,
+                    method,
+                    "calls of bean '%s' go past the limiter: it was created too early, or is a proxy of its own kind"
+                            .formatted(bean),
+                    null);
         }
     }
 
     private static void refuseUnlessShared(Class<?> type, Method method, RateLimitRule rule, RateLimitRule other) {
-        if (!rule.named() || !other.named()) {
+        // Overloads are one thing to whoever limits it.
+        if ((!rule.named() || !other.named()) && !rule.place().equals(other.place())) {
             throw refusal(
                     type, method, "its name would be %s, as that of %s".formatted(rule.name(), other.place()), null);
         }
-        if (!rule.limit().equals(other.limit()) || rule.key() != other.key()) {
+        if (!rule.isLike(other)) {
             throw refusal(
                     type,
                     method,

@@ -6,10 +6,12 @@ import dev.forge.cluster.RateLimited;
 import dev.forge.cluster.RateLimiter;
 import java.io.Serial;
 import java.lang.reflect.Method;
+import java.util.Arrays;
 import java.util.function.Supplier;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
 import org.jspecify.annotations.Nullable;
+import org.springframework.aop.framework.Advised;
 import org.springframework.aop.framework.autoproxy.AbstractBeanFactoryAwareAdvisingPostProcessor;
 import org.springframework.aop.support.DefaultPointcutAdvisor;
 import org.springframework.aop.support.StaticMethodMatcherPointcut;
@@ -32,6 +34,12 @@ final class RateLimitedPostProcessor extends AbstractBeanFactoryAwareAdvisingPos
                     }
                 },
                 new Limit(limiter, rules, caller));
+    }
+
+    /** Whether calls of that bean meet the limiter. */
+    static boolean limits(Object bean) {
+        return bean instanceof Advised advised
+                && Arrays.stream(advised.getAdvisors()).anyMatch(advisor -> advisor.getAdvice() instanceof Limit);
     }
 
     private record Limit(

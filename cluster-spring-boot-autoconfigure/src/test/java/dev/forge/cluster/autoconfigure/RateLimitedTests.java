@@ -15,6 +15,7 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -27,6 +28,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.springframework.beans.factory.config.BeanPostProcessor;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration;
 import org.springframework.boot.test.context.FilteredClassLoader;
@@ -34,6 +36,7 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.transaction.autoconfigure.TransactionAutoConfiguration;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.core.PriorityOrdered;
 import org.springframework.mock.web.MockHttpServletRequest;
 import org.springframework.mock.web.MockHttpServletResponse;
 import org.springframework.security.authentication.AnonymousAuthenticationToken;
@@ -414,8 +417,18 @@ class RateLimitedTests {
         @RateLimited(requests = "1", per = "1s")
         void limited() {}
 
-        @RateLimited(requests = "1", per = "1s")
+        @RateLimited(requests = "2", per = "1s")
         void limited(String a) {}
+    }
+
+    static class Early implements BeanPostProcessor, PriorityOrdered {
+        @Override
+        public int getOrder() {
+            return 0;
+        }
+
+        @RateLimited(requests = "1", per = "1s")
+        void limited() {}
     }
 
     static class Disagreeing {
@@ -436,7 +449,8 @@ class RateLimitedTests {
                 Arguments.of(NoTime.class, "per (soon): "),
                 Arguments.of(NoExpression.class, "expression (#{): "),
                 Arguments.of(Both.class, "it has both key (IP) and expression (#a)"),
-                Arguments.of(Overloaded.class, "its name would be rate-limited-tests-overloaded.limited, as that of "),
+                Arguments.of(Overloaded.class, "it shares the name rate-limited-tests-overloaded.limited with "),
+                Arguments.of(Early.class, "calls of bean 'rateLimitedTests.Early' go past the limiter"),
                 Arguments.of(Disagreeing.class, "it shares the name same with "));
     }
 
@@ -456,6 +470,53 @@ class RateLimitedTests {
                 .withPropertyValues("forge.cluster.rate-limit.trusted-proxies=" + proxy)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContaining("forge.cluster.rate-limit.trusted-proxies (" + proxy + ")"));
+    }
+
+    @RateLimited(requests = "1", per = "1d")
+    static class Usual {
+        public static void main(String[] args) {}
+
+        public void one() {}
+
+        public void one(String a) {}
+    }
+
+    interface Weather {
+        @RateLimited(requests = "1", per = "1d")
+        String now();
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class Clients {
+        @Bean
+        Usual usual() {
+            return new Usual();
+        }
+
+        @Bean
+        Weather weather() {
+            return (Weather) Proxy.newProxyInstance(
+                    Weather.class.getClassLoader(),
+                    new Class<?>[] {Weather.class},
+                    (proxy, method, arguments) -> switch (method.getName()) {
+                        case "hashCode" -> 1;
+                        case "equals" -> proxy == arguments[0];
+                        default -> "rain";
+                    });
+        }
+    }
+
+    @Test
+    void overloads_share_a_bucket_and_clients_that_are_interfaces_have_one() {
+        runner(Clients.class)
+                .run(one -> runner(Clients.class).run(two -> {
+                    Usual usual = one.getBean(Usual.class);
+                    assertThat(admitted(2, usual::one) + admitted(2, () -> usual.one("a")))
+                            .isEqualTo(1);
+                    assertThat(admitted(2, one.getBean(Weather.class)::now)).isEqualTo(1);
+                    // Under one name, whatever the proxy's class is called.
+                    assertThat(admitted(2, two.getBean(Weather.class)::now)).isZero();
+                }));
     }
 
     /** Public: its proxy is of another class loader here. */

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.RateLimitExceededException;
 import dev.forge.cluster.internal.engine.JobMonitor.Ending;
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.store.JobStore;
@@ -28,6 +29,7 @@ import org.springframework.transaction.TransactionStatus;
 final class Execution {
 
     private static final Logger log = LoggerFactory.getLogger(Execution.class);
+    private static final Duration LIMITED = Duration.ofSeconds(1);
     private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
     private static final int LONGEST_ERROR = 20_000;
 
@@ -281,6 +283,9 @@ final class Execution {
             running.ended(Ending.RETURNED, null);
             return running.givenBack(Duration.ZERO);
         }
+        if (stop == null && failure instanceof RateLimitExceededException limited) {
+            return later(running, limited);
+        }
         Throwable cause = failure;
         if (stop == Stop.TIMEOUT) {
             cause = new JobTimeout(
@@ -295,6 +300,14 @@ final class Execution {
         double wait = limits.backoff().delay(running.attempt(), cause).toMillis();
         long jittered = (long) (wait * (1 + limits.jitter() * (2 * random.nextDouble() - 1)));
         return retry(running, text(cause), Math.max(0, jittered));
+    }
+
+    /** To be told to wait is no failure. Those who wait for the same limit do not come back all at once. */
+    private Finish later(Running running, RateLimitExceededException limited) {
+        long least =
+                Math.max(LIMITED.toMillis(), limited.decision().retryAfter().toMillis());
+        running.ended(Ending.SNOOZED, null);
+        return finish(running, JobStatus.PENDING, null, null, (long) (least * (1 + random.nextDouble())), 1);
     }
 
     private static final class JobTimeout extends RuntimeException {

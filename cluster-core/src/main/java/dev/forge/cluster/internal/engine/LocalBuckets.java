@@ -37,15 +37,30 @@ final class LocalBuckets {
             long now = nanos.getAsLong();
             double missing = 0;
             if (bucket != null) {
-                double back = Tokens.perSecond(limit) * (double) (now - bucket.at) / 1e9;
-                missing = Math.max(0, Math.min(bucket.spent, (double) limit.burst()) - back);
+                missing = Math.max(0, Math.min(bucket.spent, (double) limit.burst()) - flown(bucket, limit, now));
             }
             boolean allowed = missing + permits <= (double) limit.burst() + Tokens.HAIR;
-            double spent = allowed ? missing + permits : missing;
-            decision[0] = Tokens.decision(allowed, limit, spent, permits);
-            return new Bucket(spent, now, decision[0].reset().toNanos());
+            decision[0] = Tokens.decision(allowed, limit, allowed ? missing + permits : missing, permits);
+            if (!allowed && bucket != null) {
+                // As it was: what a caller with a smaller limit does not see is still spent for the others.
+                return bucket;
+            }
+            double back = bucket == null ? 0 : flown(bucket, limit, now);
+            double spent = (bucket == null ? 0 : Math.max(0, bucket.spent - back)) + (allowed ? permits : 0);
+            return new Bucket(spent, now, Tokens.flow(spent, limit).toNanos());
         });
         return decision[0];
+    }
+
+    private static double flown(Bucket bucket, RateLimit limit, long now) {
+        return Tokens.perSecond(limit) * (double) (now - bucket.at) / 1e9;
+    }
+
+    /** How a bucket stands that is kept elsewhere, should it have to be kept here. */
+    void learn(String key, RateLimit limit, double spent) {
+        buckets.put(
+                key,
+                new Bucket(spent, nanos.getAsLong(), Tokens.flow(spent, limit).toNanos()));
     }
 
     /** How many there are, for tests. */

@@ -11,8 +11,10 @@ import java.time.Duration;
 import java.util.HexFormat;
 import java.util.Locale;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -35,6 +37,9 @@ public final class RateLimits implements RateLimiter {
 
     /** Until when nobody asks for shared buckets, or that they stand. */
     private final AtomicLong lostUntil = new AtomicLong(STANDS);
+
+    /** What was last wrong with a single bucket: said once, since whoever calls may repeat it at will. */
+    private final AtomicReference<@Nullable Class<?>> strange = new AtomicReference<>();
 
     /** What to do without the shared buckets. */
     public enum Loss {
@@ -91,6 +96,8 @@ public final class RateLimits implements RateLimiter {
         }
         try {
             RateLimitDecision decision = shared.tryAcquire(bucket, limit, permits);
+            // A bucket that is empty must not be full only because it has to be kept here.
+            local.learn(bucket, limit, Tokens.spent(decision));
             if (lostUntil.getAndSet(STANDS) != STANDS) {
                 log.info("Rate limits: shared buckets are within reach again");
             }
@@ -100,7 +107,11 @@ public final class RateLimits implements RateLimiter {
                 // Nothing is wrong with the database.
                 throw e;
             }
-            lost(e);
+            if (SharedBuckets.isLost(e)) {
+                lost(e);
+            } else if (strange.getAndSet(e.getClass()) != e.getClass()) {
+                log.warn("Rate limits: bucket {} could not be asked for, others can", bucket, e);
+            }
             return withoutDatabase(bucket, limit, permits);
         }
     }
@@ -136,9 +147,10 @@ public final class RateLimits implements RateLimiter {
 
     private static void require(String name, RateLimit limit, int permits) {
         // The bracket begins the key.
-        if (name.isBlank() || name.length() > LONGEST_TEXT || name.indexOf('[') >= 0 || name.indexOf('\0') >= 0) {
+        if (name.isBlank() || name.length() > LONGEST_TEXT || name.indexOf('[') >= 0 || !isPlain(name)) {
             throw new IllegalArgumentException(
-                    "name (%s): must have 1 to %d characters, none of them [ or NUL".formatted(name, LONGEST_TEXT));
+                    "name (%s): must have 1 to %d printable characters of ASCII, none of them ["
+                            .formatted(name, LONGEST_TEXT));
         }
         if (permits < 1 || permits > limit.burst()) {
             throw new IllegalArgumentException(
@@ -148,7 +160,8 @@ public final class RateLimits implements RateLimiter {
 
     private static boolean isPlain(String key) {
         return key.length() <= LONGEST_TEXT
-                && key.chars().noneMatch(c -> Character.isISOControl(c) || Character.isSurrogate((char) c));
+                // Others have no place in every database's encoding.
+                && key.chars().allMatch(c -> c >= ' ' && c <= '~');
     }
 
     private static String hash(String key) {

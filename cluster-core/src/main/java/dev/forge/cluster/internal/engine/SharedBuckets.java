@@ -23,6 +23,11 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.springframework.dao.NonTransientDataAccessException;
+import org.springframework.dao.NonTransientDataAccessResourceException;
+import org.springframework.dao.PessimisticLockingFailureException;
+import org.springframework.dao.QueryTimeoutException;
+import org.springframework.dao.UncategorizedDataAccessException;
 import org.springframework.scheduling.concurrent.CustomizableThreadFactory;
 
 /**
@@ -33,7 +38,7 @@ import org.springframework.scheduling.concurrent.CustomizableThreadFactory;
 public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
 
     /** How long a caller waits: a request is better decided by {@code on-database-loss} than kept waiting. */
-    private static final Duration PATIENCE = Duration.ofSeconds(1);
+    private static final Duration PATIENCE = Duration.ofSeconds(2);
 
     private static final int BATCH = 500;
     private static final Duration IDLE_THREAD = Duration.ofSeconds(30);
@@ -76,29 +81,54 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
         try {
             return ask.answer.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
         } catch (ExecutionException e) {
-            throw new IllegalStateException("could not ask the database", e.getCause());
+            throw e.getCause() instanceof RuntimeException failure
+                    ? failure
+                    : new IllegalStateException("could not ask the database", e.getCause());
         } catch (TimeoutException e) {
-            synchronized (waiting) {
-                // Not to be debited later for what is decided elsewhere now.
-                waiting.remove(ask);
-            }
+            forget(ask);
             throw new IllegalStateException("the database did not answer within " + PATIENCE, e);
         } catch (InterruptedException e) {
+            forget(ask);
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted while asking the database", e);
+        }
+    }
+
+    /** Not to be debited later for what is decided elsewhere now. */
+    private void forget(Ask ask) {
+        synchronized (waiting) {
+            waiting.remove(ask);
         }
     }
 
     private void takeAll() {
         List<List<Ask>> batch = nextBatch();
         while (!batch.isEmpty()) {
-            try {
-                take(batch);
-            } catch (RuntimeException | Error e) {
-                batch.forEach(asks -> asks.forEach(ask -> ask.answer.completeExceptionally(e)));
-            }
+            takeOrFail(batch);
             batch = nextBatch();
         }
+    }
+
+    /** A bucket that cannot be asked for, because somebody has locked it or of its name, does not fail the others. */
+    private void takeOrFail(List<List<Ask>> batch) {
+        try {
+            take(batch);
+        } catch (RuntimeException | Error e) {
+            if (batch.size() == 1 || isLost(e)) {
+                batch.forEach(asks -> asks.forEach(ask -> ask.answer.completeExceptionally(e)));
+            } else {
+                batch.forEach(asks -> takeOrFail(List.of(asks)));
+            }
+        }
+    }
+
+    /** Whether it is the database that is out of reach, rather than one bucket. */
+    static boolean isLost(Throwable failure) {
+        return !(failure instanceof NonTransientDataAccessException
+                        || failure instanceof UncategorizedDataAccessException
+                        || failure instanceof PessimisticLockingFailureException
+                        || failure instanceof QueryTimeoutException)
+                || failure instanceof NonTransientDataAccessResourceException;
     }
 
     /** Whoever waits, by bucket. A bucket is in a statement once: who wants something else of it has to wait. */
@@ -136,7 +166,7 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
             List<Ask> asks = Objects.requireNonNull(byBucket.get(grant.bucket()));
             for (int i = 0; i < asks.size(); i++) {
                 Ask ask = asks.get(i);
-                ask.answer.complete(Tokens.decision(i < grant.granted(), ask.limit, grant.spent(), ask.permits));
+                ask.answer.complete(Tokens.decision(i < grant.granted(), ask.limit, grant.missing(), ask.permits));
             }
         }
     }

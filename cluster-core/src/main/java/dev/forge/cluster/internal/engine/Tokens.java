@@ -26,8 +26,13 @@ final class Tokens {
                 flow(spent, limit));
     }
 
+    /** What is missing in a bucket that stands like that. */
+    static double spent(RateLimitDecision decision) {
+        return (double) decision.reset().toNanos() * perSecond(decision.limit()) / 1e9;
+    }
+
     /** How long so many take to flow back. */
-    private static Duration flow(double tokens, RateLimit limit) {
+    static Duration flow(double tokens, RateLimit limit) {
         return Duration.ofNanos((long) Math.ceil(Math.max(0, tokens) * 1e9 / perSecond(limit)));
     }
 }

@@ -29,9 +29,9 @@ public final class RateLimitStore {
      * What became of them.
      *
      * @param granted how many of the calls were admitted
-     * @param spent what is missing in the bucket now
+     * @param missing in the bucket now, as this caller's limit has it
      */
-    public record Grant(String bucket, int granted, double spent) {}
+    public record Grant(String bucket, int granted, double missing) {}
 
     /**
      * Takes what there is, from each bucket once. What a row needs to know of the wish is in the row that would be inserted
@@ -52,18 +52,24 @@ public final class RateLimitStore {
                 ORDER BY w.bucket
                 ON CONFLICT (bucket) DO UPDATE
                 SET (granted, spent, capacity, per_second, updated_at) = (
-                    SELECT n, missing + n * permits, excluded.capacity, excluded.per_second, now
+                    -- Where nothing is taken nothing changes: what a caller with a smaller limit does not see is still spent
+                    -- for the others.
+                    SELECT n, CASE WHEN n = 0 THEN b.spent ELSE greatest(0, b.spent - back) + n * permits END,
+                           excluded.capacity, excluded.per_second,
+                           CASE WHEN n = 0 THEN least(b.updated_at, now) ELSE now END
                     FROM (SELECT CASE WHEN b.updated_at > excluded.updated_at + interval '10 seconds'
                                       THEN excluded.updated_at
                                       ELSE greatest(excluded.updated_at, b.updated_at) END AS now,
                                  excluded.spent / excluded.granted AS permits) x
                          CROSS JOIN LATERAL (
-                             SELECT greatest(0, least(b.spent, excluded.capacity)
-                                 - greatest(0, extract(epoch FROM now - b.updated_at)::float8) * excluded.per_second) AS missing) y
+                             SELECT greatest(0, extract(epoch FROM now - b.updated_at)::float8) * excluded.per_second AS back) y
+                         CROSS JOIN LATERAL (
+                             SELECT greatest(0, least(b.spent, excluded.capacity) - back) AS missing) m
                          CROSS JOIN LATERAL (
                              -- A hair more than there is: what flows back is not counted in whole tokens.
                              SELECT least(excluded.granted, floor((excluded.capacity + 1e-6 - missing) / permits))::int AS n) z)
-                RETURNING bucket, granted, spent
+                RETURNING bucket, granted, greatest(0, least(spent, capacity)
+                    - greatest(0, extract(epoch FROM clock_timestamp() - updated_at)::float8) * per_second)
                 """))
                 .param("buckets", wishes.stream().map(Wish::bucket).toArray(String[]::new))
                 .param("calls", wishes.stream().map(Wish::calls).toArray(Integer[]::new))

@@ -17,6 +17,9 @@ import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.RateLimit;
+import dev.forge.cluster.RateLimitDecision;
+import dev.forge.cluster.RateLimitExceededException;
 import dev.forge.cluster.UniquePolicy;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
 import dev.forge.cluster.internal.store.NodeStore.Load;
@@ -135,6 +138,24 @@ class JobTests {
         for (PGNotification news : connection.unwrap(PGConnection.class).getNotifications(100)) {
             heard.add(news.getParameter());
         }
+    }
+
+    @Test
+    void who_calls_something_too_often_comes_back_later_without_having_spent_an_attempt() {
+        var calls = new AtomicInteger();
+        RateLimit limit = RateLimit.of(1, Duration.ofSeconds(1));
+        work.on(job("job").attempts(1), (payload, context) -> {
+            if (calls.incrementAndGet() == 1) {
+                throw new RateLimitExceededException(
+                        "sms", new RateLimitDecision(false, limit, 0, Duration.ofMillis(200), Duration.ofSeconds(1)));
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isOne();
+        assertThat(calls).hasValue(2);
     }
 
     // Running

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.awaitility.Awaitility.await;
 
 import ch.qos.logback.classic.Level;
@@ -22,6 +23,8 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
 import java.net.URI;
+import java.sql.Connection;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -192,6 +195,56 @@ class RateLimitTests {
     }
 
     @Test
+    void a_smaller_limit_of_the_same_bucket_gives_nothing_back_to_those_with_a_larger_one() {
+        RateLimit large = RateLimit.of(100, Duration.ofDays(1));
+        RateLimit small = RateLimit.of(10, Duration.ofDays(1));
+        for (RateLimiter node : List.of(node(true), node(false))) {
+            int admitted = 0;
+            for (int i = 0; i < 500; i++) {
+                admitted += node.tryAcquire("mixed", "key", large).allowed() ? 1 : 0;
+                admitted +=
+                        i % 50 == 49 && node.tryAcquire("mixed", "key", small).allowed() ? 1 : 0;
+            }
+            assertThat(admitted).isBetween(100, 101);
+        }
+    }
+
+    @Test
+    void a_bucket_that_somebody_has_locked_is_the_only_one_that_waits() throws Exception {
+        RateLimiter node = node(true);
+        RateLimit once = RateLimit.of(1, Duration.ofDays(1));
+        assertThat(node.tryAcquire("locked", once).allowed()).isTrue();
+        assertThat(node.tryAcquire("other", once).allowed()).isTrue();
+        var threads = Executors.newFixedThreadPool(2);
+        try (Connection connection = database.dataSource().getConnection();
+                Statement statement = connection.createStatement()) {
+            connection.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_rate_limits WHERE bucket = 'locked' FOR UPDATE");
+            Future<RateLimitDecision> locked = threads.submit(() -> node.tryAcquire("locked", once));
+            // None of these is decided without the table, where it would be admitted.
+            while (!locked.isDone()) {
+                assertThat(node.tryAcquire("other", once).allowed()).isFalse();
+                assertThat(node.tryAcquire("third", "key", once.withBurst(1_000))
+                                .allowed())
+                        .isTrue();
+            }
+            assertThat(locked.get().allowed()).isFalse();
+            assertThat(spent("third[key]")).isPositive();
+        } finally {
+            threads.shutdownNow();
+        }
+    }
+
+    @Test
+    void who_is_interrupted_is_not_debited() {
+        RateLimiter node = node(true);
+        Thread.currentThread().interrupt();
+        assertThatIllegalStateException().isThrownBy(() -> node.tryAcquire("quote", HUNDRED_A_MINUTE));
+        assertThat(Thread.interrupted()).isTrue();
+        assertThat(node.tryAcquire("quote", HUNDRED_A_MINUTE).remaining()).isEqualTo(99);
+    }
+
+    @Test
     void several_at_once_are_all_admitted_or_none_and_callers_who_want_different_things_do_not_mix() throws Exception {
         RateLimiter node = node(true);
         var threads = Executors.newFixedThreadPool(16);
@@ -298,8 +351,9 @@ class RateLimitTests {
             for (int i = 0; i < 200; i++) {
                 admitted.add(node.tryAcquire("quote", limit).allowed());
             }
-            assertThat(admitted.stream().filter(each -> each).count())
-                    .isEqualTo(policy == Loss.LOCAL ? 2 : policy == Loss.ALLOW ? 200 : 0);
+            assertThat(admitted.stream().filter(each -> each).count()).isEqualTo(policy == Loss.ALLOW ? 200 : 0);
+            // What was not asked for before begins full where the node counts by itself.
+            assertThat(node.tryAcquire("new", limit).allowed()).isEqualTo(policy != Loss.DENY);
             // One of them waited for a second, not all.
             assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(Duration.ofSeconds(30));
             proxy.heal();
