@@ -167,6 +167,16 @@ public final class DaemonEngine implements Work {
         return names().stream().map(name -> DaemonStore.PREFIX + name).toList();
     }
 
+    /** How many instances the cluster has of each, as far as this build knows: another one may know of more. */
+    @Override
+    public Map<String, String> facts() {
+        var counts = new HashMap<String, String>();
+        suitable(DaemonScope.CLUSTER)
+                .forEach(handler ->
+                        counts.put(DaemonStore.PREFIX + handler.name(), Integer.toString(handler.instances())));
+        return counts;
+    }
+
     @Override
     public List<Duty> duties() {
         return List.of(
@@ -705,9 +715,7 @@ public final class DaemonEngine implements Work {
     /** Forgets what nobody knows any more; one node for all. */
     void tidy() {
         if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-            var known = new HashMap<String, Integer>();
-            suitable(DaemonScope.CLUSTER).forEach(handler -> known.put(handler.name(), handler.instances()));
-            store.tidy(known);
+            store.tidy();
         }
     }
 

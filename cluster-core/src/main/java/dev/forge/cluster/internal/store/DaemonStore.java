@@ -366,12 +366,10 @@ public final class DaemonStore {
     }
 
     /**
-     * Forgets daemons that no live node knows and nobody has paused, instances that are too many, and what dead nodes
-     * have left behind. Whoever still wants such a row writes it anew.
-     *
-     * @param known how many instances there are, by name, as far as this node knows
+     * Forgets daemons that no live node knows and nobody has paused, instances that none of them declares, and what dead
+     * nodes have left behind. A node that does not say how many there are may know of any number.
      */
-    public void tidy(Map<String, Integer> known) {
+    public void tidy() {
         jdbc.sql(schema.sql("""
                 UPDATE ~.forge_daemons d SET status = 'pending', node_id = NULL
                 WHERE d.scope = 'cluster' AND d.node_id IS NOT NULL
@@ -384,14 +382,10 @@ public final class DaemonStore {
                    OR d.scope = 'cluster' AND d.node_id IS NULL
                   AND NOT EXISTS (SELECT FROM ~.forge_daemon_pauses p WHERE p.name = d.name)
                   AND NOT EXISTS (SELECT FROM ~.forge_nodes n
-                                  WHERE n.status <> 'dead' AND 'daemon:' || d.name = ANY (n.handlers))
-                   OR d.scope = 'cluster' AND d.node_id IS NULL
-                  AND EXISTS (SELECT FROM unnest(:names::text[], :instances::int[]) AS k (name, instances)
-                              WHERE k.name = d.name AND d.instance >= k.instances)
-                """))
-                .param("names", known.keySet().toArray(String[]::new))
-                .param("instances", known.values().toArray(Integer[]::new))
-                .update();
+                                  WHERE n.status <> 'dead' AND 'daemon:' || d.name = ANY (n.handlers)
+                                    AND CASE WHEN n.info ->> ('daemon:' || d.name) ~ '^[0-9]{1,9}$'
+                                             THEN d.instance < (n.info ->> ('daemon:' || d.name))::int ELSE true END)
+                """)).update();
     }
 
     /** Tells every node that listens. */

@@ -9,6 +9,7 @@ import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.DaemonInfo;
 import dev.forge.cluster.DaemonScope;
 import dev.forge.cluster.DaemonStatus;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLostException;
 import dev.forge.cluster.MutationRefusedException;
@@ -469,6 +470,28 @@ class DaemonTests {
         assertThat(status("once")).isEqualTo(DaemonStatus.STOPPED);
         two.daemons().resume("once");
         await().until(() -> calls.get() == 3 && status("once") == DaemonStatus.STOPPED);
+    }
+
+    @Test
+    void what_a_newer_build_has_more_of_stays_done_whatever_an_older_one_tidies_up() {
+        var calls = new AtomicInteger();
+        DaemonHandler.Code once = context -> calls.incrementAndGet();
+        Host older = nodes.start("older", daemon("once").running(once));
+        await().until(() ->
+                older.node().elector().isLeader(Leadership.LOG_COMPACTOR) && status("once") == DaemonStatus.STOPPED);
+        Host newer = nodes.start("newer", daemon("once").instances(3).running(once));
+        await().until(() -> Stream.of(0, 1, 2)
+                .allMatch(instance -> nodes.instance("once", instance).status() == DaemonStatus.STOPPED));
+        int done = calls.get();
+        older.engine().tidy();
+        assertThat(nodes.info("once").instances())
+                .extracting(DaemonInfo.Instance::status)
+                .containsExactly(DaemonStatus.STOPPED, DaemonStatus.STOPPED, DaemonStatus.STOPPED);
+        // Several looks later.
+        await().during(Duration.ofSeconds(1)).until(() -> calls.get() == done);
+        newer.stop();
+        older.engine().tidy();
+        assertThat(nodes.info("once").instances()).hasSize(1);
     }
 
     @Test

@@ -243,7 +243,9 @@ class DaemonStoreTests {
         store.acquire(new Tenure("feed", 0, UUID.randomUUID(), 1));
         store.settle("cache", UUID.randomUUID());
         store.settle("cache", one);
-        store.tidy(Map.of("feed", 1));
+        knows(one, 1);
+        knows(two, 1);
+        store.tidy();
         assertThat(store.list(null)).extracting(DaemonInfo::name).containsExactly("cache", "feed", "gone-but-paused");
         // One too many, but somebody runs it; and one whose holder is nobody.
         assertThat(store.list("feed").get(0).instances())
@@ -253,6 +255,35 @@ class DaemonStoreTests {
         assertThat(store.list("cache").get(0).instances())
                 .extracting(DaemonInfo.Instance::nodeId)
                 .containsExactly(one);
+    }
+
+    private void knows(UUID node, Object instances) {
+        jdbc.sql("UPDATE forge_nodes SET info = jsonb_build_object('daemon:feed', :instances::text) WHERE id = :node")
+                .param("instances", String.valueOf(instances))
+                .param("node", node)
+                .update();
+    }
+
+    @Test
+    void an_instance_that_any_live_node_may_know_is_kept_with_what_became_of_it() {
+        store.introduce("feed", 3);
+        jdbc.sql("UPDATE forge_daemons SET status = 'failed' WHERE instance > 0")
+                .update();
+        knows(one, 1);
+        for (Object kept : List.of(3, "many", "")) {
+            knows(two, kept);
+            store.tidy();
+            assertThat(store.list("feed").get(0).instances())
+                    .extracting(DaemonInfo.Instance::status)
+                    .as("the other says %s", kept)
+                    .containsExactly(DaemonStatus.PENDING, DaemonStatus.FAILED, DaemonStatus.FAILED);
+        }
+        knows(two, 2);
+        store.tidy();
+        assertThat(store.list("feed").get(0).instances()).hasSize(2);
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'two'").update();
+        store.tidy();
+        assertThat(store.list("feed").get(0).instances()).hasSize(1);
     }
 
     @Test
