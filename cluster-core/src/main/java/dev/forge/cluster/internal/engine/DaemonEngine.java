@@ -17,6 +17,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
@@ -186,7 +187,7 @@ public final class DaemonEngine implements Work {
     }
 
     private boolean isIdle() {
-        return runs.isEmpty() && former.isEmpty();
+        return former.isEmpty() && runs.values().stream().allMatch(run -> isAtRest(run.status()));
     }
 
     @Override
@@ -394,7 +395,7 @@ public final class DaemonEngine implements Work {
                 run.restartIn(jittered(run.handler().restarts().delay()));
             } else {
                 log.info("daemon {} term {}: its method has returned, it is done", run.label(), run.term());
-                rest(run, DaemonStatus.STOPPED);
+                run.rest(DaemonStatus.STOPPED);
             }
             changed.signalAll();
         } finally {
@@ -416,7 +417,7 @@ public final class DaemonEngine implements Work {
                     failures,
                     restarts.most(),
                     failure);
-            rest(run, DaemonStatus.FAILED);
+            run.rest(DaemonStatus.FAILED);
             return;
         }
         Duration longest = restarts.delay().compareTo(LONGEST_DELAY) > 0 ? restarts.delay() : LONGEST_DELAY;
@@ -428,15 +429,6 @@ public final class DaemonEngine implements Work {
 
     private Duration jittered(Duration delay) {
         return Duration.ofNanos((long) (delay.toNanos() * (1 + JITTER * (2 * random.nextDouble() - 1))));
-    }
-
-    /** It is not to run any more, on any node. Its row must say so before the role is free. */
-    private void rest(DaemonRun run, DaemonStatus end) {
-        run.rest(end);
-        if (!run.isElected()) {
-            runs.remove(run.key(), run);
-            unsaved.add(run);
-        }
     }
 
     /** Its thread has ended, or there was none: whoever wants it may have it. */
@@ -454,9 +446,9 @@ public final class DaemonEngine implements Work {
         lock.lock();
         try {
             if (runs.get(run.key()) == run
+                    && !isAtRest(run.status())
                     && run.stop(Stop.LEAVE, node.settings().drainTimeout())
-                    && !run.isAlive()
-                    && !isAtRest(run.status())) {
+                    && !run.isAlive()) {
                 release(run);
             }
             changed.signalAll();
@@ -591,10 +583,11 @@ public final class DaemonEngine implements Work {
         unsaved.removeIf(run -> run.unwritten() == null);
     }
 
+    /** Now that its row says so, the role is free. What every node runs stays: this node has to know that it is done. */
     private void restEnded(DaemonRun run) {
         lock.lock();
         try {
-            if (runs.remove(run.key(), run) && run.isElected()) {
+            if (run.isElected() && runs.remove(run.key(), run)) {
                 standDown(run.key());
             }
         } finally {
@@ -617,21 +610,30 @@ public final class DaemonEngine implements Work {
 
     private void lookAfter(DaemonHandler handler, Look look, UUID self) {
         DaemonRun run = runs.get(DaemonRun.key(handler, 0));
-        boolean known = look.own().containsKey(handler.name());
-        if (run != null && !known) {
-            // Its node has joined anew.
-            run.moved(new Tenure(handler.name(), store.settle(handler.name(), self), self, 0));
+        DaemonStatus row = look.own().get(handler.name());
+        boolean startable = (run == null ? row == null || !isAtRest(row) : isResumed(run, row))
+                && isUpLongEnough(handler)
+                && !look.paused().contains(handler.name());
+        if (row != null && !startable) {
             return;
         }
-        DaemonStatus status = look.own().getOrDefault(handler.name(), DaemonStatus.PENDING);
-        boolean startable =
-                run == null && isUpLongEnough(handler) && !look.paused().contains(handler.name()) && !isAtRest(status);
-        if (startable || !known) {
-            var tenure = new Tenure(handler.name(), store.settle(handler.name(), self), self, 0);
-            if (startable) {
-                begin(new DaemonRun(handler, tenure, 0, host));
-            }
+        OptionalInt number = store.settle(handler.name(), self);
+        if (number.isEmpty()) {
+            // Declared dead: it looks again when it has joined anew.
+            return;
         }
+        var tenure = new Tenure(handler.name(), number.getAsInt(), self, 0);
+        if (startable) {
+            begin(new DaemonRun(handler, tenure, 0, host));
+        } else if (run != null) {
+            // Its node has joined anew.
+            run.moved(tenure);
+        }
+    }
+
+    /** Whether its row has said that it is at rest, and says something else now. */
+    private static boolean isResumed(DaemonRun run, @Nullable DaemonStatus row) {
+        return row != null && !isAtRest(row) && isAtRest(run.status()) && run.unwritten() == null;
     }
 
     private boolean isUpLongEnough(DaemonHandler handler) {

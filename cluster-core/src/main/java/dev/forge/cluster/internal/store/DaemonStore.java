@@ -14,6 +14,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -130,14 +131,20 @@ public final class DaemonStore {
                 .single();
     }
 
-    /** Notes that this node runs a daemon that every node runs; answers its number, the lowest that is free. */
-    public int settle(String name, UUID node) {
+    /**
+     * Notes that this node runs a daemon that every node runs; answers its number, the lowest that is free. Empty if the
+     * node is not a member any more: a row in its name would stay, with nobody behind it.
+     */
+    public OptionalInt settle(String name, UUID node) {
         // Of two nodes that settle at the same moment one finds its number taken and looks again.
         while (true) {
+            // Its own row is locked, so that whoever declares it dead comes before, or finds the new row and deletes
+            // it.
             Integer number = jdbc.sql(schema.sql("""
+                    WITH self AS (SELECT id FROM ~.forge_nodes WHERE id = :node AND status <> 'dead' FOR SHARE)
                     INSERT INTO ~.forge_daemons AS d (name, instance, scope, node_id)
-                    SELECT :name, free, 'node', :node
-                    FROM (SELECT coalesce(
+                    SELECT :name, free, 'node', self.id
+                    FROM self, (SELECT coalesce(
                               (SELECT f.instance FROM ~.forge_daemons f WHERE f.name = :name AND f.node_id = :node
                                   AND f.scope = 'node' LIMIT 1),
                               (SELECT min(i) FROM generate_series(0, (SELECT count(*)::int FROM ~.forge_daemons f
@@ -154,9 +161,19 @@ public final class DaemonStore {
                     .optional()
                     .orElse(null);
             if (number != null) {
-                return number;
+                return OptionalInt.of(number);
+            }
+            if (!isMember(node)) {
+                return OptionalInt.empty();
             }
         }
+    }
+
+    private boolean isMember(UUID node) {
+        return jdbc.sql(schema.sql("SELECT EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status <> 'dead')"))
+                .param(node)
+                .query(Boolean.class)
+                .single();
     }
 
     /**

@@ -21,11 +21,14 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
 import java.net.URI;
+import java.sql.Connection;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -645,7 +648,8 @@ class DaemonTests {
     @Test
     void on_a_node_that_is_declared_dead_it_goes_on_and_its_row_comes_back() {
         DaemonHandler everywhere = daemon("cache").everywhere().running(feed);
-        DaemonHandler once = daemon("once").everywhere().running(context -> {});
+        var done = new AtomicInteger();
+        DaemonHandler once = daemon("once").everywhere().running(context -> done.incrementAndGet());
         Host one = nodes.start("one", everywhere, once);
         await().until(() -> feed.isRunning() && status("once") == DaemonStatus.STOPPED);
         var former = new AtomicReference<>(one.node().id());
@@ -664,5 +668,74 @@ class DaemonTests {
                 .isEmpty());
         assertThat(feed.calls).hasSize(1);
         assertThat(feed.isRunning()).isTrue();
+        // What was done stays done: the process is the same.
+        await().until(() -> status("once") == DaemonStatus.STOPPED);
+        assertThat(nodes.instance("once", 0).nodeId()).isEqualTo(one.node().id());
+        assertThat(done.get()).isEqualTo(1);
+    }
+
+    /** Waits until somebody's statement about daemons waits for a lock, which the caller has. */
+    private void awaitBlocked() {
+        await().until(() -> jdbc.sql("""
+                        SELECT count(*) FROM pg_stat_activity
+                        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%forge_daemons%'
+                        """).query(Long.class).single() > 0);
+    }
+
+    @Test
+    void on_every_node_too_a_method_that_returns_is_done_even_if_its_end_is_written_late() throws Exception {
+        var calls = new AtomicInteger();
+        var release = new CountDownLatch(1);
+        DaemonHandler noisy = daemon("noisy").running(context -> {
+            for (int i = 0; !context.awaitStop(Duration.ofMillis(5)); i++) {
+                context.note("note " + i);
+            }
+        });
+        DaemonHandler once = daemon("once").everywhere().running(context -> {
+            calls.incrementAndGet();
+            release.await();
+        });
+        Host one = nodes.start("one", noisy, once);
+        await().until(() -> status("noisy") == DaemonStatus.RUNNING && status("once") == DaemonStatus.RUNNING);
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.setAutoCommit(false);
+            connection.createStatement().execute("SELECT FROM forge_daemons WHERE name = 'noisy' FOR UPDATE");
+            // Its loop has gathered what to write, and will look next.
+            awaitBlocked();
+            release.countDown();
+            await().until(() -> Thread.getAllStackTraces().keySet().stream()
+                    .noneMatch(thread -> thread.getName().equals("forge-daemon-once-0")));
+            connection.commit();
+        }
+        await().until(() -> status("once") == DaemonStatus.STOPPED);
+        await().during(Duration.ofSeconds(1)).until(() -> calls.get() == 1 && status("once") == DaemonStatus.STOPPED);
+        one.daemons().resume("once");
+        await().until(() -> calls.get() == 2 && status("once") == DaemonStatus.STOPPED);
+    }
+
+    @Test
+    void under_an_id_that_is_dead_no_row_comes_back_before_its_node_has_joined_anew() throws Exception {
+        Host one = nodes.start("one", daemon("cache").everywhere().running(feed));
+        await().until(() -> feed.isRunning() && status("cache") == DaemonStatus.RUNNING);
+        UUID former = Objects.requireNonNull(one.node().id());
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.setAutoCommit(false);
+            // It cannot join yet; it can look, and finds its row gone.
+            connection.createStatement().execute("LOCK TABLE forge_nodes IN SHARE MODE");
+            jdbc.sql("DELETE FROM forge_daemons").update();
+            await().during(Duration.ofMillis(1_500)).until(() -> rowsOf(former) == 0);
+            connection.commit();
+        }
+        await().until(() -> rowsOf(one.node().id()) == 1);
+        assertThat(nodes.info("cache").instances()).hasSize(1);
+        assertThat(feed.calls).hasSize(1);
+    }
+
+    private long rowsOf(UUID node) {
+        return jdbc.sql("SELECT count(*) FROM forge_daemons WHERE node_id = ?")
+                .param(node)
+                .query(Long.class)
+                .single();
     }
 }

@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.DaemonInfo;
 import dev.forge.cluster.DaemonScope;
@@ -15,16 +16,21 @@ import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
+import javax.sql.DataSource;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
 
 @ClusterPostgres
 class DaemonStoreTests {
@@ -33,11 +39,14 @@ class DaemonStoreTests {
     private final Schema schema;
     private final DaemonStore store;
     private final NodeStore nodes;
+    private final TransactionTemplate transaction;
     private final UUID one = UUID.randomUUID();
     private final UUID two = UUID.randomUUID();
 
     DaemonStoreTests(TestDatabase database) {
-        this.jdbc = database.jdbc();
+        DataSource source = database.dataSource();
+        this.jdbc = JdbcClient.create(source);
+        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
         this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
         this.store = new DaemonStore(schema, database.dataSource());
         this.nodes = new NodeStore(schema, database.dataSource());
@@ -156,10 +165,12 @@ class DaemonStoreTests {
     void nodes_that_settle_at_the_same_moment_get_numbers_without_gaps() throws Exception {
         List<UUID> settlers =
                 IntStream.range(0, 8).mapToObj(i -> UUID.randomUUID()).toList();
+        settlers.forEach(node -> node(node, node.toString(), "{daemon:cache}"));
         var threads = Executors.newFixedThreadPool(8);
         try {
             List<Callable<Integer>> settling = settlers.stream()
-                    .map(node -> (Callable<Integer>) () -> store.settle("cache", node))
+                    .map(node -> (Callable<Integer>)
+                            () -> store.settle("cache", node).orElseThrow())
                     .toList();
             var numbers = new TreeSet<Integer>();
             for (Future<Integer> settled : threads.invokeAll(settling)) {
@@ -171,12 +182,37 @@ class DaemonStoreTests {
         }
         // Once more is the same as once.
         assertThat(store.settle("cache", settlers.get(3)))
-                .isEqualTo(jdbc.sql("SELECT instance FROM forge_daemons WHERE node_id = ?")
+                .hasValue(jdbc.sql("SELECT instance FROM forge_daemons WHERE node_id = ?")
                         .param(settlers.get(3))
                         .query(Integer.class)
                         .single());
         jdbc.sql("DELETE FROM forge_daemons WHERE instance = 2").update();
-        assertThat(store.settle("cache", UUID.randomUUID())).isEqualTo(2);
+        assertThat(store.settle("cache", one)).hasValue(2);
+    }
+
+    @Test
+    void who_is_declared_dead_while_it_settles_leaves_no_row() throws Exception {
+        var threads = Executors.newSingleThreadExecutor();
+        try {
+            Future<OptionalInt> settling = transaction.execute(status -> {
+                jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'one'")
+                        .update();
+                Future<OptionalInt> begun = threads.submit(() -> store.settle("cache", one));
+                await().until(() -> begun.isDone()
+                        || Boolean.TRUE.equals(
+                                jdbc.sql("""
+                                SELECT count(*) > 0 FROM pg_stat_activity
+                                WHERE datname = current_database() AND wait_event_type = 'Lock'
+                                """).query(Boolean.class).single()));
+                DaemonStore.endAll(jdbc, schema, one);
+                return begun;
+            });
+            assertThat(settling.get(10, TimeUnit.SECONDS)).isEmpty();
+        } finally {
+            threads.shutdown();
+        }
+        assertThat(store.list("cache")).isEmpty();
+        assertThat(store.settle("cache", UUID.randomUUID())).isEmpty();
     }
 
     @Test
@@ -241,8 +277,11 @@ class DaemonStoreTests {
         store.pause("gone-but-paused");
         store.acquire(new Tenure("feed", 2, two, 1));
         store.acquire(new Tenure("feed", 0, UUID.randomUUID(), 1));
-        store.settle("cache", UUID.randomUUID());
+        UUID dead = UUID.randomUUID();
+        node(dead, "dead", "{}");
+        store.settle("cache", dead);
         store.settle("cache", one);
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'dead'").update();
         knows(one, 1);
         knows(two, 1);
         store.tidy();
