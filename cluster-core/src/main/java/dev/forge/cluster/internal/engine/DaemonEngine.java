@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.store.DaemonStore.Acquisition;
 import dev.forge.cluster.internal.store.DaemonStore.Look;
 import dev.forge.cluster.internal.store.DaemonStore.Tenure;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -660,17 +661,19 @@ public final class DaemonEngine implements Work {
         roles.removeAll(avoidedUntil.keySet());
         freeSince.keySet().retainAll(roles);
         freeSince.keySet().removeIf(role -> !spread.isFree(role));
-        int taking = 0;
+        var taking = new ArrayList<String>();
         for (String role : spread.inOrder(roles, self)) {
             boolean free = spread.isFree(role);
-            int surplus = runs.containsKey(role) ? 0 : spread.surplus(role, self, free ? taking : 0);
+            int surplus = runs.containsKey(role) ? 0 : spread.surplus(role, self, free ? taking : List.of());
             long since = free ? freeSince.computeIfAbsent(role, r -> now) : now;
             if (surplus <= 0
                     || (free
                             && now - since
                                     >= timing.precedence.multipliedBy(surplus).toNanos())) {
                 standUp(role);
-                taking += free ? 1 : 0;
+                if (free) {
+                    taking.add(role);
+                }
             } else {
                 retire(role);
             }

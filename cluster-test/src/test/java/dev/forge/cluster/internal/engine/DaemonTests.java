@@ -669,6 +669,27 @@ class DaemonTests {
         assertThat(feed.calls).hasSize(1);
         assertThat(feed.isRunning()).isTrue();
         // What was done stays done: the process is the same.
+    @Test
+    void instances_of_one_daemon_lie_on_different_nodes_whatever_else_these_run() {
+        DaemonHandler[] pairs = {
+            daemon("alpha").instances(2).running(feed),
+            daemon("beta").instances(2).running(feed)
+        };
+        nodes.start("a", pairs);
+        await().until(() -> feed.running.get() == 4);
+        nodes.start("b", pairs);
+        await().atMost(Duration.ofSeconds(30))
+                .until(() -> jdbc.sql("""
+                        SELECT d.name || '@' || n.name FROM forge_daemons d JOIN forge_nodes n ON n.id = d.node_id
+                        WHERE d.status = 'running' ORDER BY 1
+                        """)
+                        .query(String.class)
+                        .list()
+                        .equals(List.of("alpha@a", "alpha@b", "beta@a", "beta@b")));
+        // Two moves were enough.
+        assertThat(feed.calls).hasSize(6);
+    }
+
         await().until(() -> status("once") == DaemonStatus.STOPPED);
         assertThat(nodes.instance("once", 0).nodeId()).isEqualTo(one.node().id());
         assertThat(done.get()).isEqualTo(1);
