@@ -33,6 +33,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
+import org.slf4j.event.Level;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 
 /**
@@ -71,22 +72,30 @@ public final class DaemonEngine implements Work {
 
     private static final Duration RELEASE_PATIENCE = Duration.ofSeconds(2);
 
+    private static final Duration SHORTEST_DELAY = Duration.ofMillis(1);
     private static final Duration LONGEST_DELAY = Duration.ofMinutes(5);
-    private static final Duration GOOD_RUN = Duration.ofMinutes(1);
     private static final double JITTER = 0.1;
 
+    /** How often to say that a daemon starts. */
+    private static final Duration SAY = Duration.ofMinutes(1);
+
     /**
-     * How daemons are spread over the nodes.
+     * How daemons are spread over the nodes, and when their past is forgotten.
      *
      * @param look between two looks at everybody's
      * @param precedence how long a free instance is left to idler nodes, for each daemon that this node has more than they
      * @param stable for how long nobody may have come or gone before one is moved
      * @param avoided how long what was given up is not taken back
+     * @param goodRun after how long a method that runs has recovered, unless ten of its delays are longer
      */
-    record Timing(Duration look, Duration precedence, Duration stable, Duration avoided) {
+    record Timing(Duration look, Duration precedence, Duration stable, Duration avoided, Duration goodRun) {
 
         static final Timing USUAL = new Timing(
-                Duration.ofMillis(1_500), Duration.ofSeconds(2), Duration.ofSeconds(10), Duration.ofSeconds(10));
+                Duration.ofMillis(1_500),
+                Duration.ofSeconds(2),
+                Duration.ofSeconds(10),
+                Duration.ofSeconds(10),
+                Duration.ofMinutes(1));
     }
 
     private final Node node;
@@ -317,6 +326,8 @@ public final class DaemonEngine implements Work {
                 lose(run, away ? Duration.ZERO : GRACE_OF_THE_LOST);
             } else if (begun && !quiet && run.isDue() && isSafe(run)) {
                 start(run);
+            } else if (run.recovered(longEnough(run))) {
+                node.hurry(KEEP_LOOP);
             }
         }
         Stream.concat(runs.values().stream(), former.stream()).forEach(this::urge);
@@ -349,7 +360,9 @@ public final class DaemonEngine implements Work {
         } finally {
             lock.unlock();
         }
-        log.info("daemon {}: starts on this node, term {}", run.label(), run.term());
+        // One that ends at once, again and again, need not say so each time.
+        log.atLevel(run.isWorthSaying(SAY) ? Level.INFO : Level.DEBUG)
+                .log("daemon {}: starts on this node, term {}", run.label(), run.term());
         node.hurry(KEEP_LOOP);
         try {
             threads.execute(() -> work(run));
@@ -393,7 +406,9 @@ public final class DaemonEngine implements Work {
             } else if (failure != null) {
                 recover(run, ran, failure);
             } else if (run.handler().restarts().onReturn()) {
-                run.restartIn(jittered(run.handler().restarts().delay()));
+                // However often: only exceptions make it fail.
+                run.returned(ran, longEnough(run));
+                restart(run);
             } else {
                 log.info("daemon {} term {}: its method has returned, it is done", run.label(), run.term());
                 run.rest(DaemonStatus.STOPPED);
@@ -407,25 +422,38 @@ public final class DaemonEngine implements Work {
     }
 
     private void recover(DaemonRun run, Duration ran, Throwable failure) {
-        DaemonHandler.Restarts restarts = run.handler().restarts();
-        Duration tenDelays = restarts.delay().multipliedBy(10);
-        int failures = run.failed(failure, ran, tenDelays.compareTo(GOOD_RUN) > 0 ? tenDelays : GOOD_RUN);
-        if (restarts.most() != null && failures > restarts.most()) {
+        Integer most = run.handler().restarts().most();
+        int failures = run.failed(failure, ran, longEnough(run));
+        if (most != null && failures > most) {
             log.error(
                     "daemon {} term {}: threw {} times in a row, more than it may (maxRestarts {}); it has failed",
                     run.label(),
                     run.term(),
                     failures,
-                    restarts.most(),
+                    most,
                     failure);
             run.rest(DaemonStatus.FAILED);
             return;
         }
-        Duration longest = restarts.delay().compareTo(LONGEST_DELAY) > 0 ? restarts.delay() : LONGEST_DELAY;
-        Duration delay = jittered(
-                new Backoff(Backoff.Growth.EXPONENTIAL, restarts.delay(), 2, longest).delay(failures, failure));
+        Duration delay = restart(run);
         log.warn("daemon {} term {}: threw; starts again in {} ms", run.label(), run.term(), delay.toMillis(), failure);
+    }
+
+    /** Starts it again, the later the more often in a row it has ended soon. */
+    private Duration restart(DaemonRun run) {
+        Duration declared = run.handler().restarts().delay();
+        // Twice nothing is nothing.
+        Duration first = declared.compareTo(SHORTEST_DELAY) < 0 ? SHORTEST_DELAY : declared;
+        Duration longest = first.compareTo(LONGEST_DELAY) > 0 ? first : LONGEST_DELAY;
+        Duration delay = jittered(new Backoff(Backoff.Growth.EXPONENTIAL, first, 2, longest).delay(run.shortRuns()));
         run.restartIn(delay);
+        return delay;
+    }
+
+    /** After that time nothing of what went wrong before counts any more. */
+    private Duration longEnough(DaemonRun run) {
+        Duration tenDelays = run.handler().restarts().delay().multipliedBy(10);
+        return tenDelays.compareTo(timing.goodRun) > 0 ? tenDelays : timing.goodRun;
     }
 
     private Duration jittered(Duration delay) {

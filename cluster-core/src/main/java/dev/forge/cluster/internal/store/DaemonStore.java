@@ -180,6 +180,8 @@ public final class DaemonStore {
      * How an instance stands now.
      *
      * @param ranFor for how long its method has run; null: it was not started since the last change
+     * @param error what it threw; null: nothing since the last change
+     * @param recovered whether what it threw before is of no interest any more
      * @param released whether it is nobody's from now on
      */
     public record Change(
@@ -188,6 +190,7 @@ public final class DaemonStore {
             @Nullable Duration ranFor,
             int restarts,
             @Nullable String error,
+            boolean recovered,
             @Nullable String note,
             boolean released) {}
 
@@ -199,13 +202,14 @@ public final class DaemonStore {
         return Set.copyOf(template.query(
                 schema.sql("""
                 UPDATE ~.forge_daemons d
-                SET status = c.status, restarts = c.restarts, last_error = coalesce(c.error, d.last_error),
+                SET status = c.status, restarts = c.restarts,
+                    last_error = coalesce(c.error, CASE WHEN NOT c.recovered THEN d.last_error END),
                     note = coalesce(c.note, d.note),
                     started_at = coalesce(clock_timestamp() - c.ran * interval '1 millisecond', d.started_at),
                     node_id = CASE WHEN NOT c.released THEN d.node_id END
                 FROM unnest(?::text[], ?::int[], ?::uuid[], ?::bigint[], ?::text[], ?::bigint[], ?::int[], ?::text[],
-                            ?::text[], ?::boolean[])
-                    AS c (name, instance, node, term, status, ran, restarts, error, note, released)
+                            ?::text[], ?::boolean[], ?::boolean[])
+                    AS c (name, instance, node, term, status, ran, restarts, error, note, released, recovered)
                 WHERE d.name = c.name AND d.instance = c.instance AND d.node_id = c.node AND d.term = c.term
                 RETURNING c.name, c.instance, c.node, c.term
                 """),
@@ -222,6 +226,7 @@ public final class DaemonStore {
                     statement.setArray(8, array(connection, "text", changes, Change::error));
                     statement.setArray(9, array(connection, "text", changes, Change::note));
                     statement.setArray(10, array(connection, "bool", changes, Change::released));
+                    statement.setArray(11, array(connection, "bool", changes, Change::recovered));
                 },
                 (row, n) -> new Tenure(row.getString(1), row.getInt(2), row.getObject(3, UUID.class), row.getLong(4))));
     }

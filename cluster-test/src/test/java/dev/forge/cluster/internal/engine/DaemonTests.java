@@ -5,6 +5,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
 import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.DaemonInfo;
 import dev.forge.cluster.DaemonScope;
@@ -33,6 +37,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -41,6 +46,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
@@ -508,6 +514,76 @@ class DaemonTests {
         assertThat(nodes.instance("again", 0).lastError()).isNull();
     }
 
+    @Test
+    void one_that_returns_at_once_starts_again_with_a_growing_delay_and_says_so_once() {
+        var times = new CopyOnWriteArrayList<Long>();
+        var log = new ListAppender<ILoggingEvent>();
+        log.start();
+        Logger logger = (Logger) LoggerFactory.getLogger(DaemonEngine.class);
+        logger.setLevel(Level.INFO);
+        logger.addAppender(log);
+        try {
+            nodes.start(
+                    "one",
+                    daemon("again")
+                            .restarts(Duration.ofMillis(100), 0)
+                            .again()
+                            .running(context -> times.add(System.nanoTime())));
+            await().until(() -> times.size() == 4);
+            await().until(() -> nodes.instance("again", 0).restarts() >= 3);
+        } finally {
+            logger.detachAppender(log);
+            logger.setLevel(null);
+        }
+        assertThat(times.get(1) - times.get(0))
+                .isGreaterThan(Duration.ofMillis(90).toNanos());
+        assertThat(times.get(2) - times.get(1))
+                .isGreaterThan(Duration.ofMillis(180).toNanos());
+        assertThat(times.get(3) - times.get(2))
+                .isGreaterThan(Duration.ofMillis(360).toNanos());
+        assertThat(log.list)
+                .extracting(ILoggingEvent::getFormattedMessage)
+                .filteredOn(line -> line.contains("starts on this node"))
+                .hasSize(1);
+    }
+
+    @Test
+    void after_a_good_run_it_has_recovered_and_its_error_and_delays_are_forgotten() {
+        nodes.timing = new DaemonEngine.Timing(
+                nodes.timing.look(),
+                nodes.timing.precedence(),
+                nodes.timing.stable(),
+                nodes.timing.avoided(),
+                Duration.ofSeconds(2));
+        var calls = new AtomicInteger();
+        var fail = new CountDownLatch(1);
+        var failedAt = new AtomicLong();
+        var startedAgain = new AtomicLong();
+        nodes.start("one", daemon("shaky").restarts(Duration.ofMillis(50), null).running(context -> {
+            int call = calls.incrementAndGet();
+            if (call <= 4) {
+                throw new IllegalStateException("attempt " + call);
+            }
+            if (call == 5) {
+                fail.await();
+                failedAt.set(System.nanoTime());
+                throw new IllegalStateException("much later");
+            }
+            startedAgain.set(System.nanoTime());
+            context.awaitStop(Duration.ofMinutes(1));
+        }));
+        await().until(() -> calls.get() == 5 && status("shaky") == DaemonStatus.RUNNING);
+        assertThat(nodes.instance("shaky", 0).lastError()).contains("attempt 4");
+        await().until(() -> nodes.instance("shaky", 0).lastError() == null);
+        assertThat(nodes.instance("shaky", 0).restarts()).isEqualTo(4);
+        fail.countDown();
+        await().until(() -> startedAgain.get() != 0);
+        // As after the first exception: in a row it would have been 800 ms.
+        assertThat(Duration.ofNanos(startedAgain.get() - failedAt.get())).isLessThan(Duration.ofMillis(700));
+        await().until(() -> status("shaky") == DaemonStatus.RUNNING);
+        assertThat(nodes.instance("shaky", 0).lastError()).contains("much later");
+    }
+
     // Orders ------------------------------------------------------------------------------------------------
 
     @Test
@@ -594,6 +670,39 @@ class DaemonTests {
     }
 
     @Test
+    void instances_of_one_daemon_lie_on_different_nodes_whatever_else_these_run() {
+        DaemonHandler[] pairs = {
+            daemon("alpha").instances(2).running(feed),
+            daemon("beta").instances(2).running(feed)
+        };
+        nodes.start("a", pairs);
+        await().until(() -> feed.running.get() == 4);
+        nodes.start("b", pairs);
+        await().atMost(Duration.ofSeconds(30))
+                .until(() -> jdbc.sql("""
+                        SELECT d.name || '@' || n.name FROM forge_daemons d JOIN forge_nodes n ON n.id = d.node_id
+                        WHERE d.status = 'running' ORDER BY 1
+                        """)
+                        .query(String.class)
+                        .list()
+                        .equals(List.of("alpha@a", "alpha@b", "beta@a", "beta@b")));
+        // Two moves were enough.
+        assertThat(feed.calls).hasSize(6);
+    }
+
+    @Test
+    void instances_that_only_a_newer_build_has_are_not_offered_to_an_older_one() {
+        nodes.start("newer", daemon("feed").instances(3).running(feed));
+        await().until(() -> feed.running.get() == 3);
+        nodes.start("older", daemon("feed").running(feed));
+        await().atMost(Duration.ofSeconds(20)).until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)));
+        // One move, of the one that it has; and no other, several looks later.
+        await().during(Duration.ofSeconds(4))
+                .until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)) && feed.calls.size() == 4);
+        assertThat(feed.calls.get(3).instance()).isZero();
+    }
+
+    @Test
     void daemons_of_nodes_that_start_together_do_not_all_land_on_one() {
         var handlers =
                 Stream.of("x", "y", "z").map(name -> daemon(name).running(feed)).toArray(DaemonHandler[]::new);
@@ -669,27 +778,6 @@ class DaemonTests {
         assertThat(feed.calls).hasSize(1);
         assertThat(feed.isRunning()).isTrue();
         // What was done stays done: the process is the same.
-    @Test
-    void instances_of_one_daemon_lie_on_different_nodes_whatever_else_these_run() {
-        DaemonHandler[] pairs = {
-            daemon("alpha").instances(2).running(feed),
-            daemon("beta").instances(2).running(feed)
-        };
-        nodes.start("a", pairs);
-        await().until(() -> feed.running.get() == 4);
-        nodes.start("b", pairs);
-        await().atMost(Duration.ofSeconds(30))
-                .until(() -> jdbc.sql("""
-                        SELECT d.name || '@' || n.name FROM forge_daemons d JOIN forge_nodes n ON n.id = d.node_id
-                        WHERE d.status = 'running' ORDER BY 1
-                        """)
-                        .query(String.class)
-                        .list()
-                        .equals(List.of("alpha@a", "alpha@b", "beta@a", "beta@b")));
-        // Two moves were enough.
-        assertThat(feed.calls).hasSize(6);
-    }
-
         await().until(() -> status("once") == DaemonStatus.STOPPED);
         assertThat(nodes.instance("once", 0).nodeId()).isEqualTo(one.node().id());
         assertThat(done.get()).isEqualTo(1);

@@ -72,7 +72,7 @@ class DaemonStoreTests {
     }
 
     private static Change change(Tenure tenure, DaemonStatus status, boolean released) {
-        return new Change(tenure, status, null, 1, "error", "note", released);
+        return new Change(tenure, status, null, 1, "error", false, "note", released);
     }
 
     private DaemonInfo.Instance row(String name) {
@@ -110,10 +110,18 @@ class DaemonStoreTests {
         store.acquire(zero);
         store.acquire(first);
         assertThat(store.write(List.of(
-                        new Change(zero, DaemonStatus.RUNNING, Duration.ofSeconds(5), 0, "broken", "halfway", false),
-                        new Change(first, DaemonStatus.RUNNING, null, 0, null, null, false))))
+                        new Change(
+                                zero,
+                                DaemonStatus.RUNNING,
+                                Duration.ofSeconds(5),
+                                0,
+                                "broken",
+                                false,
+                                "halfway",
+                                false),
+                        new Change(first, DaemonStatus.RUNNING, null, 0, null, false, null, false))))
                 .containsExactlyInAnyOrder(zero, first);
-        store.write(List.of(new Change(zero, DaemonStatus.RESTARTING, null, 1, null, null, false)));
+        store.write(List.of(new Change(zero, DaemonStatus.RESTARTING, null, 1, null, false, null, false)));
         DaemonInfo.Instance row = row("feed");
         assertThat(row.lastError()).isEqualTo("broken");
         assertThat(row.note()).isEqualTo("halfway");
