@@ -35,7 +35,7 @@ final class DaemonSpread {
 
     /**
      * @param holders nodes by leader role
-     * @param candidates nodes that could run it, by daemon
+     * @param candidates nodes that could run it, by leader role
      */
     DaemonSpread(Map<String, UUID> holders, Map<String, Set<UUID>> candidates) {
         this.holders = holders;
@@ -124,6 +124,6 @@ final class DaemonSpread {
     }
 
     private Set<UUID> candidatesFor(String role) {
-        return candidates.getOrDefault(DaemonStore.nameOf(role), Set.of());
+        return candidates.getOrDefault(role, Set.of());
     }
 }

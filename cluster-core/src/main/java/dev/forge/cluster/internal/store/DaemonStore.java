@@ -241,7 +241,7 @@ public final class DaemonStore {
      * Who runs what and who could, from one instant.
      *
      * @param holders nodes by leader role, of every daemon in the cluster
-     * @param candidates active nodes that may run it, by daemon
+     * @param candidates active nodes that may run it, by leader role: another build may have fewer instances
      * @param atRest leader roles whose instance is done or has failed
      * @param paused names of daemons
      * @param own how this node's daemons of scope node stand, by name
@@ -260,7 +260,8 @@ public final class DaemonStore {
                 SELECT 'held', l.role, 0, l.node_id, NULL FROM ~.forge_leader_leases l
                 WHERE l.role LIKE 'daemon:%' AND l.node_id IS NOT NULL AND l.lease_until > clock_timestamp()
                 UNION ALL
-                SELECT 'candidate', substr(h.handler, 8), 0, n.id, NULL
+                SELECT 'candidate', substr(h.handler, 8),
+                       CASE WHEN n.info ->> h.handler ~ '^[0-9]{1,4}$' THEN (n.info ->> h.handler)::int ELSE 1 END, n.id, NULL
                 FROM ~.forge_nodes n, unnest(n.handlers) AS h (handler)
                 WHERE n.status = 'active' AND h.handler LIKE 'daemon:%'
                 UNION ALL
@@ -282,8 +283,13 @@ public final class DaemonStore {
         String name = row.getString(2);
         switch (row.getString(1)) {
             case "held" -> look.holders.put(name, row.getObject(4, UUID.class));
-            case "candidate" ->
-                look.candidates.computeIfAbsent(name, n -> new HashSet<>()).add(row.getObject(4, UUID.class));
+            case "candidate" -> {
+                for (int instance = 0; instance < row.getInt(3); instance++) {
+                    look.candidates
+                            .computeIfAbsent(role(name, instance), r -> new HashSet<>())
+                            .add(row.getObject(4, UUID.class));
+                }
+            }
             case "cluster" -> look.atRest.add(role(name, row.getInt(3)));
             case "node" -> look.own.put(name, status(row.getString(5)));
             default -> look.paused.add(name);

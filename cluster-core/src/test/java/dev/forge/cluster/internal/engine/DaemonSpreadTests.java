@@ -18,7 +18,18 @@ class DaemonSpreadTests {
     private static final UUID A = new UUID(0, 1);
     private static final UUID B = new UUID(0, 2);
     private static final UUID C = new UUID(0, 3);
-    private static final Map<String, Set<UUID>> EVERYBODY = Map.of("x", Set.of(A, B, C), "y", Set.of(A, B, C));
+    private static final Map<String, Set<UUID>> EVERYBODY = roles(Map.of("x", Set.of(A, B, C), "y", Set.of(A, B, C)));
+
+    /** Every instance of a daemon has the same candidates. */
+    private static Map<String, Set<UUID>> roles(Map<String, Set<UUID>> byDaemon) {
+        var candidates = new HashMap<String, Set<UUID>>();
+        byDaemon.forEach((daemon, nodes) -> {
+            for (int instance = 0; instance < 20; instance++) {
+                candidates.put(DaemonStore.role(daemon, instance), nodes);
+            }
+        });
+        return candidates;
+    }
 
     @Test
     void a_node_leaves_an_instance_to_one_that_has_less_and_stands_by_where_none_has() {
@@ -57,7 +68,7 @@ class DaemonSpreadTests {
     void a_busy_node_whose_daemons_nobody_else_may_run_does_not_keep_others_from_giving_up() {
         Map<String, UUID> holders = new HashMap<>(Map.of("daemon:own", A, "daemon:own#1", A, "daemon:own#2", A));
         holders.putAll(Map.of("daemon:x", B, "daemon:x#1", B));
-        var spread = new DaemonSpread(holders, Map.of("own", Set.of(A), "x", Set.of(B, C)));
+        var spread = new DaemonSpread(holders, roles(Map.of("own", Set.of(A), "x", Set.of(B, C))));
         assertThat(spread.toGiveUp(A)).isEmpty();
         assertThat(spread.toGiveUp(B)).containsExactly("daemon:x", "daemon:x#1");
     }
@@ -69,7 +80,7 @@ class DaemonSpreadTests {
         assertThat(spread.surplus("daemon:x#1", A, List.of())).isEqualTo(1);
         assertThat(spread.surplus("daemon:x#1", B, List.of())).isEqualTo(2);
         assertThat(spread.surplus("daemon:x#1", C, List.of())).isNegative();
-        var pair = Map.of("x", Set.of(A, B), "y", Set.of(A, B));
+        var pair = roles(Map.of("x", Set.of(A, B), "y", Set.of(A, B)));
         assertThat(new DaemonSpread(Map.of("daemon:x", A, "daemon:y", B, "daemon:y#1", B), pair)
                         .surplus("daemon:x#1", B, List.of()))
                 .isNegative();
@@ -82,11 +93,20 @@ class DaemonSpreadTests {
     @Test
     void instances_of_one_daemon_that_lie_together_move_apart_and_none_moves_to_another() {
         var holders = Map.of("daemon:x", A, "daemon:x#1", A, "daemon:y", B, "daemon:y#1", B);
-        var pair = Map.of("x", Set.of(A, B), "y", Set.of(A, B));
+        var pair = roles(Map.of("x", Set.of(A, B), "y", Set.of(A, B)));
         assertThat(new DaemonSpread(holders, pair).toGiveUp(A)).containsExactly("daemon:x", "daemon:x#1");
         var after = new DaemonSpread(Map.of("daemon:x", A, "daemon:x#1", B, "daemon:y", B, "daemon:y#1", B), pair);
         assertThat(after.toGiveUp(A)).isEmpty();
         assertThat(after.toGiveUp(B)).containsExactly("daemon:y", "daemon:y#1");
+    }
+
+    @Test
+    void an_instance_that_another_build_does_not_have_stays_where_it_is() {
+        var holders = Map.of("daemon:x", A, "daemon:x#1", A, "daemon:x#2", A);
+        var spread = new DaemonSpread(
+                holders, Map.of("daemon:x", Set.of(A, B), "daemon:x#1", Set.of(A), "daemon:x#2", Set.of(A)));
+        assertThat(spread.toGiveUp(A)).containsExactly("daemon:x");
+        assertThat(spread.surplus("daemon:x#3", A, List.of())).isZero();
     }
 
     @Test
@@ -98,13 +118,14 @@ class DaemonSpreadTests {
                 nodes.add(new UUID(round, i));
             }
             var holders = new HashMap<String, UUID>();
-            var candidates = new HashMap<String, Set<UUID>>();
+            var daemons = new HashMap<String, Set<UUID>>();
             for (int daemon = 0; daemon <= round % 5; daemon++) {
-                candidates.put("x" + daemon, new HashSet<>(nodes));
+                daemons.put("x" + daemon, new HashSet<>(nodes));
                 for (int i = 0; i < random.nextInt(20); i++) {
                     holders.put(DaemonStore.role("x" + daemon, i), nodes.get(random.nextInt(nodes.size())));
                 }
             }
+            Map<String, Set<UUID>> candidates = roles(daemons);
             int moves = 0;
             while (move(holders, candidates, nodes)) {
                 assertThat(++moves).as("moves").isLessThanOrEqualTo(2 * holders.size());
@@ -112,7 +133,7 @@ class DaemonSpreadTests {
             var spread = new DaemonSpread(holders, candidates);
             var loads = nodes.stream().mapToInt(spread::load).summaryStatistics();
             assertThat(loads.getMax() - loads.getMin()).isLessThanOrEqualTo(1);
-            for (String daemon : candidates.keySet()) {
+            for (String daemon : daemons.keySet()) {
                 var apart = nodes.stream()
                         .mapToInt(node -> spread.instances(daemon, node))
                         .summaryStatistics();

@@ -259,6 +259,7 @@ class DaemonStoreTests {
         store.introduce("feed", 2);
         store.settle("cache", one);
         store.pause("cache");
+        knows(two, 2);
         jdbc.sql("""
                 INSERT INTO forge_leader_leases (role, node_id, lease_until)
                 VALUES ('daemon:feed', :one, now() + interval '5 s'), ('daemon:feed#1', :one, now() - interval '1 s'),
@@ -267,13 +268,16 @@ class DaemonStoreTests {
         assertThat(store.look(one))
                 .isEqualTo(new Look(
                         Map.of("daemon:feed", one),
-                        Map.of("feed", Set.of(one, two), "cache", Set.of(one)),
+                        Map.of(
+                                "daemon:feed", Set.of(one, two),
+                                "daemon:feed#1", Set.of(two),
+                                "daemon:cache", Set.of(one)),
                         Set.of(),
                         Set.of("cache"),
                         Map.of("cache", DaemonStatus.PENDING)));
         jdbc.sql("UPDATE forge_nodes SET status = 'draining' WHERE name = 'two'")
                 .update();
-        assertThat(store.look(two).candidates()).containsEntry("feed", Set.of(one));
+        assertThat(store.look(two).candidates()).containsEntry("daemon:feed", Set.of(one));
         assertThat(store.look(two).own()).isEmpty();
     }
 
