@@ -407,7 +407,7 @@ public final class DaemonEngine implements Work {
                 recover(run, ran, failure);
             } else if (run.handler().restarts().onReturn()) {
                 // However often: only exceptions make it fail.
-                run.returned(ran, longEnough(run));
+                run.endedAfter(ran, longEnough(run));
                 restart(run);
             } else {
                 log.info("daemon {} term {}: its method has returned, it is done", run.label(), run.term());

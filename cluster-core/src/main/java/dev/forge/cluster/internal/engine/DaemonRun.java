@@ -201,7 +201,7 @@ final class DaemonRun implements DaemonContext {
     int failed(Throwable failure, Duration ran, Duration longEnough) {
         lock.lock();
         try {
-            returned(ran, longEnough);
+            endedAfter(ran, longEnough);
             failures = ran.compareTo(longEnough) >= 0 ? 1 : failures + 1;
             error = text(failure);
             return failures;
@@ -210,8 +210,8 @@ final class DaemonRun implements DaemonContext {
         }
     }
 
-    /** It returned, and is to be started again. */
-    void returned(Duration ran, Duration longEnough) {
+    /** It ended, and may be started again: later if that was soon, and not for the first time. */
+    void endedAfter(Duration ran, Duration longEnough) {
         lock.lock();
         try {
             recovered = false;
