@@ -41,7 +41,10 @@ public @interface ClusterDaemon {
     /** How many of it the whole cluster runs, spread over its nodes; one by default. */
     String instances() default "";
 
-    /** How long it waits before it is started again after an exception; grows up to five minutes. */
+    /**
+     * How long it waits before it is started again. Twice as long each time that it ends soon, up to five minutes; a run of
+     * a minute, or of ten delays if that is longer, begins anew.
+     */
     String restartDelay() default "";
 
     /** For how long a node must have been up before it runs it. */
@@ -59,6 +62,6 @@ public @interface ClusterDaemon {
     /** What a node must offer ({@code forge.cluster.node.capabilities}) to run it; by default nothing. */
     String capability() default "";
 
-    /** Whether a method that returns is started again, like one that threw, but without end. */
+    /** Whether a method that returns is started again, after the same growing delay as one that threw, but without end. */
     boolean restartOnReturn() default false;
 }

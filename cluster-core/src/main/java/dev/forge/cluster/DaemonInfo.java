@@ -22,7 +22,7 @@ public record DaemonInfo(
      * @param term the last one in which it was run; 0 where nobody is elected
      * @param startedAt when its method was last started
      * @param restarts how often its method was started again, since a node that has it started or an operator resumed it
-     * @param lastError what it last threw
+     * @param lastError what it last threw; forgotten once it has run for a minute, or ten delays if that is longer
      * @param note what it last said
      */
     public record Instance(

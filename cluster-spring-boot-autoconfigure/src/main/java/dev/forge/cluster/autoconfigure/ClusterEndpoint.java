@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.store.NodeStore;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.function.Supplier;
@@ -25,6 +26,8 @@ import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 /** {@code /actuator/forgecluster}: what the cluster knows of itself, and orders to it. */
 @Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
 final class ClusterEndpoint {
+
+    private static final Set<String> ORDERED = Set.of("nodes", "jobs", "crons", "daemons");
 
     private final String clusterName;
     private final Node node;
@@ -107,7 +110,13 @@ final class ClusterEndpoint {
     @WriteOperation
     @Nullable
     Object order(@Selector(match = Match.ALL_REMAINING) String[] path, String state) {
-        return answer(() -> obey(path, state));
+        Object answer = answer(() -> obey(path, state));
+        // Without an answer a POST has succeeded in the eyes of Spring Boot.
+        return answer == null ? notFound("there is no '%s'".formatted(String.join("/", path))) : answer;
+    }
+
+    static WebEndpointResponse<Map<String, String>> notFound(String message) {
+        return new WebEndpointResponse<>(Map.of("error", message), WebEndpointResponse.STATUS_NOT_FOUND);
     }
 
     /** Says in the body what is wrong with a request: what Spring Boot makes of the exception keeps it to itself. */
@@ -120,25 +129,29 @@ final class ClusterEndpoint {
         }
     }
 
+    /** Null if there is no such thing. */
     private @Nullable Object obey(String[] path, String state) {
-        if (path.length > 1 && path[0].equals("jobs")) {
-            return jobs.order(name(path), state);
+        String name = name(path);
+        if (name.isEmpty() && ORDERED.contains(path[0])) {
+            String message = "an order to all %1$s at once is unknown; POST %1$s/{one of them}".formatted(path[0]);
+            throw new InvalidEndpointRequestException(message, message);
         }
-        if (path.length > 1 && path[0].equals("crons")) {
-            return crons.order(name(path), state);
-        }
-        if (path.length > 1 && path[0].equals("daemons")) {
-            return daemons.order(name(path), state);
-        }
-        if (path.length != 2 || !path[0].equals("nodes")) {
-            return null;
-        }
+        return switch (path[0]) {
+            case "jobs" -> jobs.order(name, state);
+            case "crons" -> crons.order(name, state);
+            case "daemons" -> daemons.order(name, state);
+            case "nodes" -> orderNode(name, state);
+            default -> null;
+        };
+    }
+
+    private @Nullable Object orderNode(String node, String state) {
         if (!state.equals("draining")) {
             throw new InvalidEndpointRequestException(
                     "state '%s' of a node cannot be ordered; 'draining' can".formatted(state),
                     "A node takes the state draining only");
         }
-        return stores.nodes.drain(id(path[1])) ? Map.of("id", path[1], "state", state) : null;
+        return stores.nodes.drain(id(node)) ? Map.of("id", node, "state", state) : null;
     }
 
     private static UUID id(String text) {

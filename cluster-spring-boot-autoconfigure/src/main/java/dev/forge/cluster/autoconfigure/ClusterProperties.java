@@ -359,8 +359,8 @@ public record ClusterProperties(
     /**
      * Defaults of daemons.
      *
-     * @param restartDelay Pause before a daemon that threw is started again; it grows with each further exception, up to
-     *     five minutes.
+     * @param restartDelay Pause before a daemon that threw, or returned and may, is started again; twice as long each time
+     *     that it ends soon, up to five minutes.
      * @param startupDelay For how long a node must have been up before it runs a daemon.
      * @param maxRestarts How many times in a row a daemon that threw is started again; without limit by default.
      */

@@ -198,12 +198,19 @@ final class JobsResource {
         return Map.<String, Object>of("id", job, "status", word(info.status()));
     }
 
-    private Object orderName(String name, String state) {
+    private @Nullable Object orderName(String name, String state) {
         switch (state) {
-            case "paused" -> jobs.pause(name);
+            case "paused" -> {
+                try {
+                    jobs.pause(name);
+                } catch (JobRejectedException e) {
+                    return ClusterEndpoint.notFound(String.valueOf(e.getMessage()));
+                }
+            }
             case "running" -> {
-                if (!jobs.resume(name)) {
-                    throw refusal("jobs named '%s' are not paused; paused are %s".formatted(name, jobs.paused()));
+                // Those that are not paused run already, which is what was ordered.
+                if (!jobs.resume(name) && !reports.knows(name)) {
+                    return null;
                 }
             }
             default ->

@@ -123,8 +123,11 @@ class ActuatorTests {
             refused(endpoint.order(new String[] {"nodes", id}, "flying"), "flying");
             assertThat(endpoint.order(new String[] {"nodes", id}, "draining")).isNotNull();
             await().until(() -> health(context, "node").getStatus().equals(Status.OUT_OF_SERVICE));
-            assertThat(endpoint.order(new String[] {"nodes", "00000000-0000-0000-0000-000000000000"}, "draining"))
-                    .isNull();
+            // Once more changes nothing.
+            assertThat(endpoint.order(new String[] {"nodes", id}, "draining"))
+                    .isEqualTo(Map.of("id", id, "state", "draining"));
+            missing(endpoint.order(new String[] {"nodes", "00000000-0000-0000-0000-000000000000"}, "draining"));
+            refused(endpoint.order(new String[] {"nodes", "first"}, "draining"), "'first' is not the id of a node");
         });
     }
 
@@ -338,21 +341,44 @@ class ActuatorTests {
             refused(post(context, "retry", "jobs", id), "pending");
             assertThat(post(context, "running", "jobs", "send")).isEqualTo(Map.of("name", "send", "state", "running"));
             await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.COMPLETED);
-            refused(post(context, "running", "jobs", "send"), "not paused");
-            refused(post(context, "paused", "jobs", "nobody"), "no node of this cluster knows");
+            // They run already: nothing to be done, and nothing wrong.
+            assertThat(post(context, "running", "jobs", "send")).isEqualTo(Map.of("name", "send", "state", "running"));
+            assertThat(missing(post(context, "paused", "jobs", "nobody"))).contains("no node of this cluster knows");
+            missing(post(context, "running", "jobs", "nobody"));
             refused(post(context, "paused", "jobs", id), "'cancelled' and 'retry' can");
             refused(post(context, "cancelled", "jobs", "send"), "'paused' and 'running' can");
             refused(get(context, Map.of(), "jobs", "send"), "not the id of a job");
             String nobody = UUID.randomUUID().toString();
             assertThat(get(context, Map.of(), "jobs", nobody)).isNull();
-            assertThat(post(context, "cancelled", "jobs", nobody)).isNull();
-            assertThat(post(context, "cancelled", "jobs")).isNull();
+            missing(post(context, "cancelled", "jobs", nobody));
             assertThatExceptionOfType(InvalidEndpointRequestException.class)
                     .isThrownBy(() -> invoke(context, WebEndpointHttpMethod.POST, Map.of(), null, "jobs", id));
         });
         runner().withPropertyValues("forge.cluster.node.mode=observer")
                 .withBean(Post.class)
                 .run(context -> refused(post(context, "paused", "jobs", "send"), "observer"));
+    }
+
+    private static String missing(@Nullable Object answer) {
+        assertThat(answer)
+                .isInstanceOfSatisfying(
+                        WebEndpointResponse.class,
+                        response -> assertThat(response.getStatus()).isEqualTo(404));
+        return String.valueOf(((WebEndpointResponse<?>) Objects.requireNonNull(answer)).getBody());
+    }
+
+    @Test
+    void an_order_to_nobody_in_particular_is_refused_and_one_to_something_unknown_finds_nothing() {
+        runner().run(context -> {
+            for (String resource : List.of("nodes", "jobs", "crons", "daemons")) {
+                refused(post(context, "paused", resource), resource + "/{one of them}");
+            }
+            assertThat(missing(post(context, "paused", "nothing", "at", "all"))).contains("nothing/at/all");
+            missing(post(context, "paused", "locks"));
+            missing(post(context, "paused", "crons", "no/such"));
+            missing(post(context, "paused", "daemons", "no/such"));
+            refused(post(context, "flying", "daemons", "any"), "'paused' and 'running' can");
+        });
     }
 
     private static void refused(@Nullable Object answer, String reason) {

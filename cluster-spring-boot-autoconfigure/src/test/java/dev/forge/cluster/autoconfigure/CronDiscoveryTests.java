@@ -335,12 +335,19 @@ class CronDiscoveryTests {
             await().until(() -> crons.runs("tick", 1).get(0).outcome() == CronRun.Outcome.SKIPPED);
             assertThat(crons.runs("tick", 1).get(0).reason()).isEqualTo("paused");
             assertThat(order(endpoint, "tick", "running")).containsEntry("state", "running");
-            assertThat(error(endpoint, "tick", "running")).contains("not paused");
+            // It runs already: nothing to be done, and nothing wrong.
+            assertThat(order(endpoint, "tick", "running")).containsEntry("state", "running");
+            assertThat(crons.find("tick").orElseThrow().paused()).isFalse();
             assertThat(error(endpoint, "tick", "stopped")).contains("'triggered' can");
             assertThat(order(endpoint, "waits", "triggered")).containsKey("job");
             assertThat(error(endpoint, "waits", "triggered")).contains("has not ended");
-            assertThat(endpoint.order(new String[] {"crons", "nobody"}, "paused"))
-                    .isNull();
+            for (String state : List.of("paused", "running", "triggered", "flying")) {
+                assertThat(endpoint.order(new String[] {"crons", "nobody"}, state))
+                        .isInstanceOfSatisfying(WebEndpointResponse.class, response -> {
+                            assertThat(response.getStatus()).isEqualTo(404);
+                            assertThat(String.valueOf(response.getBody())).contains("crons/nobody");
+                        });
+            }
             Map<?, ?> one = (Map<?, ?>) endpoint.resource(null, null, null, 5, "crons", "waits");
             assertThat(one).isNotNull();
             assertThat((List<?>) one.get("runs")).hasSize(2);

@@ -418,8 +418,16 @@ class DaemonDiscoveryTests {
                     await().until(() -> single.running.get() == 1);
 
                     assertThat(get(endpoint, "daemons", "nobody")).isNull();
-                    assertThat(endpoint.order(new String[] {"daemons", "nobody"}, "paused"))
-                            .isNull();
+                    for (String state : List.of("paused", "running")) {
+                        assertThat(endpoint.order(new String[] {"daemons", "nobody"}, state))
+                                .isInstanceOfSatisfying(
+                                        WebEndpointResponse.class,
+                                        response ->
+                                                assertThat(response.getStatus()).isEqualTo(404));
+                    }
+                    // It runs already: nothing to be done, and nothing wrong.
+                    assertThat(endpoint.order(new String[] {"daemons", "single"}, "running"))
+                            .isEqualTo(Map.of("name", "single", "state", "running"));
                     var refused = (WebEndpointResponse<?>)
                             Objects.requireNonNull(endpoint.order(new String[] {"daemons", "single"}, "flying"));
                     assertThat(refused.getStatus()).isEqualTo(400);

@@ -23,6 +23,10 @@ public record Backoff(Growth growth, Duration delay, double multiplier, Duration
 
     @Override
     public Duration delay(int failedAttempts, Throwable failure) {
+        return delay(failedAttempts);
+    }
+
+    Duration delay(int failedAttempts) {
         double factor = switch (growth) {
             case EXPONENTIAL -> Math.pow(multiplier, failedAttempts - 1.0);
             case LINEAR -> failedAttempts;

@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.store.DaemonStore.Acquisition;
 import dev.forge.cluster.internal.store.DaemonStore.Look;
 import dev.forge.cluster.internal.store.DaemonStore.Tenure;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -17,6 +18,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
@@ -31,6 +33,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
+import org.slf4j.event.Level;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 
 /**
@@ -69,22 +72,30 @@ public final class DaemonEngine implements Work {
 
     private static final Duration RELEASE_PATIENCE = Duration.ofSeconds(2);
 
+    private static final Duration SHORTEST_DELAY = Duration.ofMillis(1);
     private static final Duration LONGEST_DELAY = Duration.ofMinutes(5);
-    private static final Duration GOOD_RUN = Duration.ofMinutes(1);
     private static final double JITTER = 0.1;
 
+    /** How often to say that a daemon starts. */
+    private static final Duration SAY = Duration.ofMinutes(1);
+
     /**
-     * How daemons are spread over the nodes.
+     * How daemons are spread over the nodes, and when their past is forgotten.
      *
      * @param look between two looks at everybody's
      * @param precedence how long a free instance is left to idler nodes, for each daemon that this node has more than they
      * @param stable for how long nobody may have come or gone before one is moved
      * @param avoided how long what was given up is not taken back
+     * @param goodRun after how long a method that runs has recovered, unless ten of its delays are longer
      */
-    record Timing(Duration look, Duration precedence, Duration stable, Duration avoided) {
+    record Timing(Duration look, Duration precedence, Duration stable, Duration avoided, Duration goodRun) {
 
         static final Timing USUAL = new Timing(
-                Duration.ofMillis(1_500), Duration.ofSeconds(2), Duration.ofSeconds(10), Duration.ofSeconds(10));
+                Duration.ofMillis(1_500),
+                Duration.ofSeconds(2),
+                Duration.ofSeconds(10),
+                Duration.ofSeconds(10),
+                Duration.ofMinutes(1));
     }
 
     private final Node node;
@@ -167,6 +178,16 @@ public final class DaemonEngine implements Work {
         return names().stream().map(name -> DaemonStore.PREFIX + name).toList();
     }
 
+    /** How many instances the cluster has of each, as far as this build knows: another one may know of more. */
+    @Override
+    public Map<String, String> facts() {
+        var counts = new HashMap<String, String>();
+        suitable(DaemonScope.CLUSTER)
+                .forEach(handler ->
+                        counts.put(DaemonStore.PREFIX + handler.name(), Integer.toString(handler.instances())));
+        return counts;
+    }
+
     @Override
     public List<Duty> duties() {
         return List.of(
@@ -176,7 +197,7 @@ public final class DaemonEngine implements Work {
     }
 
     private boolean isIdle() {
-        return runs.isEmpty() && former.isEmpty();
+        return former.isEmpty() && runs.values().stream().allMatch(run -> isAtRest(run.status()));
     }
 
     @Override
@@ -305,6 +326,8 @@ public final class DaemonEngine implements Work {
                 lose(run, away ? Duration.ZERO : GRACE_OF_THE_LOST);
             } else if (begun && !quiet && run.isDue() && isSafe(run)) {
                 start(run);
+            } else if (run.recovered(longEnough(run))) {
+                node.hurry(KEEP_LOOP);
             }
         }
         Stream.concat(runs.values().stream(), former.stream()).forEach(this::urge);
@@ -337,7 +360,9 @@ public final class DaemonEngine implements Work {
         } finally {
             lock.unlock();
         }
-        log.info("daemon {}: starts on this node, term {}", run.label(), run.term());
+        // One that ends at once, again and again, need not say so each time.
+        log.atLevel(run.isWorthSaying(SAY) ? Level.INFO : Level.DEBUG)
+                .log("daemon {}: starts on this node, term {}", run.label(), run.term());
         node.hurry(KEEP_LOOP);
         try {
             threads.execute(() -> work(run));
@@ -381,10 +406,12 @@ public final class DaemonEngine implements Work {
             } else if (failure != null) {
                 recover(run, ran, failure);
             } else if (run.handler().restarts().onReturn()) {
-                run.restartIn(jittered(run.handler().restarts().delay()));
+                // However often: only exceptions make it fail.
+                run.endedAfter(ran, longEnough(run));
+                restart(run);
             } else {
                 log.info("daemon {} term {}: its method has returned, it is done", run.label(), run.term());
-                rest(run, DaemonStatus.STOPPED);
+                run.rest(DaemonStatus.STOPPED);
             }
             changed.signalAll();
         } finally {
@@ -395,38 +422,42 @@ public final class DaemonEngine implements Work {
     }
 
     private void recover(DaemonRun run, Duration ran, Throwable failure) {
-        DaemonHandler.Restarts restarts = run.handler().restarts();
-        Duration tenDelays = restarts.delay().multipliedBy(10);
-        int failures = run.failed(failure, ran, tenDelays.compareTo(GOOD_RUN) > 0 ? tenDelays : GOOD_RUN);
-        if (restarts.most() != null && failures > restarts.most()) {
+        Integer most = run.handler().restarts().most();
+        int failures = run.failed(failure, ran, longEnough(run));
+        if (most != null && failures > most) {
             log.error(
                     "daemon {} term {}: threw {} times in a row, more than it may (maxRestarts {}); it has failed",
                     run.label(),
                     run.term(),
                     failures,
-                    restarts.most(),
+                    most,
                     failure);
-            rest(run, DaemonStatus.FAILED);
+            run.rest(DaemonStatus.FAILED);
             return;
         }
-        Duration longest = restarts.delay().compareTo(LONGEST_DELAY) > 0 ? restarts.delay() : LONGEST_DELAY;
-        Duration delay = jittered(
-                new Backoff(Backoff.Growth.EXPONENTIAL, restarts.delay(), 2, longest).delay(failures, failure));
+        Duration delay = restart(run);
         log.warn("daemon {} term {}: threw; starts again in {} ms", run.label(), run.term(), delay.toMillis(), failure);
+    }
+
+    /** Starts it again, the later the more often in a row it has ended soon. */
+    private Duration restart(DaemonRun run) {
+        Duration declared = run.handler().restarts().delay();
+        // Twice nothing is nothing.
+        Duration first = declared.compareTo(SHORTEST_DELAY) < 0 ? SHORTEST_DELAY : declared;
+        Duration longest = first.compareTo(LONGEST_DELAY) > 0 ? first : LONGEST_DELAY;
+        Duration delay = jittered(new Backoff(Backoff.Growth.EXPONENTIAL, first, 2, longest).delay(run.shortRuns()));
         run.restartIn(delay);
+        return delay;
+    }
+
+    /** After that time nothing of what went wrong before counts any more. */
+    private Duration longEnough(DaemonRun run) {
+        Duration tenDelays = run.handler().restarts().delay().multipliedBy(10);
+        return tenDelays.compareTo(timing.goodRun) > 0 ? tenDelays : timing.goodRun;
     }
 
     private Duration jittered(Duration delay) {
         return Duration.ofNanos((long) (delay.toNanos() * (1 + JITTER * (2 * random.nextDouble() - 1))));
-    }
-
-    /** It is not to run any more, on any node. Its row must say so before the role is free. */
-    private void rest(DaemonRun run, DaemonStatus end) {
-        run.rest(end);
-        if (!run.isElected()) {
-            runs.remove(run.key(), run);
-            unsaved.add(run);
-        }
     }
 
     /** Its thread has ended, or there was none: whoever wants it may have it. */
@@ -444,9 +475,9 @@ public final class DaemonEngine implements Work {
         lock.lock();
         try {
             if (runs.get(run.key()) == run
+                    && !isAtRest(run.status())
                     && run.stop(Stop.LEAVE, node.settings().drainTimeout())
-                    && !run.isAlive()
-                    && !isAtRest(run.status())) {
+                    && !run.isAlive()) {
                 release(run);
             }
             changed.signalAll();
@@ -581,10 +612,11 @@ public final class DaemonEngine implements Work {
         unsaved.removeIf(run -> run.unwritten() == null);
     }
 
+    /** Now that its row says so, the role is free. What every node runs stays: this node has to know that it is done. */
     private void restEnded(DaemonRun run) {
         lock.lock();
         try {
-            if (runs.remove(run.key(), run) && run.isElected()) {
+            if (run.isElected() && runs.remove(run.key(), run)) {
                 standDown(run.key());
             }
         } finally {
@@ -607,21 +639,30 @@ public final class DaemonEngine implements Work {
 
     private void lookAfter(DaemonHandler handler, Look look, UUID self) {
         DaemonRun run = runs.get(DaemonRun.key(handler, 0));
-        boolean known = look.own().containsKey(handler.name());
-        if (run != null && !known) {
-            // Its node has joined anew.
-            run.moved(new Tenure(handler.name(), store.settle(handler.name(), self), self, 0));
+        DaemonStatus row = look.own().get(handler.name());
+        boolean startable = (run == null ? row == null || !isAtRest(row) : isResumed(run, row))
+                && isUpLongEnough(handler)
+                && !look.paused().contains(handler.name());
+        if (row != null && !startable) {
             return;
         }
-        DaemonStatus status = look.own().getOrDefault(handler.name(), DaemonStatus.PENDING);
-        boolean startable =
-                run == null && isUpLongEnough(handler) && !look.paused().contains(handler.name()) && !isAtRest(status);
-        if (startable || !known) {
-            var tenure = new Tenure(handler.name(), store.settle(handler.name(), self), self, 0);
-            if (startable) {
-                begin(new DaemonRun(handler, tenure, 0, host));
-            }
+        OptionalInt number = store.settle(handler.name(), self);
+        if (number.isEmpty()) {
+            // Declared dead: it looks again when it has joined anew.
+            return;
         }
+        var tenure = new Tenure(handler.name(), number.getAsInt(), self, 0);
+        if (startable) {
+            begin(new DaemonRun(handler, tenure, 0, host));
+        } else if (run != null) {
+            // Its node has joined anew.
+            run.moved(tenure);
+        }
+    }
+
+    /** Whether its row has said that it is at rest, and says something else now. */
+    private static boolean isResumed(DaemonRun run, @Nullable DaemonStatus row) {
+        return row != null && !isAtRest(row) && isAtRest(run.status()) && run.unwritten() == null;
     }
 
     private boolean isUpLongEnough(DaemonHandler handler) {
@@ -648,17 +689,19 @@ public final class DaemonEngine implements Work {
         roles.removeAll(avoidedUntil.keySet());
         freeSince.keySet().retainAll(roles);
         freeSince.keySet().removeIf(role -> !spread.isFree(role));
-        int taking = 0;
+        var taking = new ArrayList<String>();
         for (String role : spread.inOrder(roles, self)) {
             boolean free = spread.isFree(role);
-            int surplus = runs.containsKey(role) ? 0 : spread.surplus(role, self, free ? taking : 0);
+            int surplus = runs.containsKey(role) ? 0 : spread.surplus(role, self, free ? taking : List.of());
             long since = free ? freeSince.computeIfAbsent(role, r -> now) : now;
             if (surplus <= 0
                     || (free
                             && now - since
                                     >= timing.precedence.multipliedBy(surplus).toNanos())) {
                 standUp(role);
-                taking += free ? 1 : 0;
+                if (free) {
+                    taking.add(role);
+                }
             } else {
                 retire(role);
             }
@@ -705,9 +748,7 @@ public final class DaemonEngine implements Work {
     /** Forgets what nobody knows any more; one node for all. */
     void tidy() {
         if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-            var known = new HashMap<String, Integer>();
-            suitable(DaemonScope.CLUSTER).forEach(handler -> known.put(handler.name(), handler.instances()));
-            store.tidy(known);
+            store.tidy();
         }
     }
 

@@ -61,6 +61,9 @@ final class DaemonRun implements DaemonContext {
     private long dueAt;
     private long startedAt;
     private int failures;
+    private int shortRuns;
+    private boolean recovered;
+    private @Nullable Long saidAt;
 
     // What its row should say.
     private int restarts;
@@ -148,6 +151,7 @@ final class DaemonRun implements DaemonContext {
         try {
             alive = true;
             begun = false;
+            recovered = false;
             startedAt = host.nanos();
             become(DaemonStatus.RUNNING);
         } finally {
@@ -197,9 +201,61 @@ final class DaemonRun implements DaemonContext {
     int failed(Throwable failure, Duration ran, Duration longEnough) {
         lock.lock();
         try {
+            endedAfter(ran, longEnough);
             failures = ran.compareTo(longEnough) >= 0 ? 1 : failures + 1;
             error = text(failure);
             return failures;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** It ended, and may be started again: later if that was soon, and not for the first time. */
+    void endedAfter(Duration ran, Duration longEnough) {
+        lock.lock();
+        try {
+            recovered = false;
+            shortRuns = ran.compareTo(longEnough) >= 0 ? 1 : shortRuns + 1;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** How many times in a row it ended before long. */
+    int shortRuns() {
+        lock.lock();
+        try {
+            return shortRuns;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Whether it runs, since just now, for so long that what it once threw need not be shown any more. */
+    boolean recovered(Duration longEnough) {
+        lock.lock();
+        try {
+            if (recovered || thread == null || host.nanos() - startedAt < longEnough.toNanos()) {
+                return false;
+            }
+            recovered = true;
+            revision++;
+            return true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Whether that was not said for so long. */
+    boolean isWorthSaying(Duration again) {
+        lock.lock();
+        try {
+            long now = host.nanos();
+            boolean worth = saidAt == null || now - saidAt >= again.toNanos();
+            if (worth) {
+                saidAt = now;
+            }
+            return worth;
         } finally {
             lock.unlock();
         }
@@ -311,7 +367,8 @@ final class DaemonRun implements DaemonContext {
                 return null;
             }
             Duration ran = status == DaemonStatus.RUNNING && !begun ? Duration.ofNanos(host.nanos() - startedAt) : null;
-            return new Unwritten(this, new Change(tenure, status, ran, restarts, error, note, released), revision);
+            return new Unwritten(
+                    this, new Change(tenure, status, ran, restarts, error, recovered, note, released), revision);
         } finally {
             lock.unlock();
         }

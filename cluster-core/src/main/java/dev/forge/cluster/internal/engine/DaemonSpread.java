@@ -15,9 +15,13 @@ import org.jspecify.annotations.Nullable;
 /**
  * How the daemons of the cluster lie on its nodes. Every node looks at the same rows and draws its own conclusions.
  *
- * <p>A node that has more daemons than another one which could take an instance leaves it to that one; as a standby, too,
- * so that the idlest node is the one that takes over. Of the nodes that have at least two more than another one which
- * could take one of them, the busiest gives one up.
+ * <p>A node that has more instances of a daemon than another one which could take the next, or as many and more daemons
+ * altogether, leaves it to that one; as a standby, too, so that the idlest node is the one that takes over. Instances of
+ * one daemon come before the total: whoever asks for two of them wants to survive the loss of a node.
+ *
+ * <p>Of the nodes that have at least two more than another one which could take one of them, of one daemon or altogether,
+ * the busiest gives one up. A move for the sake of the total never brings instances of one daemon together, so that one
+ * move after the other comes to an end.
  */
 final class DaemonSpread {
 
@@ -27,19 +31,28 @@ final class DaemonSpread {
     private final Map<String, UUID> holders;
     private final Map<String, Set<UUID>> candidates;
     private final Map<UUID, Integer> loads = new HashMap<>();
+    private final Map<UUID, Map<String, Integer>> instances = new HashMap<>();
 
     /**
      * @param holders nodes by leader role
-     * @param candidates nodes that could run it, by daemon
+     * @param candidates nodes that could run it, by leader role
      */
     DaemonSpread(Map<String, UUID> holders, Map<String, Set<UUID>> candidates) {
         this.holders = holders;
         this.candidates = candidates;
-        holders.values().forEach(node -> loads.merge(node, 1, Integer::sum));
+        holders.forEach((role, node) -> {
+            loads.merge(node, 1, Integer::sum);
+            instances.computeIfAbsent(node, n -> new HashMap<>()).merge(DaemonStore.nameOf(role), 1, Integer::sum);
+        });
     }
 
     int load(UUID node) {
         return loads.getOrDefault(node, 0);
+    }
+
+    /** How many instances of that daemon the node has. */
+    int instances(String daemon, UUID node) {
+        return instances.getOrDefault(node, Map.of()).getOrDefault(daemon, 0);
     }
 
     boolean isFree(String role) {
@@ -47,16 +60,24 @@ final class DaemonSpread {
     }
 
     /**
-     * How many daemons more that node has than the idlest other one that could take the role, its present holder left
-     * aside; 0 if there is none that has less.
+     * How much worse placed for the role that node is than the best other one that could take it, its present holder left
+     * aside: how many instances of the daemon, or how many daemons, it has more. 0 or less if there is none better.
      *
-     * @param more what it is about to take besides
+     * @param taking roles that it is about to take besides
      */
-    int surplus(String role, UUID node, int more) {
+    int surplus(String role, UUID node, Collection<String> taking) {
         UUID holder = holders.get(role);
+        String daemon = DaemonStore.nameOf(role);
+        int siblings = (int) taking.stream()
+                .filter(other -> DaemonStore.nameOf(other).equals(daemon))
+                .count();
         return candidatesFor(role).stream()
                 .filter(other -> !other.equals(node) && !other.equals(holder))
-                .mapToInt(other -> load(node) + more - load(other))
+                .mapToInt(other -> {
+                    int apart = instances(daemon, node) + siblings - instances(daemon, other);
+                    int idler = load(node) + taking.size() - load(other);
+                    return apart > 0 ? Math.max(apart, idler) : apart < 0 ? apart : idler;
+                })
                 .max()
                 .orElse(0);
     }
@@ -79,7 +100,7 @@ final class DaemonSpread {
     Set<String> toGiveUp(UUID node) {
         var movable = new HashMap<UUID, Set<String>>();
         holders.forEach((role, holder) -> {
-            if (surplus(role, holder, 0) >= WORTH_MOVING) {
+            if (isMovable(role, holder)) {
                 movable.computeIfAbsent(holder, n -> new TreeSet<>()).add(role);
             }
         });
@@ -94,7 +115,15 @@ final class DaemonSpread {
         return node.equals(busiest) ? movable.getOrDefault(node, Set.of()) : Set.of();
     }
 
+    private boolean isMovable(String role, UUID holder) {
+        String daemon = DaemonStore.nameOf(role);
+        return candidatesFor(role).stream().anyMatch(other -> {
+            int apart = instances(daemon, holder) - instances(daemon, other);
+            return apart >= WORTH_MOVING || (apart > 0 && load(holder) - load(other) >= WORTH_MOVING);
+        });
+    }
+
     private Set<UUID> candidatesFor(String role) {
-        return candidates.getOrDefault(DaemonStore.nameOf(role), Set.of());
+        return candidates.getOrDefault(role, Set.of());
     }
 }

@@ -14,6 +14,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -130,14 +131,20 @@ public final class DaemonStore {
                 .single();
     }
 
-    /** Notes that this node runs a daemon that every node runs; answers its number, the lowest that is free. */
-    public int settle(String name, UUID node) {
+    /**
+     * Notes that this node runs a daemon that every node runs; answers its number, the lowest that is free. Empty if the
+     * node is not a member any more: a row in its name would stay, with nobody behind it.
+     */
+    public OptionalInt settle(String name, UUID node) {
         // Of two nodes that settle at the same moment one finds its number taken and looks again.
         while (true) {
+            // Its own row is locked, so that whoever declares it dead comes before, or finds the new row and deletes
+            // it.
             Integer number = jdbc.sql(schema.sql("""
+                    WITH self AS (SELECT id FROM ~.forge_nodes WHERE id = :node AND status <> 'dead' FOR SHARE)
                     INSERT INTO ~.forge_daemons AS d (name, instance, scope, node_id)
-                    SELECT :name, free, 'node', :node
-                    FROM (SELECT coalesce(
+                    SELECT :name, free, 'node', self.id
+                    FROM self, (SELECT coalesce(
                               (SELECT f.instance FROM ~.forge_daemons f WHERE f.name = :name AND f.node_id = :node
                                   AND f.scope = 'node' LIMIT 1),
                               (SELECT min(i) FROM generate_series(0, (SELECT count(*)::int FROM ~.forge_daemons f
@@ -154,15 +161,27 @@ public final class DaemonStore {
                     .optional()
                     .orElse(null);
             if (number != null) {
-                return number;
+                return OptionalInt.of(number);
+            }
+            if (!isMember(node)) {
+                return OptionalInt.empty();
             }
         }
+    }
+
+    private boolean isMember(UUID node) {
+        return jdbc.sql(schema.sql("SELECT EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status <> 'dead')"))
+                .param(node)
+                .query(Boolean.class)
+                .single();
     }
 
     /**
      * How an instance stands now.
      *
      * @param ranFor for how long its method has run; null: it was not started since the last change
+     * @param error what it threw; null: nothing since the last change
+     * @param recovered whether what it threw before is of no interest any more
      * @param released whether it is nobody's from now on
      */
     public record Change(
@@ -171,6 +190,7 @@ public final class DaemonStore {
             @Nullable Duration ranFor,
             int restarts,
             @Nullable String error,
+            boolean recovered,
             @Nullable String note,
             boolean released) {}
 
@@ -182,13 +202,14 @@ public final class DaemonStore {
         return Set.copyOf(template.query(
                 schema.sql("""
                 UPDATE ~.forge_daemons d
-                SET status = c.status, restarts = c.restarts, last_error = coalesce(c.error, d.last_error),
+                SET status = c.status, restarts = c.restarts,
+                    last_error = coalesce(c.error, CASE WHEN NOT c.recovered THEN d.last_error END),
                     note = coalesce(c.note, d.note),
                     started_at = coalesce(clock_timestamp() - c.ran * interval '1 millisecond', d.started_at),
                     node_id = CASE WHEN NOT c.released THEN d.node_id END
                 FROM unnest(?::text[], ?::int[], ?::uuid[], ?::bigint[], ?::text[], ?::bigint[], ?::int[], ?::text[],
-                            ?::text[], ?::boolean[])
-                    AS c (name, instance, node, term, status, ran, restarts, error, note, released)
+                            ?::text[], ?::boolean[], ?::boolean[])
+                    AS c (name, instance, node, term, status, ran, restarts, error, note, released, recovered)
                 WHERE d.name = c.name AND d.instance = c.instance AND d.node_id = c.node AND d.term = c.term
                 RETURNING c.name, c.instance, c.node, c.term
                 """),
@@ -205,6 +226,7 @@ public final class DaemonStore {
                     statement.setArray(8, array(connection, "text", changes, Change::error));
                     statement.setArray(9, array(connection, "text", changes, Change::note));
                     statement.setArray(10, array(connection, "bool", changes, Change::released));
+                    statement.setArray(11, array(connection, "bool", changes, Change::recovered));
                 },
                 (row, n) -> new Tenure(row.getString(1), row.getInt(2), row.getObject(3, UUID.class), row.getLong(4))));
     }
@@ -219,7 +241,7 @@ public final class DaemonStore {
      * Who runs what and who could, from one instant.
      *
      * @param holders nodes by leader role, of every daemon in the cluster
-     * @param candidates active nodes that may run it, by daemon
+     * @param candidates active nodes that may run it, by leader role: another build may have fewer instances
      * @param atRest leader roles whose instance is done or has failed
      * @param paused names of daemons
      * @param own how this node's daemons of scope node stand, by name
@@ -238,7 +260,8 @@ public final class DaemonStore {
                 SELECT 'held', l.role, 0, l.node_id, NULL FROM ~.forge_leader_leases l
                 WHERE l.role LIKE 'daemon:%' AND l.node_id IS NOT NULL AND l.lease_until > clock_timestamp()
                 UNION ALL
-                SELECT 'candidate', substr(h.handler, 8), 0, n.id, NULL
+                SELECT 'candidate', substr(h.handler, 8),
+                       CASE WHEN n.info ->> h.handler ~ '^[0-9]{1,4}$' THEN (n.info ->> h.handler)::int ELSE 1 END, n.id, NULL
                 FROM ~.forge_nodes n, unnest(n.handlers) AS h (handler)
                 WHERE n.status = 'active' AND h.handler LIKE 'daemon:%'
                 UNION ALL
@@ -260,8 +283,13 @@ public final class DaemonStore {
         String name = row.getString(2);
         switch (row.getString(1)) {
             case "held" -> look.holders.put(name, row.getObject(4, UUID.class));
-            case "candidate" ->
-                look.candidates.computeIfAbsent(name, n -> new HashSet<>()).add(row.getObject(4, UUID.class));
+            case "candidate" -> {
+                for (int instance = 0; instance < row.getInt(3); instance++) {
+                    look.candidates
+                            .computeIfAbsent(role(name, instance), r -> new HashSet<>())
+                            .add(row.getObject(4, UUID.class));
+                }
+            }
             case "cluster" -> look.atRest.add(role(name, row.getInt(3)));
             case "node" -> look.own.put(name, status(row.getString(5)));
             default -> look.paused.add(name);
@@ -366,12 +394,10 @@ public final class DaemonStore {
     }
 
     /**
-     * Forgets daemons that no live node knows and nobody has paused, instances that are too many, and what dead nodes
-     * have left behind. Whoever still wants such a row writes it anew.
-     *
-     * @param known how many instances there are, by name, as far as this node knows
+     * Forgets daemons that no live node knows and nobody has paused, instances that none of them declares, and what dead
+     * nodes have left behind. A node that does not say how many there are may know of any number.
      */
-    public void tidy(Map<String, Integer> known) {
+    public void tidy() {
         jdbc.sql(schema.sql("""
                 UPDATE ~.forge_daemons d SET status = 'pending', node_id = NULL
                 WHERE d.scope = 'cluster' AND d.node_id IS NOT NULL
@@ -384,14 +410,10 @@ public final class DaemonStore {
                    OR d.scope = 'cluster' AND d.node_id IS NULL
                   AND NOT EXISTS (SELECT FROM ~.forge_daemon_pauses p WHERE p.name = d.name)
                   AND NOT EXISTS (SELECT FROM ~.forge_nodes n
-                                  WHERE n.status <> 'dead' AND 'daemon:' || d.name = ANY (n.handlers))
-                   OR d.scope = 'cluster' AND d.node_id IS NULL
-                  AND EXISTS (SELECT FROM unnest(:names::text[], :instances::int[]) AS k (name, instances)
-                              WHERE k.name = d.name AND d.instance >= k.instances)
-                """))
-                .param("names", known.keySet().toArray(String[]::new))
-                .param("instances", known.values().toArray(Integer[]::new))
-                .update();
+                                  WHERE n.status <> 'dead' AND 'daemon:' || d.name = ANY (n.handlers)
+                                    AND CASE WHEN n.info ->> ('daemon:' || d.name) ~ '^[0-9]{1,9}$'
+                                             THEN d.instance < (n.info ->> ('daemon:' || d.name))::int ELSE true END)
+                """)).update();
     }
 
     /** Tells every node that listens. */

@@ -5,10 +5,15 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
 import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.DaemonInfo;
 import dev.forge.cluster.DaemonScope;
 import dev.forge.cluster.DaemonStatus;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLostException;
 import dev.forge.cluster.MutationRefusedException;
@@ -20,15 +25,19 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
 import java.net.URI;
+import java.sql.Connection;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -37,6 +46,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
@@ -472,6 +482,28 @@ class DaemonTests {
     }
 
     @Test
+    void what_a_newer_build_has_more_of_stays_done_whatever_an_older_one_tidies_up() {
+        var calls = new AtomicInteger();
+        DaemonHandler.Code once = context -> calls.incrementAndGet();
+        Host older = nodes.start("older", daemon("once").running(once));
+        await().until(() ->
+                older.node().elector().isLeader(Leadership.LOG_COMPACTOR) && status("once") == DaemonStatus.STOPPED);
+        Host newer = nodes.start("newer", daemon("once").instances(3).running(once));
+        await().until(() -> Stream.of(0, 1, 2)
+                .allMatch(instance -> nodes.instance("once", instance).status() == DaemonStatus.STOPPED));
+        int done = calls.get();
+        older.engine().tidy();
+        assertThat(nodes.info("once").instances())
+                .extracting(DaemonInfo.Instance::status)
+                .containsExactly(DaemonStatus.STOPPED, DaemonStatus.STOPPED, DaemonStatus.STOPPED);
+        // Several looks later.
+        await().during(Duration.ofSeconds(1)).until(() -> calls.get() == done);
+        newer.stop();
+        older.engine().tidy();
+        assertThat(nodes.info("once").instances()).hasSize(1);
+    }
+
+    @Test
     void unless_it_is_to_be_started_again() {
         var calls = new AtomicInteger();
         nodes.start(
@@ -480,6 +512,76 @@ class DaemonTests {
         await().until(() -> calls.get() >= 4);
         await().until(() -> nodes.instance("again", 0).restarts() >= 3);
         assertThat(nodes.instance("again", 0).lastError()).isNull();
+    }
+
+    @Test
+    void one_that_returns_at_once_starts_again_with_a_growing_delay_and_says_so_once() {
+        var times = new CopyOnWriteArrayList<Long>();
+        var log = new ListAppender<ILoggingEvent>();
+        log.start();
+        Logger logger = (Logger) LoggerFactory.getLogger(DaemonEngine.class);
+        logger.setLevel(Level.INFO);
+        logger.addAppender(log);
+        try {
+            nodes.start(
+                    "one",
+                    daemon("again")
+                            .restarts(Duration.ofMillis(100), 0)
+                            .again()
+                            .running(context -> times.add(System.nanoTime())));
+            await().until(() -> times.size() == 4);
+            await().until(() -> nodes.instance("again", 0).restarts() >= 3);
+        } finally {
+            logger.detachAppender(log);
+            logger.setLevel(null);
+        }
+        assertThat(times.get(1) - times.get(0))
+                .isGreaterThan(Duration.ofMillis(90).toNanos());
+        assertThat(times.get(2) - times.get(1))
+                .isGreaterThan(Duration.ofMillis(180).toNanos());
+        assertThat(times.get(3) - times.get(2))
+                .isGreaterThan(Duration.ofMillis(360).toNanos());
+        assertThat(log.list)
+                .extracting(ILoggingEvent::getFormattedMessage)
+                .filteredOn(line -> line.contains("starts on this node"))
+                .hasSize(1);
+    }
+
+    @Test
+    void after_a_good_run_it_has_recovered_and_its_error_and_delays_are_forgotten() {
+        nodes.timing = new DaemonEngine.Timing(
+                nodes.timing.look(),
+                nodes.timing.precedence(),
+                nodes.timing.stable(),
+                nodes.timing.avoided(),
+                Duration.ofSeconds(2));
+        var calls = new AtomicInteger();
+        var fail = new CountDownLatch(1);
+        var failedAt = new AtomicLong();
+        var startedAgain = new AtomicLong();
+        nodes.start("one", daemon("shaky").restarts(Duration.ofMillis(50), null).running(context -> {
+            int call = calls.incrementAndGet();
+            if (call <= 4) {
+                throw new IllegalStateException("attempt " + call);
+            }
+            if (call == 5) {
+                fail.await();
+                failedAt.set(System.nanoTime());
+                throw new IllegalStateException("much later");
+            }
+            startedAgain.set(System.nanoTime());
+            context.awaitStop(Duration.ofMinutes(1));
+        }));
+        await().until(() -> calls.get() == 5 && status("shaky") == DaemonStatus.RUNNING);
+        assertThat(nodes.instance("shaky", 0).lastError()).contains("attempt 4");
+        await().until(() -> nodes.instance("shaky", 0).lastError() == null);
+        assertThat(nodes.instance("shaky", 0).restarts()).isEqualTo(4);
+        fail.countDown();
+        await().until(() -> startedAgain.get() != 0);
+        // As after the first exception: in a row it would have been 800 ms.
+        assertThat(Duration.ofNanos(startedAgain.get() - failedAt.get())).isLessThan(Duration.ofMillis(700));
+        await().until(() -> status("shaky") == DaemonStatus.RUNNING);
+        assertThat(nodes.instance("shaky", 0).lastError()).contains("much later");
     }
 
     // Orders ------------------------------------------------------------------------------------------------
@@ -568,6 +670,39 @@ class DaemonTests {
     }
 
     @Test
+    void instances_of_one_daemon_lie_on_different_nodes_whatever_else_these_run() {
+        DaemonHandler[] pairs = {
+            daemon("alpha").instances(2).running(feed),
+            daemon("beta").instances(2).running(feed)
+        };
+        nodes.start("a", pairs);
+        await().until(() -> feed.running.get() == 4);
+        nodes.start("b", pairs);
+        await().atMost(Duration.ofSeconds(30))
+                .until(() -> jdbc.sql("""
+                        SELECT d.name || '@' || n.name FROM forge_daemons d JOIN forge_nodes n ON n.id = d.node_id
+                        WHERE d.status = 'running' ORDER BY 1
+                        """)
+                        .query(String.class)
+                        .list()
+                        .equals(List.of("alpha@a", "alpha@b", "beta@a", "beta@b")));
+        // Two moves were enough.
+        assertThat(feed.calls).hasSize(6);
+    }
+
+    @Test
+    void instances_that_only_a_newer_build_has_are_not_offered_to_an_older_one() {
+        nodes.start("newer", daemon("feed").instances(3).running(feed));
+        await().until(() -> feed.running.get() == 3);
+        nodes.start("older", daemon("feed").running(feed));
+        await().atMost(Duration.ofSeconds(20)).until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)));
+        // One move, of the one that it has; and no other, several looks later.
+        await().during(Duration.ofSeconds(4))
+                .until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)) && feed.calls.size() == 4);
+        assertThat(feed.calls.get(3).instance()).isZero();
+    }
+
+    @Test
     void daemons_of_nodes_that_start_together_do_not_all_land_on_one() {
         var handlers =
                 Stream.of("x", "y", "z").map(name -> daemon(name).running(feed)).toArray(DaemonHandler[]::new);
@@ -622,7 +757,8 @@ class DaemonTests {
     @Test
     void on_a_node_that_is_declared_dead_it_goes_on_and_its_row_comes_back() {
         DaemonHandler everywhere = daemon("cache").everywhere().running(feed);
-        DaemonHandler once = daemon("once").everywhere().running(context -> {});
+        var done = new AtomicInteger();
+        DaemonHandler once = daemon("once").everywhere().running(context -> done.incrementAndGet());
         Host one = nodes.start("one", everywhere, once);
         await().until(() -> feed.isRunning() && status("once") == DaemonStatus.STOPPED);
         var former = new AtomicReference<>(one.node().id());
@@ -641,5 +777,74 @@ class DaemonTests {
                 .isEmpty());
         assertThat(feed.calls).hasSize(1);
         assertThat(feed.isRunning()).isTrue();
+        // What was done stays done: the process is the same.
+        await().until(() -> status("once") == DaemonStatus.STOPPED);
+        assertThat(nodes.instance("once", 0).nodeId()).isEqualTo(one.node().id());
+        assertThat(done.get()).isEqualTo(1);
+    }
+
+    /** Waits until somebody's statement about daemons waits for a lock, which the caller has. */
+    private void awaitBlocked() {
+        await().until(() -> jdbc.sql("""
+                        SELECT count(*) FROM pg_stat_activity
+                        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%forge_daemons%'
+                        """).query(Long.class).single() > 0);
+    }
+
+    @Test
+    void on_every_node_too_a_method_that_returns_is_done_even_if_its_end_is_written_late() throws Exception {
+        var calls = new AtomicInteger();
+        var release = new CountDownLatch(1);
+        DaemonHandler noisy = daemon("noisy").running(context -> {
+            for (int i = 0; !context.awaitStop(Duration.ofMillis(5)); i++) {
+                context.note("note " + i);
+            }
+        });
+        DaemonHandler once = daemon("once").everywhere().running(context -> {
+            calls.incrementAndGet();
+            release.await();
+        });
+        Host one = nodes.start("one", noisy, once);
+        await().until(() -> status("noisy") == DaemonStatus.RUNNING && status("once") == DaemonStatus.RUNNING);
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.setAutoCommit(false);
+            connection.createStatement().execute("SELECT FROM forge_daemons WHERE name = 'noisy' FOR UPDATE");
+            // Its loop has gathered what to write, and will look next.
+            awaitBlocked();
+            release.countDown();
+            await().until(() -> Thread.getAllStackTraces().keySet().stream()
+                    .noneMatch(thread -> thread.getName().equals("forge-daemon-once-0")));
+            connection.commit();
+        }
+        await().until(() -> status("once") == DaemonStatus.STOPPED);
+        await().during(Duration.ofSeconds(1)).until(() -> calls.get() == 1 && status("once") == DaemonStatus.STOPPED);
+        one.daemons().resume("once");
+        await().until(() -> calls.get() == 2 && status("once") == DaemonStatus.STOPPED);
+    }
+
+    @Test
+    void under_an_id_that_is_dead_no_row_comes_back_before_its_node_has_joined_anew() throws Exception {
+        Host one = nodes.start("one", daemon("cache").everywhere().running(feed));
+        await().until(() -> feed.isRunning() && status("cache") == DaemonStatus.RUNNING);
+        UUID former = Objects.requireNonNull(one.node().id());
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.setAutoCommit(false);
+            // It cannot join yet; it can look, and finds its row gone.
+            connection.createStatement().execute("LOCK TABLE forge_nodes IN SHARE MODE");
+            jdbc.sql("DELETE FROM forge_daemons").update();
+            await().during(Duration.ofMillis(1_500)).until(() -> rowsOf(former) == 0);
+            connection.commit();
+        }
+        await().until(() -> rowsOf(one.node().id()) == 1);
+        assertThat(nodes.info("cache").instances()).hasSize(1);
+        assertThat(feed.calls).hasSize(1);
+    }
+
+    private long rowsOf(UUID node) {
+        return jdbc.sql("SELECT count(*) FROM forge_daemons WHERE node_id = ?")
+                .param(node)
+                .query(Long.class)
+                .single();
     }
 }

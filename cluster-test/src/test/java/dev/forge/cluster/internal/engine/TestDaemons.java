@@ -23,7 +23,11 @@ final class TestDaemons implements AutoCloseable {
 
     final TestCluster cluster;
     DaemonEngine.Timing timing = new DaemonEngine.Timing(
-            Duration.ofMillis(300), Duration.ofMillis(500), Duration.ofSeconds(1), Duration.ofSeconds(2));
+            Duration.ofMillis(300),
+            Duration.ofMillis(500),
+            Duration.ofSeconds(1),
+            Duration.ofSeconds(2),
+            Duration.ofMinutes(1));
     private final List<Host> hosts = new ArrayList<>();
 
     TestDaemons(TestDatabase database) {

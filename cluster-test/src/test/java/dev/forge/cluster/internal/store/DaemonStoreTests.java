@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.DaemonInfo;
 import dev.forge.cluster.DaemonScope;
@@ -15,16 +16,21 @@ import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
+import javax.sql.DataSource;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
 
 @ClusterPostgres
 class DaemonStoreTests {
@@ -33,11 +39,14 @@ class DaemonStoreTests {
     private final Schema schema;
     private final DaemonStore store;
     private final NodeStore nodes;
+    private final TransactionTemplate transaction;
     private final UUID one = UUID.randomUUID();
     private final UUID two = UUID.randomUUID();
 
     DaemonStoreTests(TestDatabase database) {
-        this.jdbc = database.jdbc();
+        DataSource source = database.dataSource();
+        this.jdbc = JdbcClient.create(source);
+        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
         this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
         this.store = new DaemonStore(schema, database.dataSource());
         this.nodes = new NodeStore(schema, database.dataSource());
@@ -63,7 +72,7 @@ class DaemonStoreTests {
     }
 
     private static Change change(Tenure tenure, DaemonStatus status, boolean released) {
-        return new Change(tenure, status, null, 1, "error", "note", released);
+        return new Change(tenure, status, null, 1, "error", false, "note", released);
     }
 
     private DaemonInfo.Instance row(String name) {
@@ -101,10 +110,18 @@ class DaemonStoreTests {
         store.acquire(zero);
         store.acquire(first);
         assertThat(store.write(List.of(
-                        new Change(zero, DaemonStatus.RUNNING, Duration.ofSeconds(5), 0, "broken", "halfway", false),
-                        new Change(first, DaemonStatus.RUNNING, null, 0, null, null, false))))
+                        new Change(
+                                zero,
+                                DaemonStatus.RUNNING,
+                                Duration.ofSeconds(5),
+                                0,
+                                "broken",
+                                false,
+                                "halfway",
+                                false),
+                        new Change(first, DaemonStatus.RUNNING, null, 0, null, false, null, false))))
                 .containsExactlyInAnyOrder(zero, first);
-        store.write(List.of(new Change(zero, DaemonStatus.RESTARTING, null, 1, null, null, false)));
+        store.write(List.of(new Change(zero, DaemonStatus.RESTARTING, null, 1, null, false, null, false)));
         DaemonInfo.Instance row = row("feed");
         assertThat(row.lastError()).isEqualTo("broken");
         assertThat(row.note()).isEqualTo("halfway");
@@ -156,10 +173,12 @@ class DaemonStoreTests {
     void nodes_that_settle_at_the_same_moment_get_numbers_without_gaps() throws Exception {
         List<UUID> settlers =
                 IntStream.range(0, 8).mapToObj(i -> UUID.randomUUID()).toList();
+        settlers.forEach(node -> node(node, node.toString(), "{daemon:cache}"));
         var threads = Executors.newFixedThreadPool(8);
         try {
             List<Callable<Integer>> settling = settlers.stream()
-                    .map(node -> (Callable<Integer>) () -> store.settle("cache", node))
+                    .map(node -> (Callable<Integer>)
+                            () -> store.settle("cache", node).orElseThrow())
                     .toList();
             var numbers = new TreeSet<Integer>();
             for (Future<Integer> settled : threads.invokeAll(settling)) {
@@ -171,12 +190,37 @@ class DaemonStoreTests {
         }
         // Once more is the same as once.
         assertThat(store.settle("cache", settlers.get(3)))
-                .isEqualTo(jdbc.sql("SELECT instance FROM forge_daemons WHERE node_id = ?")
+                .hasValue(jdbc.sql("SELECT instance FROM forge_daemons WHERE node_id = ?")
                         .param(settlers.get(3))
                         .query(Integer.class)
                         .single());
         jdbc.sql("DELETE FROM forge_daemons WHERE instance = 2").update();
-        assertThat(store.settle("cache", UUID.randomUUID())).isEqualTo(2);
+        assertThat(store.settle("cache", one)).hasValue(2);
+    }
+
+    @Test
+    void who_is_declared_dead_while_it_settles_leaves_no_row() throws Exception {
+        var threads = Executors.newSingleThreadExecutor();
+        try {
+            Future<OptionalInt> settling = transaction.execute(status -> {
+                jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'one'")
+                        .update();
+                Future<OptionalInt> begun = threads.submit(() -> store.settle("cache", one));
+                await().until(() -> begun.isDone()
+                        || Boolean.TRUE.equals(
+                                jdbc.sql("""
+                                SELECT count(*) > 0 FROM pg_stat_activity
+                                WHERE datname = current_database() AND wait_event_type = 'Lock'
+                                """).query(Boolean.class).single()));
+                DaemonStore.endAll(jdbc, schema, one);
+                return begun;
+            });
+            assertThat(settling.get(10, TimeUnit.SECONDS)).isEmpty();
+        } finally {
+            threads.shutdown();
+        }
+        assertThat(store.list("cache")).isEmpty();
+        assertThat(store.settle("cache", UUID.randomUUID())).isEmpty();
     }
 
     @Test
@@ -215,6 +259,7 @@ class DaemonStoreTests {
         store.introduce("feed", 2);
         store.settle("cache", one);
         store.pause("cache");
+        knows(two, 2);
         jdbc.sql("""
                 INSERT INTO forge_leader_leases (role, node_id, lease_until)
                 VALUES ('daemon:feed', :one, now() + interval '5 s'), ('daemon:feed#1', :one, now() - interval '1 s'),
@@ -223,13 +268,16 @@ class DaemonStoreTests {
         assertThat(store.look(one))
                 .isEqualTo(new Look(
                         Map.of("daemon:feed", one),
-                        Map.of("feed", Set.of(one, two), "cache", Set.of(one)),
+                        Map.of(
+                                "daemon:feed", Set.of(one, two),
+                                "daemon:feed#1", Set.of(two),
+                                "daemon:cache", Set.of(one)),
                         Set.of(),
                         Set.of("cache"),
                         Map.of("cache", DaemonStatus.PENDING)));
         jdbc.sql("UPDATE forge_nodes SET status = 'draining' WHERE name = 'two'")
                 .update();
-        assertThat(store.look(two).candidates()).containsEntry("feed", Set.of(one));
+        assertThat(store.look(two).candidates()).containsEntry("daemon:feed", Set.of(one));
         assertThat(store.look(two).own()).isEmpty();
     }
 
@@ -241,9 +289,14 @@ class DaemonStoreTests {
         store.pause("gone-but-paused");
         store.acquire(new Tenure("feed", 2, two, 1));
         store.acquire(new Tenure("feed", 0, UUID.randomUUID(), 1));
-        store.settle("cache", UUID.randomUUID());
+        UUID dead = UUID.randomUUID();
+        node(dead, "dead", "{}");
+        store.settle("cache", dead);
         store.settle("cache", one);
-        store.tidy(Map.of("feed", 1));
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'dead'").update();
+        knows(one, 1);
+        knows(two, 1);
+        store.tidy();
         assertThat(store.list(null)).extracting(DaemonInfo::name).containsExactly("cache", "feed", "gone-but-paused");
         // One too many, but somebody runs it; and one whose holder is nobody.
         assertThat(store.list("feed").get(0).instances())
@@ -253,6 +306,35 @@ class DaemonStoreTests {
         assertThat(store.list("cache").get(0).instances())
                 .extracting(DaemonInfo.Instance::nodeId)
                 .containsExactly(one);
+    }
+
+    private void knows(UUID node, Object instances) {
+        jdbc.sql("UPDATE forge_nodes SET info = jsonb_build_object('daemon:feed', :instances::text) WHERE id = :node")
+                .param("instances", String.valueOf(instances))
+                .param("node", node)
+                .update();
+    }
+
+    @Test
+    void an_instance_that_any_live_node_may_know_is_kept_with_what_became_of_it() {
+        store.introduce("feed", 3);
+        jdbc.sql("UPDATE forge_daemons SET status = 'failed' WHERE instance > 0")
+                .update();
+        knows(one, 1);
+        for (Object kept : List.of(3, "many", "")) {
+            knows(two, kept);
+            store.tidy();
+            assertThat(store.list("feed").get(0).instances())
+                    .extracting(DaemonInfo.Instance::status)
+                    .as("the other says %s", kept)
+                    .containsExactly(DaemonStatus.PENDING, DaemonStatus.FAILED, DaemonStatus.FAILED);
+        }
+        knows(two, 2);
+        store.tidy();
+        assertThat(store.list("feed").get(0).instances()).hasSize(2);
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'two'").update();
+        store.tidy();
+        assertThat(store.list("feed").get(0).instances()).hasSize(1);
     }
 
     @Test
