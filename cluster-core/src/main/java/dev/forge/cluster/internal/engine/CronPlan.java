@@ -31,7 +31,7 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next) {
      *
      * @param next the first slot that is undecided
      * @param active the former run, if it has not ended
-     * @param forgotten nobody wants to know of slots before that time
+     * @param forgotten slots before that time leave a row in the ledger only if they run
      */
     record Situation(
             Instant now,
@@ -46,17 +46,19 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next) {
 
     static CronPlan of(CronSchedule schedule, Policy policy, Situation now) {
         var plan = new ArrayList<Decision>();
-        var open = new ArrayDeque<Instant>();
-        Instant slot = now.next;
-        if (slot.isBefore(now.forgotten)) {
-            slot = schedule.next(now.forgotten);
-        }
+        // What is not late runs, whatever the ledger keeps.
+        Instant forgotten = earlier(now.forgotten, now.now.minus(now.threshold));
+        var open = new ArrayDeque<Instant>(longPast(schedule, policy, now, forgotten));
+        Instant slot = now.next.isBefore(forgotten) ? schedule.next(forgotten.minusNanos(1)) : now.next;
         while (slot != null && !slot.isAfter(now.now) && plan.size() + open.size() < MOST) {
             open.add(slot);
             if (now.paused) {
                 plan.add(new Decision(open.remove(), Outcome.SKIPPED, "paused"));
             } else if (open.size() > kept(policy, slot, now) && isLate(open.getFirst(), now)) {
-                plan.add(passedOver(open.remove(), policy, now));
+                Instant passed = open.remove();
+                if (!passed.isBefore(forgotten)) {
+                    plan.add(passedOver(passed, policy, now));
+                }
             }
             slot = schedule.next(slot);
         }
@@ -66,6 +68,26 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next) {
         }
         // Otherwise what becomes of the open ones depends on slots that have not been looked at yet.
         return new CronPlan(plan, open.isEmpty() ? slot : open.getFirst());
+    }
+
+    /** Slots from before the ledger's time that run if no later one takes their place. */
+    private static List<Instant> longPast(CronSchedule schedule, Policy policy, Situation now, Instant forgotten) {
+        int kept = now.paused ? 0 : kept(policy, now.next, now);
+        if (kept == 0 || !now.next.isBefore(forgotten)) {
+            return List.of();
+        }
+        List<Instant> latest = schedule.latest(kept, now.next, forgotten.minusNanos(1));
+        if (latest.size() == kept) {
+            return latest;
+        }
+        var all = new ArrayList<Instant>();
+        all.add(now.next);
+        all.addAll(latest);
+        return all;
+    }
+
+    private static Instant earlier(Instant one, Instant other) {
+        return one.isBefore(other) ? one : other;
     }
 
     private static void decide(Deque<Instant> open, List<Decision> plan, Policy policy, Situation now) {

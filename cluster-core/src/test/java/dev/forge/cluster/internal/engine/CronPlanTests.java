@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assertions.assertTimeout;
 
 import dev.forge.cluster.CronRun.Outcome;
 import dev.forge.cluster.Misfire;
@@ -14,6 +15,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Combinators;
@@ -230,6 +232,43 @@ class CronPlanTests {
     }
 
     @ParameterizedTest
+    @CsvSource({"SKIP, 0", "FIRE_ONCE, 1", "CATCH_UP, 3"})
+    void what_the_ledger_has_forgotten_runs_all_the_same(Misfire misfire, int runs) {
+        // Noon of the days before the last; the ledger is kept for an hour.
+        CronSchedule daily = CronSchedule.of("0 12 * * *", "UTC");
+        Instant now = NOON.plus(Duration.ofHours(20));
+        var back = new Situation(
+                now, NOON.minus(Duration.ofDays(365)), false, null, THRESHOLD, now.minus(Duration.ofHours(1)));
+        CronPlan plan = CronPlan.of(daily, new Policy(misfire, 3, Overlap.ALLOW), back);
+        assertThat(slots(plan))
+                .isEqualTo(Stream.of(2, 1, 0)
+                        .map(days -> NOON.minus(Duration.ofDays(days)))
+                        .skip(3 - runs)
+                        .toList());
+        assertThat(outcomes(plan)).allMatch(Outcome.RAN::equals);
+        assertThat(plan.next()).isEqualTo(NOON.plus(Duration.ofDays(1)));
+    }
+
+    @Test
+    void a_ledger_that_is_kept_for_a_moment_does_not_keep_a_slot_from_running() {
+        Instant now = NOON.plusSeconds(1);
+        var kept = new Situation(now, NOON, false, null, THRESHOLD, now.minusMillis(1));
+        assertThat(CronPlan.of(HOURLY, policy(Misfire.SKIP, Overlap.SKIP), kept).decisions())
+                .containsExactly(new Decision(NOON, Outcome.RAN, null));
+    }
+
+    @Test
+    void fifty_years_of_seconds_are_not_counted_one_by_one() {
+        var back = new Situation(NOON, Instant.EPOCH, false, null, THRESHOLD, NOON.minus(Duration.ofHours(1)));
+        CronSchedule everySecondOfJanuary = CronSchedule.of("* * * * 1 *", "UTC");
+        CronPlan plan = assertTimeout(
+                Duration.ofSeconds(2),
+                () -> CronPlan.of(everySecondOfJanuary, new Policy(Misfire.CATCH_UP, 1000, Overlap.ALLOW), back));
+        assertThat(plan.decisions()).hasSize(1000);
+        assertThat(slots(plan).get(999)).isEqualTo(Instant.parse("2026-01-31T23:59:59Z"));
+    }
+
+    @ParameterizedTest
     @CsvSource({"SKIP, 0", "FIRE_ONCE, 1", "CATCH_UP, 1000"})
     void long_outages_are_decided_in_pieces(Misfire misfire, int runs) {
         Instant now = NOON.plusSeconds(20_000);
@@ -327,13 +366,24 @@ class CronPlanTests {
     void every_slot_that_is_due_is_decided_once_and_in_order(@ForAll("cases") Case one) {
         Situation situation = one.situation;
         var due = new ArrayList<Instant>();
+        var longPast = new ArrayList<Instant>();
+        Instant threshold = situation.now().minus(situation.threshold());
         for (Instant slot = situation.next();
                 slot != null && !slot.isAfter(situation.now());
                 slot = one.schedule.next(slot)) {
-            if (!slot.isBefore(situation.forgotten())) {
-                due.add(slot);
-            }
+            boolean forgotten = slot.isBefore(situation.forgotten()) && slot.isBefore(threshold);
+            (forgotten ? longPast : due).add(slot);
         }
+        long late = due.stream().filter(slot -> slot.isBefore(threshold)).count();
+        long room = situation.paused()
+                ? 0
+                : switch (one.policy.misfire()) {
+                    case SKIP -> 0;
+                    case FIRE_ONCE, DEFAULT -> 1 - due.size();
+                    case CATCH_UP -> one.policy.catchUpLimit() - late;
+                };
+        int first = (int) Math.min(longPast.size(), Math.max(0, longPast.size() - room));
+        due.addAll(0, longPast.subList(first, longPast.size()));
         List<CronPlan> plans = toTheEnd(one.schedule, one.policy, situation);
         List<Decision> all =
                 plans.stream().flatMap(plan -> plan.decisions().stream()).toList();
@@ -342,11 +392,10 @@ class CronPlanTests {
         Instant next = plans.get(plans.size() - 1).next();
         assertThat(next)
                 .isEqualTo(
-                        due.isEmpty() && situation.next().isAfter(situation.now())
+                        situation.next().isAfter(situation.now())
                                 ? situation.next()
                                 : one.schedule.next(situation.now()));
 
-        Instant threshold = situation.now().minus(situation.threshold());
         long lateRuns = all.stream()
                 .filter(decision ->
                         decision.outcome() == Outcome.RAN && decision.slot().isBefore(threshold))
@@ -372,8 +421,8 @@ class CronPlanTests {
                     .isTrue();
         }
         if (one.policy.misfire() == Misfire.CATCH_UP && !situation.paused()) {
-            long late = due.stream().filter(slot -> slot.isBefore(threshold)).count();
-            assertThat(lateRuns).isEqualTo(Math.min(late, one.policy.catchUpLimit()));
+            long wanted = due.stream().filter(slot -> slot.isBefore(threshold)).count();
+            assertThat(lateRuns).isEqualTo(Math.min(wanted, one.policy.catchUpLimit()));
             assertThat(all).noneMatch(decision -> decision.outcome() == Outcome.SKIPPED);
         }
     }

@@ -513,6 +513,17 @@ class CronTests {
                 .isEqualTo(slots);
     }
 
+    @Test
+    void a_slot_from_before_the_ledgers_time_runs() {
+        work.ledger = Duration.ofMillis(1);
+        work.on(cron("report", YEARLY), this::note);
+        startLeader(work);
+        Instant slot = due("report", Duration.ofDays(8));
+        awaitRuns(1);
+        assertThat(runs.get(0).slot()).isEqualTo(slot);
+        assertThat(slots(ledger("report", 1))).containsExactly(slot);
+    }
+
     private static Instant newYear(int year) {
         return OffsetDateTime.of(year, 1, 1, 0, 0, 0, 0, ZoneOffset.UTC).toInstant();
     }
