@@ -94,6 +94,15 @@ sealed interface CronSchedule {
         return local;
     }
 
+    /** An expression as it is stored: intervals in one form, whatever they were written in. */
+    static String normal(String expression) {
+        String text = expression.trim();
+        return text.startsWith(CronDefinition.EVERY)
+                ? CronDefinition.EVERY
+                        + interval(text.substring(CronDefinition.EVERY.length()).trim())
+                : text;
+    }
+
     private static String sixFields(String text) {
         String[] fields = StringUtils.tokenizeToStringArray(text, " \t\n");
         if (text.startsWith("@") || fields.length < 5) {

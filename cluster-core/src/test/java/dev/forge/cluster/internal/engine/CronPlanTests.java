@@ -7,13 +7,13 @@ import dev.forge.cluster.CronRun.Outcome;
 import dev.forge.cluster.Misfire;
 import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.engine.CronPlan.Decision;
+import dev.forge.cluster.internal.engine.CronPlan.Former;
 import dev.forge.cluster.internal.engine.CronPlan.Policy;
 import dev.forge.cluster.internal.engine.CronPlan.Situation;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.UUID;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import net.jqwik.api.Arbitraries;
@@ -34,7 +34,8 @@ class CronPlanTests {
     private static final Instant NOON = Instant.parse("2026-05-05T12:00:00Z");
     private static final Duration THRESHOLD = Duration.ofMinutes(1);
     private static final Duration RETENTION = Duration.ofDays(30);
-    private static final UUID ACTIVE = UUID.randomUUID();
+    private static final Former ACTIVE = new Former("job 7 runs", false);
+    private static final Former RETRY = new Former("job 7 retries", true);
     private static final CronSchedule EVERY_SECOND = CronSchedule.of("@every 1s", "UTC");
     private static final CronSchedule HOURLY = CronSchedule.of("@hourly", "UTC");
 
@@ -42,7 +43,7 @@ class CronPlanTests {
         return new Situation(now, next, false, null, THRESHOLD, now.minus(RETENTION));
     }
 
-    private static Situation running(Situation situation, @Nullable UUID active) {
+    private static Situation running(Situation situation, @Nullable Former active) {
         return new Situation(
                 situation.now(),
                 situation.next(),
@@ -80,7 +81,7 @@ class CronPlanTests {
     @Test
     void a_slot_of_the_future_waits() {
         CronPlan plan = CronPlan.of(HOURLY, policy(Misfire.CATCH_UP, Overlap.SKIP), at(NOON.minusMillis(1), NOON));
-        assertThat(plan).isEqualTo(new CronPlan(List.of(), NOON));
+        assertThat(plan).isEqualTo(new CronPlan(List.of(), NOON, false));
     }
 
     @ParameterizedTest
@@ -104,7 +105,7 @@ class CronPlanTests {
     void a_cron_without_further_slots_has_no_next_one() {
         var last = new CronSchedule.Never();
         CronPlan plan = CronPlan.of(last, policy(Misfire.SKIP, Overlap.SKIP), at(NOON, NOON));
-        assertThat(plan).isEqualTo(new CronPlan(List.of(new Decision(NOON, Outcome.RAN, null)), null));
+        assertThat(plan).isEqualTo(new CronPlan(List.of(new Decision(NOON, Outcome.RAN, null)), null, false));
     }
 
     // After an outage ---------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ class CronPlanTests {
         assertThat(slots(first)).containsExactly(NOON);
         assertThat(first.next()).isEqualTo(second);
         CronPlan waiting = CronPlan.of(HOURLY, policy, running(at(back, second), ACTIVE));
-        assertThat(waiting).isEqualTo(new CronPlan(List.of(), second));
+        assertThat(waiting).isEqualTo(new CronPlan(List.of(), second, false));
         CronPlan then = CronPlan.of(HOURLY, policy, at(back, second));
         assertThat(then.decisions()).containsExactly(new Decision(second, Outcome.RAN, "1800 s late"));
         assertThat(then.next()).isEqualTo(NOON.plus(Duration.ofHours(2)));
@@ -189,11 +190,31 @@ class CronPlanTests {
         Situation busy = running(at(NOON, NOON), ACTIVE);
         assertThat(CronPlan.of(HOURLY, policy(Misfire.FIRE_ONCE, Overlap.SKIP), busy)
                         .decisions())
-                .containsExactly(new Decision(
-                        NOON, Outcome.SKIPPED, "job %s of an earlier slot has not ended".formatted(ACTIVE)));
+                .containsExactly(new Decision(NOON, Outcome.SKIPPED, "job 7 runs"));
         assertThat(CronPlan.of(HOURLY, policy(Misfire.FIRE_ONCE, Overlap.ALLOW), busy)
                         .decisions())
                 .containsExactly(new Decision(NOON, Outcome.RAN, null));
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "SKIP, SKIP, RAN, true",
+        "FIRE_ONCE, SKIP, RAN, true",
+        "FIRE_ONCE, ALLOW, RAN, false",
+        "CATCH_UP, SKIP, , false"
+    })
+    void a_run_that_only_waits_for_another_try_makes_room(
+            Misfire misfire, Overlap overlap, @Nullable Outcome outcome, boolean replaces) {
+        CronPlan plan = CronPlan.of(HOURLY, policy(misfire, overlap), running(at(NOON, NOON), RETRY));
+        assertThat(outcomes(plan)).isEqualTo(outcome == null ? List.of() : List.of(outcome));
+        assertThat(plan.replaces()).isEqualTo(replaces);
+    }
+
+    @Test
+    void it_keeps_its_place_if_nothing_runs_instead() {
+        Situation late = running(at(NOON.plus(Duration.ofMinutes(30)), NOON), RETRY);
+        assertThat(CronPlan.of(HOURLY, policy(Misfire.SKIP, Overlap.SKIP), late).replaces())
+                .isFalse();
     }
 
     @Test
@@ -312,7 +333,7 @@ class CronPlanTests {
             if (next == null || next.isAfter(first.now())) {
                 return plans;
             }
-            if (plan.decisions().isEmpty() && situation.active() == null) {
+            if (plan.decisions().isEmpty() && situation.former() == null) {
                 throw new AssertionError("stands still at " + next);
             }
             situation = new Situation(first.now(), next, first.paused(), null, first.threshold(), first.forgotten());
@@ -343,7 +364,7 @@ class CronPlanTests {
                 Arbitraries.of(Duration.ZERO, THRESHOLD, Duration.ofHours(3)),
                 Arbitraries.longs().between(1, 100_000).map(Duration::ofMillis));
         Arbitrary<Duration> retention = Arbitraries.longs().between(1, 5 * 24).map(Duration::ofHours);
-        Arbitrary<UUID> active = Arbitraries.just(ACTIVE).injectNull(0.5);
+        Arbitrary<Former> active = Arbitraries.of(ACTIVE, RETRY).injectNull(0.5);
         Instant now = Instant.parse("2026-10-30T12:34:56.789Z");
         return Combinators.combine(
                         schedules, policies, behind, thresholds, retention, active, Arbitraries.of(true, false, false))
@@ -417,7 +438,9 @@ class CronPlanTests {
             assertThat(plans)
                     .allMatch(plan ->
                             outcomes(plan).stream().filter(Outcome.RAN::equals).count() <= 1);
-            assertThat(situation.active() == null || !outcomes(plans.get(0)).contains(Outcome.RAN))
+            assertThat(situation.former() == null
+                            || plans.get(0).replaces()
+                            || !outcomes(plans.get(0)).contains(Outcome.RAN))
                     .isTrue();
         }
         if (one.policy.misfire() == Misfire.CATCH_UP && !situation.paused()) {
