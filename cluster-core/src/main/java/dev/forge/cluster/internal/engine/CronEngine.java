@@ -49,6 +49,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
+import org.springframework.dao.TransientDataAccessException;
 
 /**
  * Makes the crons of this node known, and, if it leads the scheduler role, fires all crons of the cluster.
@@ -314,6 +315,9 @@ public final class CronEngine implements Work {
                 if (!fenced(leader, () -> batch.fill(store.due(from, BATCH, leftAlone())))) {
                     return false;
                 }
+            } catch (TransientDataAccessException e) {
+                // A lock that could not be had in time, a deadlock: nobody's fault, the next pass tries again.
+                throw e;
             } catch (RuntimeException e) {
                 log.debug("crons: a batch could not be fired; trying one by one", e);
                 return fireOneByOne(leader, from);
@@ -333,6 +337,8 @@ public final class CronEngine implements Work {
                     return false;
                 }
                 batch.report();
+            } catch (TransientDataAccessException e) {
+                throw e;
             } catch (RuntimeException e) {
                 setAside(cron, e);
             }
