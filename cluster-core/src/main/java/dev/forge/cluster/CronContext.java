@@ -16,8 +16,14 @@ public interface CronContext {
     /** When the leader fired it. */
     Instant firedAt();
 
-    /** The slot that ran before this one; empty if none did. */
+    /**
+     * The slot of the run before this one, whatever became of that run: it may have failed. Empty if there was none. A run that
+     * was triggered is nobody's previous one.
+     */
     Optional<Instant> previousSlot();
+
+    /** What {@link CronDefinition#withPayload} says, where the cron was made at run time; empty if it says nothing. */
+    <T> Optional<T> payload(Class<T> type);
 
     /** Which attempt this is, from 1. */
     int attempt();

@@ -11,8 +11,10 @@ import org.jspecify.annotations.Nullable;
  * @param handler the name of the job that runs
  * @param expression as {@link ClusterCron#value()} takes it; an interval as {@code @every PT30S}, {@code -} for never
  * @param next its next slot; null: never
- * @param known whether a live node has its handler; where none has, its slots wait
- * @param lastRun what became of its last slot; null: none yet
+ * @param known whether a live node may run its handler; where none may, its slots wait
+ * @param problem why it does not fire, as the leader found; null if it does
+ * @param lastRun the last slot that ran; null: none yet
+ * @param latest what became of its last slot, run or not; null: none yet
  */
 public record CronInfo(
         String name,
@@ -29,4 +31,6 @@ public record CronInfo(
         boolean paused,
         @Nullable Instant next,
         boolean known,
-        @Nullable CronRun lastRun) {}
+        @Nullable String problem,
+        @Nullable CronRun lastRun,
+        @Nullable CronRun latest) {}

@@ -10,7 +10,11 @@ import org.jspecify.annotations.Nullable;
  * @param slot the planned time
  * @param reason why it did not run, or ran beside the plan; null if it simply ran
  * @param job the run; null if there was none
- * @param jobStatus how far that is; null if there was none or its retention has passed
+ * @param jobStatus how far that is; null if there was none or its retention has passed, like all that follows of it
+ * @param attempts how often it was tried
+ * @param error how its last attempt failed
+ * @param startedAt when its last attempt began
+ * @param finishedAt when it ended for good
  * @param term of the leader that decided; null if somebody did through {@link Crons}
  * @param decidedAt when that was
  */
@@ -21,12 +25,16 @@ public record CronRun(
         @Nullable String reason,
         @Nullable UUID job,
         @Nullable JobStatus jobStatus,
+        @Nullable Integer attempts,
+        @Nullable String error,
+        @Nullable Instant startedAt,
+        @Nullable Instant finishedAt,
         @Nullable Long term,
         Instant decidedAt) {
 
     /** What became of it. */
     public enum Outcome {
-        /** It was run. */
+        /** A job was made of it; how far that is, its {@link CronRun#jobStatus} says. */
         RAN,
         /** It was left out on purpose: paused, or its predecessor still ran. */
         SKIPPED,

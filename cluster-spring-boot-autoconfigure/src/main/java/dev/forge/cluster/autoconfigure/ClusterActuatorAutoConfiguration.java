@@ -93,7 +93,7 @@ public final class ClusterActuatorAutoConfiguration {
                 ClusterLifecycle.Parts parts,
                 Schema schema,
                 JobsResource jobs,
-                Crons crons,
+                CronsResource crons,
                 DaemonsResource daemons) {
             return new ClusterEndpoint(
                     name.text(),
@@ -103,8 +103,17 @@ public final class ClusterActuatorAutoConfiguration {
                             new LeaderStore(schema, parts.control().shared()),
                             new LockStore(schema, parts.control().shared())),
                     jobs,
-                    new CronsResource(crons),
+                    crons,
                     daemons);
+        }
+
+        @Bean
+        CronsResource clusterCronsResource(
+                Crons crons,
+                ObjectProvider<SanitizingFunction> sanitizingFunctions,
+                ClusterEndpointProperties properties) {
+            return new CronsResource(
+                    crons, new Sanitizer(sanitizingFunctions.orderedStream().toList()), properties);
         }
 
         @Bean

@@ -236,7 +236,6 @@ public final class ClusterAutoConfiguration {
             JobEngine.Tools tools,
             JobHandlers handlers) {
         ClusterProperties.Cron cron = properties.cron();
-        JobProperties.Retention kept = properties.job().retention();
         return new CronEngine(
                 parts.node(),
                 jobs,
@@ -244,7 +243,7 @@ public final class ClusterAutoConfiguration {
                 tools.monitor(),
                 new CronEngine.Settings(
                         cron.misfireThreshold(),
-                        kept.completed().compareTo(kept.failed()) > 0 ? kept.completed() : kept.failed(),
+                        cron.retention(),
                         new CronEngine.Defaults(cron.zone(), cron.misfire().policy(), cron.catchUpLimit())));
     }
 

@@ -69,12 +69,14 @@ final class ClusterCronReader {
                     "it needs either an expression or every, but has '%s' and '%s'".formatted(expression, every));
         }
         String zone = attributes.value("zone", cron.zone(), Function.identity(), usual.zone());
-        String schedule = every.isEmpty()
-                ? expression
-                : every.equals("-")
-                        ? every
-                        : CronDefinition.EVERY + AttributeReader.read("every", every, AttributeReader::positive);
-        CronEngine.requireSchedule(schedule, zone);
+        String schedule = CronEngine.requireSchedule(
+                every.isEmpty()
+                        ? expression
+                        : every.equals("-")
+                                ? every
+                                : CronDefinition.EVERY
+                                        + AttributeReader.read("every", every, AttributeReader::positive),
+                zone);
         if (cron.target() == CronTarget.LEADER && handler.capability() != null) {
             throw new IllegalArgumentException(
                     "capability (%s): the leader runs it, whatever it offers; use target = ANY_WORKER"
@@ -92,10 +94,18 @@ final class ClusterCronReader {
                         "catchUpLimit", cron.catchUpLimit(), AttributeReader.between(1, 1_000), usual.catchUpLimit()),
                 cron.overlap(),
                 attributes
-                        .value("jitter", cron.jitter(), AttributeReader::notNegative, Duration.ZERO)
+                        .value("jitter", cron.jitter(), ClusterCronReader::jitter, Duration.ZERO)
                         .toMillis(),
                 // The node that runs it knows.
                 null);
+    }
+
+    private static Duration jitter(String text) {
+        Duration jitter = AttributeReader.notNegative(text);
+        if (jitter.compareTo(CronEngine.LONGEST_JITTER) > 0) {
+            throw new IllegalArgumentException("must not be longer than a day");
+        }
+        return jitter;
     }
 
     private JobHandler.Target target(AnnotatedMethods.Found<ClusterCron> found) {

@@ -86,7 +86,7 @@ final class ClusterEndpoint {
             case "nodes" -> Map.of("nodes", stores.nodes.all());
             case "locks" -> Map.of("locks", stores.locks.held());
             case "jobs" -> jobs.list(name, status, limit);
-            case "crons" -> crons.list();
+            case "crons" -> crons.list(reader == null ? SecurityContext.NONE : reader);
             case "daemons" -> daemons.list(reader == null ? SecurityContext.NONE : reader);
             default -> one(path, limit, reader == null ? SecurityContext.NONE : reader);
         });
@@ -96,7 +96,7 @@ final class ClusterEndpoint {
         String name = name(path);
         return switch (path[0]) {
             case "jobs" -> path.length == 2 ? jobs.one(name, reader) : null;
-            case "crons" -> crons.one(name, limit);
+            case "crons" -> crons.one(name, limit, reader);
             case "daemons" -> daemons.one(name, reader);
             default -> null;
         };

@@ -313,14 +313,17 @@ public record ClusterProperties(
      * @param misfireThreshold How late a slot may fire without being a misfire.
      * @param catchUpLimit How many missed slots catch-up fires at most.
      * @param maxConcurrentJobs How many runs of crons the leader works on at once; those for any worker do not count.
+     * @param retention How long it is kept in the ledger what became of slots.
      */
     public record Cron(
             @DefaultValue("UTC") String zone,
             @DefaultValue("fire-once") Misfire misfire,
             @DefaultValue("10s") Duration misfireThreshold,
             @DefaultValue("10") int catchUpLimit,
-            @DefaultValue("4") int maxConcurrentJobs) {
+            @DefaultValue("4") int maxConcurrentJobs,
+            @DefaultValue("7d") Duration retention) {
         public Cron {
+            positive("cron.retention", retention);
             atLeast(1, "cron.max-concurrent-jobs", maxConcurrentJobs);
             positive("cron.misfire-threshold", misfireThreshold);
             atLeast(1, "cron.catch-up-limit", catchUpLimit);

@@ -4,6 +4,7 @@ import dev.forge.cluster.CronDefinition;
 import dev.forge.cluster.CronInfo;
 import dev.forge.cluster.CronRejectedException;
 import dev.forge.cluster.CronRun;
+import dev.forge.cluster.CronTarget;
 import dev.forge.cluster.Crons;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.MutationRefusedException;
@@ -16,6 +17,10 @@ import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
+import org.springframework.boot.actuate.endpoint.SanitizableData;
+import org.springframework.boot.actuate.endpoint.Sanitizer;
+import org.springframework.boot.actuate.endpoint.SecurityContext;
+import org.springframework.boot.convert.DurationStyle;
 
 /**
  * {@code /actuator/forgecluster/crons}, in the shape of Spring Boot's {@code scheduledtasks}: those with an expression under
@@ -27,56 +32,73 @@ final class CronsResource {
     private static final int LARGEST_LIMIT = 1_000;
 
     private final Crons crons;
+    private final Sanitizer sanitizer;
+    private final ClusterEndpointProperties properties;
 
-    CronsResource(Crons crons) {
+    CronsResource(Crons crons, Sanitizer sanitizer, ClusterEndpointProperties properties) {
         this.crons = crons;
+        this.sanitizer = sanitizer;
+        this.properties = properties;
     }
 
-    Map<String, Object> list() {
+    Map<String, Object> list(SecurityContext reader) {
+        boolean shown = isShown(reader);
         List<Object> cron = new ArrayList<>();
         List<Object> fixedRate = new ArrayList<>();
         for (CronInfo info : crons.list()) {
-            (isInterval(info) ? fixedRate : cron).add(view(info));
+            (interval(info) == null ? cron : fixedRate).add(view(info, shown));
         }
         return Map.of("cron", cron, "fixedRate", fixedRate);
     }
 
     /** One cron with its latest slots; null if there is none. */
     @Nullable
-    Map<String, Object> one(String name, @Nullable Integer limit) {
+    Map<String, Object> one(String name, @Nullable Integer limit, SecurityContext reader) {
         int most = limit == null ? DEFAULT_LIMIT : limit;
         if (most < 1 || most > LARGEST_LIMIT) {
             throw refusal("limit %d is not between 1 and %d".formatted(most, LARGEST_LIMIT));
         }
+        boolean shown = isShown(reader);
         return crons.find(name)
                 .map(info -> {
-                    Map<String, Object> view = view(info);
+                    Map<String, Object> view = view(info, shown);
                     view.put(
                             "runs",
                             crons.runs(name, most).stream()
-                                    .map(CronsResource::run)
+                                    .map(run -> run(run, shown))
                                     .toList());
                     return view;
                 })
                 .orElse(null);
     }
 
-    private static boolean isInterval(CronInfo info) {
-        return info.expression().startsWith(CronDefinition.EVERY);
+    private boolean isShown(SecurityContext reader) {
+        return properties.showValues().isShown(reader, properties.roles());
     }
 
-    private static Map<String, Object> view(CronInfo info) {
+    /** Null where it is none, or none that can be read: somebody may have written anything into the table. */
+    private static @Nullable Duration interval(CronInfo info) {
+        if (!info.expression().startsWith(CronDefinition.EVERY)) {
+            return null;
+        }
+        try {
+            return DurationStyle.detectAndParse(
+                    info.expression().substring(CronDefinition.EVERY.length()).trim());
+        } catch (IllegalArgumentException | ArithmeticException e) {
+            return null;
+        }
+    }
+
+    private Map<String, Object> view(CronInfo info, boolean shown) {
         var view = new LinkedHashMap<String, Object>();
         view.put("name", info.name());
         view.put("runnable", Map.of("target", info.handler()));
-        if (isInterval(info)) {
-            view.put(
-                    "interval",
-                    Duration.parse(info.expression().substring(CronDefinition.EVERY.length()))
-                            .toMillis());
-        } else {
+        Duration interval = interval(info);
+        if (interval == null) {
             view.put("expression", info.expression());
             view.put("zone", info.zone());
+        } else {
+            view.put("interval", interval.toMillis());
         }
         view.put("declared", info.declared());
         view.put("target", word(info.target()));
@@ -84,12 +106,14 @@ final class CronsResource {
         view.put("misfire", word(info.misfire()));
         view.put("overlap", word(info.overlap()));
         view.put("state", info.paused() ? "paused" : info.known() ? "running" : "unknown");
-        if (!info.known()) {
-            view.put("problem", "no live node has a handler '%s'; its slots wait".formatted(info.handler()));
-        }
+        put(view, "problem", problem(info));
         CronRun last = info.lastRun();
         if (last != null) {
-            view.put("lastExecution", run(last));
+            view.put("lastExecution", run(last, shown));
+        }
+        CronRun latest = info.latest();
+        if (latest != null && !latest.equals(last)) {
+            view.put("lastSlot", run(latest, shown));
         }
         if (info.next() != null) {
             view.put("nextExecution", Map.of("time", info.next()));
@@ -97,13 +121,27 @@ final class CronsResource {
         return view;
     }
 
-    private static Map<String, Object> run(CronRun run) {
+    private static @Nullable String problem(CronInfo info) {
+        if (info.problem() != null || info.known()) {
+            return info.problem();
+        }
+        return "no live %s has a handler '%s'; its slots wait"
+                .formatted(info.target() == CronTarget.ANY_WORKER ? "worker" : "node", info.handler());
+    }
+
+    private Map<String, Object> run(CronRun run, boolean shown) {
         var view = new LinkedHashMap<String, Object>();
         view.put("time", run.slot());
         view.put("outcome", word(run.outcome()));
         put(view, "status", status(run));
         put(view, "reason", run.reason());
         put(view, "job", run.job());
+        put(view, "attempt", run.attempts());
+        if (run.error() != null) {
+            put(view, "error", sanitizer.sanitize(new SanitizableData(null, "error", run.error()), shown));
+        }
+        put(view, "startedAt", run.startedAt());
+        put(view, "finishedAt", run.finishedAt());
         put(view, "term", run.term());
         view.put("decidedAt", run.decidedAt());
         return view;

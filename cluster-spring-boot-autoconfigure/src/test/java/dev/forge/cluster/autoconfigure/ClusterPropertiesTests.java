@@ -96,6 +96,7 @@ class ClusterPropertiesTests {
             cron.misfire-threshold=0s                 | forge.cluster.cron.misfire-threshold (0s) must be longer than zero
             cron.catch-up-limit=0                     | forge.cluster.cron.catch-up-limit (0) must be at least 1
             cron.catch-up-limit=1001                  | forge.cluster.cron.catch-up-limit (1001) must be at most 1000
+            cron.retention=0s                         | forge.cluster.cron.retention (0s) must be longer than zero
             cron.max-concurrent-jobs=0                | forge.cluster.cron.max-concurrent-jobs (0) must be at least 1
             node.capabilities=@leader                 | forge.cluster.node.capabilities ([@leader]) must not begin with @: those are the cluster's own
             daemon.restart-delay=0s                   | forge.cluster.daemon.restart-delay (0s) must be longer than zero
@@ -317,6 +318,7 @@ class ClusterPropertiesTests {
         cron.misfire-threshold=10s
         cron.catch-up-limit=10
         cron.max-concurrent-jobs=4
+        cron.retention=7d
         daemon.restart-delay=5s
         daemon.startup-delay=0s
         daemon.max-restarts=null

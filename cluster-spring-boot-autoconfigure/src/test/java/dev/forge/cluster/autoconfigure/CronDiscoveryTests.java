@@ -55,7 +55,7 @@ class CronDiscoveryTests {
 
     @AfterEach
     void clear() {
-        List.of("forge_jobs", "forge_crons", "forge_cron_runs", "forge_cron_sets")
+        List.of("forge_jobs", "forge_crons", "forge_cron_runs", "forge_cron_sets", "forge_cron_memories")
                 .forEach(table -> database.jdbc().sql("DELETE FROM " + table).update());
     }
 
@@ -334,6 +334,10 @@ class CronDiscoveryTests {
             assertThat(crons.find("tick").orElseThrow().paused()).isTrue();
             await().until(() -> crons.runs("tick", 1).get(0).outcome() == CronRun.Outcome.SKIPPED);
             assertThat(crons.runs("tick", 1).get(0).reason()).isEqualTo("paused");
+            Map<?, ?> paused = (Map<?, ?>) endpoint.resource(null, null, null, 5, "crons", "tick");
+            assertThat(((Map<?, ?>) paused.get("lastExecution")).get("outcome")).isEqualTo("ran");
+            assertThat(((Map<?, ?>) paused.get("lastExecution")).get("attempt")).isEqualTo(1);
+            assertThat(((Map<?, ?>) paused.get("lastSlot")).get("reason")).isEqualTo("paused");
             assertThat(order(endpoint, "tick", "running")).containsEntry("state", "running");
             // It runs already: nothing to be done, and nothing wrong.
             assertThat(order(endpoint, "tick", "running")).containsEntry("state", "running");

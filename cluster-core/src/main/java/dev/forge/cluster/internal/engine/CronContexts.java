@@ -90,6 +90,11 @@ public final class CronContexts {
         }
 
         @Override
+        public <T> Optional<T> payload(Class<T> type) {
+            return job.payload(type);
+        }
+
+        @Override
         public int attempt() {
             return job.attempt();
         }

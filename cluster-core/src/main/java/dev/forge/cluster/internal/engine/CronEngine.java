@@ -6,12 +6,16 @@ import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.Misfire;
 import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.engine.CronPlan.Decision;
 import dev.forge.cluster.internal.store.CronStore;
+import dev.forge.cluster.internal.store.CronStore.Active;
 import dev.forge.cluster.internal.store.CronStore.Advance;
 import dev.forge.cluster.internal.store.CronStore.Definition;
 import dev.forge.cluster.internal.store.CronStore.Due;
+import dev.forge.cluster.internal.store.CronStore.Handler;
 import dev.forge.cluster.internal.store.CronStore.Known;
+import dev.forge.cluster.internal.store.CronStore.LeftAlone;
 import dev.forge.cluster.internal.store.CronStore.LiveSets;
 import dev.forge.cluster.internal.store.CronStore.Place;
 import dev.forge.cluster.internal.store.CronStore.Scheduled;
@@ -23,8 +27,10 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -41,7 +47,9 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
+import org.springframework.dao.TransientDataAccessException;
 
 /**
  * Makes the crons of this node known, and, if it leads the scheduler role, fires all crons of the cluster.
@@ -72,10 +80,20 @@ public final class CronEngine implements Work {
     private static final Duration KNOWN_FOR = Duration.ofSeconds(2);
     /** How long a cron that no live node declares stays in the table. */
     private static final Duration ORPHANED = Duration.ofSeconds(15);
-    /** A cron that comes back within that time goes on after the last slot that was decided. */
-    private static final Duration REMEMBERED = Duration.ofDays(1);
+    /** What builds declare, and where crons were that have gone: tiny, and an old build that returns must be known as one. */
+    private static final Duration REMEMBERED = Duration.ofDays(365);
+    /** A deployment is over by then: builds that still differ about a cron may be two applications. */
+    private static final Duration DISPUTED = Duration.ofMinutes(5);
+    /** A run that has taken a slot of the leader for longer is no quick one. */
+    private static final Duration LONG = Duration.ofMinutes(1);
+    /** How long a cron is left alone that could not be fired. */
+    private static final Duration ASIDE = Duration.ofSeconds(30);
 
-    private static final Duration SET_RETENTION = Duration.ofDays(7);
+    /** What a jitter may be at most. */
+    public static final Duration LONGEST_JITTER = Duration.ofDays(1);
+
+    static final String REPLACED = "the run of a later slot took its place";
+
     private static final int BATCH = 500;
     private static final int LARGEST_BATCH = 10_000;
     private static final int PURGE_BATCH = 5_000;
@@ -102,9 +120,20 @@ public final class CronEngine implements Work {
     private Set<String> foreign = Set.of();
     private Map<String, Known> known = Map.of();
     private long knownAt;
+    /** What slots that are due wait for. */
+    private final Set<Handler> waiting = new HashSet<>();
+    /** Crons that could not be fired, and when that was. */
+    private final Map<String, Long> aside = new HashMap<>();
+
+    private final Map<String, Long> disputedSince = new HashMap<>();
+    private final Set<String> warnedOf = new HashSet<>();
+    private boolean full;
 
     private volatile boolean changed;
+    private volatile Duration disputed = DISPUTED;
+    private volatile Duration longRun = LONG;
     private volatile Duration orphaned = ORPHANED;
+    private volatile Duration leftAloneFor = ASIDE;
 
     /**
      * How crons are fired.
@@ -214,6 +243,8 @@ public final class CronEngine implements Work {
             nextLook = now;
             orphanedSince.clear();
             schedules.clear();
+            waiting.clear();
+            aside.clear();
         }
         if (!undisputed && node.elector().isUndisputed(Leadership.SCHEDULER)) {
             undisputed = true;
@@ -229,9 +260,12 @@ public final class CronEngine implements Work {
             nextLook = now + Math.min(LOOK_FOR_SETS.toNanos(), orphaned.toNanos());
             look(leader);
         }
-        Duration next = store.untilNext().orElse(TICK);
+        if (!waiting.isEmpty()) {
+            learn();
+        }
+        Duration next = store.untilNext(leftAlone()).orElse(TICK);
         if (next.isNegative() || next.isZero()) {
-            next = fire(leader) ? store.untilNext().orElse(TICK) : Duration.ZERO;
+            next = fire(leader) ? store.untilNext(leftAlone()).orElse(TICK) : Duration.ZERO;
             if (next.isNegative() || next.isZero()) {
                 next = UNDECIDED;
             }
@@ -272,12 +306,21 @@ public final class CronEngine implements Work {
 
     /** Decides all slots that are due and can be decided; false if the term is over. */
     private boolean fire(Leader leader) {
-        Map<String, Known> who = known();
+        learn();
         Place place = Place.FIRST;
         while (place != null) {
-            var batch = new Batch(leader.term, place, who);
-            if (!fenced(leader, batch::fill)) {
-                return false;
+            var batch = new Batch(leader.term, known);
+            Place from = place;
+            try {
+                if (!fenced(leader, () -> batch.fill(store.due(from, BATCH, leftAlone())))) {
+                    return false;
+                }
+            } catch (TransientDataAccessException e) {
+                // A lock that could not be had in time, a deadlock: nobody's fault, the next pass tries again.
+                throw e;
+            } catch (RuntimeException e) {
+                log.debug("crons: a batch could not be fired; trying one by one", e);
+                return fireOneByOne(leader, from);
             }
             batch.report();
             place = batch.next;
@@ -285,19 +328,81 @@ public final class CronEngine implements Work {
         return true;
     }
 
-    private Map<String, Known> known() {
+    /** So that the one which cannot be fired stops no other. */
+    private boolean fireOneByOne(Leader leader, Place from) {
+        for (String cron : store.dueNames(from, BATCH, leftAlone())) {
+            var batch = new Batch(leader.term, known);
+            try {
+                if (!fenced(leader, () -> batch.fill(store.due(cron)))) {
+                    return false;
+                }
+                batch.report();
+            } catch (TransientDataAccessException e) {
+                throw e;
+            } catch (RuntimeException e) {
+                setAside(cron, e);
+            }
+        }
+        return true;
+    }
+
+    private void setAside(String cron, RuntimeException cause) {
+        // Should the database be away, this fails too, and the cron is not to blame.
+        // Of its message the first line: the others may show values.
+        String message =
+                String.valueOf(NestedExceptionUtils.getMostSpecificCause(cause).getMessage());
+        store.setAside(
+                cron, "could not be fired: " + message.lines().findFirst().orElse(""));
+        if (aside.put(cron, node.nanos()) == null) {
+            log.warn("cron {}: could not be fired; tried again every {} s", cron, leftAloneFor.toSeconds(), cause);
+        }
+    }
+
+    private LeftAlone leftAlone() {
+        long now = node.nanos();
+        Set<String> names = aside.entrySet().stream()
+                .filter(one -> now - one.getValue() < leftAloneFor.toNanos())
+                .map(Map.Entry::getKey)
+                .collect(Collectors.toSet());
+        return new LeftAlone(names, Set.copyOf(waiting));
+    }
+
+    /** Asks who knows what, unless that was a moment ago. */
+    private void learn() {
         long now = node.nanos();
         if (known.isEmpty() || now - knownAt > KNOWN_FOR.toNanos()) {
             known = store.knownHandlers();
             knownAt = now;
+            waiting.removeIf(handler -> mayRun(known.get(handler.name()), handler.target()));
         }
-        return known;
+    }
+
+    private static boolean mayRun(@Nullable Known knowing, CronTarget target) {
+        return knowing != null && knowing.mayRun(target);
+    }
+
+    /** What a run that has not ended is at. */
+    static CronPlan.Former former(Active run) {
+        String what = "job %s%s %s"
+                .formatted(
+                        run.job(),
+                        run.slot() == null ? "" : " of slot " + Instant.parse(run.slot()),
+                        switch (run.status()) {
+                            case RUNNING -> "runs since " + seconds(run.since());
+                            case PENDING ->
+                                (run.isRetry() ? "retries at " : "waits for its turn since ") + seconds(run.since());
+                            default -> "is about to run";
+                        });
+        return new CronPlan.Former(what, run.isRetry());
+    }
+
+    private static Instant seconds(Instant time) {
+        return time.truncatedTo(ChronoUnit.SECONDS);
     }
 
     /** Slots that are decided by one transaction. */
     private final class Batch {
         private final long term;
-        private final Place from;
         private final Map<String, Known> who;
         private final List<Slot> slots = new ArrayList<>();
         private final List<Advance> advances = new ArrayList<>();
@@ -306,24 +411,131 @@ public final class CronEngine implements Work {
         @Nullable
         Place next;
 
-        Batch(long term, Place from, Map<String, Known> who) {
+        Batch(long term, Map<String, Known> who) {
             this.term = term;
-            this.from = from;
             this.who = who;
         }
 
-        void fill() {
-            List<Due> due = store.due(from, BATCH);
+        void fill(List<Due> due) {
+            Map<UUID, Active> active = active(due);
+            var planned = new ArrayList<Planned>();
+            int size = 0;
             for (Due cron : due) {
-                plan(cron);
+                Planned plan = plan(cron, former(cron, active));
+                if (plan != null) {
+                    planned.add(plan);
+                    size += plan.plan.decisions().size();
+                }
                 next = new Place(cron.next(), cron.definition().name());
-                if (slots.size() >= LARGEST_BATCH) {
+                if (size >= LARGEST_BATCH) {
                     break;
                 }
             }
-            if (due.size() < BATCH && slots.size() < LARGEST_BATCH) {
+            if (due.size() < BATCH && size < LARGEST_BATCH) {
                 next = null;
             }
+            makeRoom(planned).forEach(this::add);
+            write();
+        }
+
+        /** Only those that may not overlap ask. */
+        private Map<UUID, Active> active(List<Due> due) {
+            return store.active(due.stream()
+                    .filter(cron -> cron.definition().overlap() == Overlap.SKIP)
+                    .map(Due::lastJob)
+                    .filter(Objects::nonNull)
+                    .toList());
+        }
+
+        private CronPlan.@Nullable Former former(Due cron, Map<UUID, Active> active) {
+            Active run = cron.lastJob() == null ? null : active.get(cron.lastJob());
+            return run == null ? null : CronEngine.former(run);
+        }
+
+        /** Calls off runs that later slots replace; one that a node has taken in this moment stays, and its cron waits. */
+        private List<Planned> makeRoom(List<Planned> planned) {
+            List<UUID> replaced = planned.stream()
+                    .filter(one -> one.plan.replaces())
+                    .map(one -> Objects.requireNonNull(one.cron.lastJob()))
+                    .toList();
+            if (replaced.isEmpty()) {
+                return planned;
+            }
+            Set<UUID> gone = store.cancelRetries(replaced, REPLACED);
+            Map<UUID, Active> taken = store.active(
+                    replaced.stream().filter(job -> !gone.contains(job)).toList());
+            return planned.stream()
+                    .map(one -> {
+                        Active run = one.plan.replaces() ? taken.get(one.cron.lastJob()) : null;
+                        return run == null
+                                ? one
+                                : plan(
+                                        one.cron,
+                                        new CronPlan.Former(
+                                                CronEngine.former(run).what(), false));
+                    })
+                    .filter(Objects::nonNull)
+                    .toList();
+        }
+
+        private @Nullable Planned plan(Due cron, CronPlan.@Nullable Former former) {
+            Definition definition = cron.definition();
+            Known knowing = who.get(definition.handler());
+            if (!mayRun(knowing, definition.target()) && !cron.paused()) {
+                // Its slots wait until a node comes that may run the handler; then they are misfires.
+                waiting.add(new Handler(definition.target(), definition.handler()));
+                return null;
+            }
+            CronSchedule schedule;
+            try {
+                schedule = schedule(definition);
+            } catch (IllegalArgumentException e) {
+                log.error("cron {}: fires no more until it is changed: {}", definition.name(), e.getMessage());
+                advances.add(new Advance(definition.name(), null, null, null, e.getMessage()));
+                return null;
+            }
+            CronPlan plan = CronPlan.of(
+                    schedule,
+                    new CronPlan.Policy(definition.misfire(), definition.catchUpLimit(), definition.overlap()),
+                    new CronPlan.Situation(
+                            cron.now(),
+                            cron.next(),
+                            cron.paused(),
+                            former,
+                            settings.threshold,
+                            cron.now().minus(settings.retention)));
+            return new Planned(cron, knowing, plan);
+        }
+
+        private void add(Planned planned) {
+            Due cron = planned.cron;
+            Definition definition = cron.definition();
+            Instant previous = cron.lastSlot();
+            Instant lastSlot = null;
+            UUID lastJob = null;
+            for (Decision decision : planned.plan.decisions()) {
+                UUID job = decision.outcome() == Outcome.RAN ? ids.next() : null;
+                slots.add(new Slot(
+                        definition.name(),
+                        decision.slot(),
+                        decision.outcome(),
+                        decision.reason(),
+                        job,
+                        job == null ? null : capability(definition, Objects.requireNonNull(planned.knowing)),
+                        job == null ? 0 : jitter(definition),
+                        previous));
+                if (job != null) {
+                    previous = decision.slot();
+                    lastSlot = decision.slot();
+                    lastJob = job;
+                }
+            }
+            if (!planned.plan.decisions().isEmpty() || !cron.next().equals(planned.plan.next())) {
+                advances.add(new Advance(definition.name(), planned.plan.next(), lastSlot, lastJob, null));
+            }
+        }
+
+        private void write() {
             if (!slots.isEmpty()) {
                 decided = store.record(slots, term);
                 List<Slot> runs =
@@ -337,56 +549,6 @@ public final class CronEngine implements Work {
             }
         }
 
-        private void plan(Due cron) {
-            Definition definition = cron.definition();
-            Known knowing = who.get(definition.handler());
-            if (knowing == null && !cron.paused()) {
-                // Its slots wait until a node comes that has the handler; then they are misfires.
-                return;
-            }
-            CronSchedule schedule;
-            try {
-                schedule = schedule(definition);
-            } catch (IllegalArgumentException e) {
-                log.error("cron {}: fires no more until it is changed: {}", definition.name(), e.getMessage());
-                advances.add(new Advance(definition.name(), null, null, null));
-                return;
-            }
-            CronPlan plan = CronPlan.of(
-                    schedule,
-                    new CronPlan.Policy(definition.misfire(), definition.catchUpLimit(), definition.overlap()),
-                    new CronPlan.Situation(
-                            cron.now(),
-                            cron.next(),
-                            cron.paused(),
-                            cron.active(),
-                            settings.threshold,
-                            cron.now().minus(settings.retention)));
-            Instant previous = cron.lastSlot();
-            Instant lastSlot = null;
-            UUID lastJob = null;
-            for (Decision decision : plan.decisions()) {
-                UUID job = decision.outcome() == Outcome.RAN ? ids.next() : null;
-                slots.add(new Slot(
-                        definition.name(),
-                        decision.slot(),
-                        decision.outcome(),
-                        decision.reason(),
-                        job,
-                        job == null ? null : capability(definition, Objects.requireNonNull(knowing)),
-                        job == null ? 0 : jitter(definition),
-                        previous));
-                if (job != null) {
-                    previous = decision.slot();
-                    lastSlot = decision.slot();
-                    lastJob = job;
-                }
-            }
-            if (!plan.decisions().isEmpty() || !cron.next().equals(plan.next())) {
-                advances.add(new Advance(definition.name(), plan.next(), lastSlot, lastJob));
-            }
-        }
-
         /** After the commit. */
         void report() {
             var left = new TreeMap<String, Integer>();
@@ -396,6 +558,7 @@ public final class CronEngine implements Work {
                     left.merge(slot.cron(), 1, Integer::sum);
                 }
             }
+            advances.forEach(advance -> aside.remove(advance.name()));
             left.forEach((cron, count) -> log.warn("cron {}: {} slots were missed; see forge_cron_runs", cron, count));
             if (decided.stream().anyMatch(slot -> slot.job() != null)) {
                 jobs.announce(JobPriority.NORMAL);
@@ -403,8 +566,13 @@ public final class CronEngine implements Work {
         }
     }
 
+    /** What is to become of a cron's slots. */
+    private record Planned(Due cron, @Nullable Known knowing, CronPlan plan) {}
+
     private long jitter(Definition definition) {
-        return definition.jitterMillis() == 0 ? 0 : random.nextLong(definition.jitterMillis() + 1);
+        // Whatever somebody has written into the table.
+        long most = Math.min(definition.jitterMillis(), LONGEST_JITTER.toMillis());
+        return most == 0 ? 0 : random.nextLong(most + 1);
     }
 
     /** Who may take a run: the leader, if it can. */
@@ -431,7 +599,9 @@ public final class CronEngine implements Work {
     private void look(Leader leader) {
         try {
             reconcile(leader);
+            takeUp(leader);
             letOthersTakeWhatWeCannot(leader);
+            warn();
         } catch (DataAccessException e) {
             log.warn("crons: could not bring them in line with what nodes declare; trying again", e);
         }
@@ -448,9 +618,58 @@ public final class CronEngine implements Work {
         }
         var changes = new Changes();
         if (fenced(leader, () -> changes.make(live.digests()))) {
-            reconciled = live.digests();
+            reconciled = changes.complete ? live.digests() : null;
             changes.report();
         }
+    }
+
+    /** Says once what works, but perhaps not as it was meant. */
+    private void warn() {
+        long now = node.nanos();
+        List<String> lasting = disputedSince.entrySet().stream()
+                .filter(dispute -> now - dispute.getValue() > disputed.toNanos() && warnedOf.add(dispute.getKey()))
+                .map(Map.Entry::getKey)
+                .sorted()
+                .toList();
+        if (!lasting.isEmpty()) {
+            log.warn(
+                    "crons {}: live builds have declared them differently for {} s, and the newest one counts. If these are"
+                            + " different applications, give the crons different names",
+                    lasting,
+                    disputed.toSeconds());
+        }
+        List<String> running = jobs.cronsThatFillTheLeader(longRun);
+        if (!running.isEmpty() && !full) {
+            log.warn(
+                    "crons {} have taken all slots of the leader for more than {} s; others wait. Give them a timeout,"
+                            + " target = ANY_WORKER, or raise forge.cluster.cron.max-concurrent-jobs",
+                    running,
+                    longRun.toSeconds());
+        }
+        full = !running.isEmpty();
+    }
+
+    /** Crons that somebody could not read, and that this node can, or that were mended since. */
+    private void takeUp(Leader leader) {
+        fenced(leader, () -> {
+            var advances = new ArrayList<Advance>();
+            for (Stored cron : store.lockStopped()) {
+                String name = cron.definition().name();
+                try {
+                    Instant next = schedule(cron.definition()).next(store.now());
+                    if (next != null) {
+                        advances.add(new Advance(name, next, null, null, null));
+                    }
+                } catch (IllegalArgumentException e) {
+                    if (!Objects.equals(e.getMessage(), cron.problem())) {
+                        advances.add(new Advance(name, null, null, null, e.getMessage()));
+                    }
+                }
+            }
+            if (!advances.isEmpty()) {
+                store.advance(advances);
+            }
+        });
     }
 
     /**
@@ -475,12 +694,17 @@ public final class CronEngine implements Work {
         private final List<String> altered = new ArrayList<>();
         private List<String> removed = List.of();
         private int gone;
+        /** False if somebody has locked a cron that should change: another time. */
+        private boolean complete = true;
 
         void make(Set<String> live) {
             Instant now = store.now();
             Map<String, Stored> stored = new HashMap<>();
             store.stored().forEach(cron -> stored.put(cron.definition().name(), cron));
             List<Definition> wanted = store.definitions(live);
+            Set<String> differing = live.size() > 1 ? store.disputed(live) : Set.of();
+            disputedSince.keySet().retainAll(differing);
+            differing.forEach(name -> disputedSince.putIfAbsent(name, node.nanos()));
             removed = orphans(stored, wanted);
             if (!removed.isEmpty()) {
                 gone = store.remove(removed);
@@ -494,24 +718,30 @@ public final class CronEngine implements Work {
         }
 
         private void put(List<Definition> wanted, Map<String, Stored> stored, Instant now) {
-            List<Definition> fresh = wanted.stream()
-                    .filter(cron -> !stored.containsKey(cron.name()))
-                    .toList();
-            Map<String, Instant> decidedUntil =
-                    fresh.isEmpty() ? Map.of() : store.latestSlots(names(fresh), REMEMBERED);
+            Set<String> free = store.lockFree(wanted.stream()
+                    .filter(cron -> {
+                        Stored former = stored.get(cron.name());
+                        return former != null && !former.definition().equals(cron);
+                    })
+                    .map(Definition::name)
+                    .toList());
             var put = new ArrayList<Scheduled>();
             for (Definition cron : wanted) {
                 Stored former = stored.get(cron.name());
                 try {
                     if (former == null) {
-                        put.add(scheduled(cron, decidedUntil.getOrDefault(cron.name(), now)));
+                        put.add(scheduled(cron, now));
                         added.add(cron.name());
+                        warnOfJitter(cron, now);
                     } else if (!former.declared()) {
                         log.warn(
                                 "cron {}: declared in code, but one of that name was made at run time, which stays",
                                 cron.name());
-                    } else if (!isAs(former, cron, now)) {
+                    } else if (!former.definition().equals(cron) && !free.contains(cron.name())) {
+                        complete = false;
+                    } else if (!former.definition().equals(cron)) {
                         put.add(changed(former, cron, now));
+                        warnOfJitter(cron, now);
                         altered.add(cron.name());
                     }
                 } catch (IllegalArgumentException e) {
@@ -539,10 +769,17 @@ public final class CronEngine implements Work {
         return new Scheduled(cron, schedule(cron).next(after));
     }
 
-    private boolean isAs(Stored former, Definition cron, Instant now) {
-        // One that a former leader could not read has no next slot.
-        boolean stands = former.next() != null || schedule(cron).next(now) == null;
-        return stands && former.definition().equals(cron);
+    private void warnOfJitter(Definition cron, Instant now) {
+        Instant next = schedule(cron).next(now);
+        Instant after = next == null ? null : schedule(cron).next(next);
+        if (cron.overlap() == Overlap.SKIP
+                && after != null
+                && Duration.between(next, after).toMillis() <= cron.jitterMillis()) {
+            log.warn(
+                    "cron {}: its jitter of {} ms reaches the next slot, which is skipped while the run waits to begin",
+                    cron.name(),
+                    cron.jitterMillis());
+        }
     }
 
     private Scheduled changed(Stored former, Definition cron, Instant now) {
@@ -602,7 +839,7 @@ public final class CronEngine implements Work {
         if (!node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
             return;
         }
-        store.keepSets(store.liveSets().digests(), SET_RETENTION);
+        store.keepSets(store.liveSets().digests(), REMEMBERED);
         while (store.purge(settings.retention, PURGE_BATCH) == PURGE_BATCH) {
             log.debug("deleted {} rows of the ledger", PURGE_BATCH);
         }
@@ -620,16 +857,26 @@ public final class CronEngine implements Work {
     }
 
     /**
-     * Demands an expression that fires, and a zone.
+     * Demands an expression that fires, and a zone; answers the expression as it is stored.
      *
      * @throws IllegalArgumentException saying what is wrong
      */
-    public static void requireSchedule(String expression, String zone) {
+    public static String requireSchedule(String expression, String zone) {
         CronSchedule.of(expression, zone);
+        return CronSchedule.normal(expression);
     }
 
     // A test need not wait.
     void removeOrphansAfter(Duration patience) {
         orphaned = patience;
+    }
+
+    void warnAfter(Duration patience) {
+        disputed = patience;
+        longRun = patience;
+    }
+
+    void tryAgainAfter(Duration patience) {
+        leftAloneFor = patience;
     }
 }

@@ -9,7 +9,6 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
-import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -17,8 +16,9 @@ import org.jspecify.annotations.Nullable;
  *
  * @param decisions one for each slot that is decided now, in their order
  * @param next the first slot that is not; null: there is none
+ * @param replaces whether the former run, which only waits for another try, must make room
  */
-record CronPlan(List<Decision> decisions, @Nullable Instant next) {
+record CronPlan(List<Decision> decisions, @Nullable Instant next, boolean replaces) {
 
     /** How many slots are decided at once; more come with the next pass. */
     private static final int MOST = 5_000;
@@ -30,61 +30,97 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next) {
      * What the plan depends on.
      *
      * @param next the first slot that is undecided
-     * @param active the former run, if it has not ended
-     * @param forgotten nobody wants to know of slots before that time
+     * @param former the former run, if it has not ended
+     * @param forgotten slots before that time leave a row in the ledger only if they run
      */
     record Situation(
             Instant now,
             Instant next,
             boolean paused,
-            @Nullable UUID active,
+            @Nullable Former former,
             Duration threshold,
             Instant forgotten) {}
+
+    /**
+     * A run that has not ended.
+     *
+     * @param what which one, and what it is at
+     * @param retry whether it has failed and only waits for another try
+     */
+    record Former(String what, boolean retry) {}
 
     /** How a cron wants it. */
     record Policy(Misfire misfire, int catchUpLimit, Overlap overlap) {}
 
     static CronPlan of(CronSchedule schedule, Policy policy, Situation now) {
         var plan = new ArrayList<Decision>();
-        var open = new ArrayDeque<Instant>();
-        Instant slot = now.next;
-        if (slot.isBefore(now.forgotten)) {
-            slot = schedule.next(now.forgotten);
-        }
+        // What is not late runs, whatever the ledger keeps.
+        Instant forgotten = earlier(now.forgotten, now.now.minus(now.threshold));
+        var open = new ArrayDeque<Instant>(longPast(schedule, policy, now, forgotten));
+        Instant slot = now.next.isBefore(forgotten) ? schedule.next(forgotten.minusNanos(1)) : now.next;
         while (slot != null && !slot.isAfter(now.now) && plan.size() + open.size() < MOST) {
             open.add(slot);
             if (now.paused) {
                 plan.add(new Decision(open.remove(), Outcome.SKIPPED, "paused"));
             } else if (open.size() > kept(policy, slot, now) && isLate(open.getFirst(), now)) {
-                plan.add(passedOver(open.remove(), policy, now));
+                Instant passed = open.remove();
+                if (!passed.isBefore(forgotten)) {
+                    plan.add(passedOver(passed, policy, now));
+                }
             }
             slot = schedule.next(slot);
         }
         boolean all = slot == null || slot.isAfter(now.now);
-        if (all || plan.isEmpty()) {
-            decide(open, plan, policy, now);
-        }
         // Otherwise what becomes of the open ones depends on slots that have not been looked at yet.
-        return new CronPlan(plan, open.isEmpty() ? slot : open.getFirst());
+        boolean replaces = (all || plan.isEmpty()) && decide(open, plan, policy, now);
+        return new CronPlan(plan, open.isEmpty() ? slot : open.getFirst(), replaces);
     }
 
-    private static void decide(Deque<Instant> open, List<Decision> plan, Policy policy, Situation now) {
+    /** Slots from before the ledger's time that run if no later one takes their place. */
+    private static List<Instant> longPast(CronSchedule schedule, Policy policy, Situation now, Instant forgotten) {
+        int kept = now.paused ? 0 : kept(policy, now.next, now);
+        if (kept == 0 || !now.next.isBefore(forgotten)) {
+            return List.of();
+        }
+        List<Instant> latest = schedule.latest(kept, now.next, forgotten.minusNanos(1));
+        if (latest.size() == kept) {
+            return latest;
+        }
+        var all = new ArrayList<Instant>();
+        all.add(now.next);
+        all.addAll(latest);
+        return all;
+    }
+
+    private static Instant earlier(Instant one, Instant other) {
+        return one.isBefore(other) ? one : other;
+    }
+
+    /** Answers whether the former run must make room. */
+    private static boolean decide(Deque<Instant> open, List<Decision> plan, Policy policy, Situation now) {
         boolean apart = policy.overlap == Overlap.SKIP;
-        String former = now.active == null ? null : "job %s of an earlier slot has not ended".formatted(now.active);
+        // A run that fails again and again would otherwise silence all slots until it has failed for good.
+        boolean replaces = apart
+                && now.former != null
+                && now.former.retry
+                && policy.misfire != Misfire.CATCH_UP
+                && !open.isEmpty();
+        String busy = now.former == null || replaces ? null : now.former.what;
         while (!open.isEmpty()) {
             Instant slot = open.getFirst();
             boolean late = isLate(slot, now);
-            if (former == null || !apart) {
+            if (busy == null || !apart) {
                 plan.add(new Decision(slot, Outcome.RAN, late ? lateness(slot, now) : null));
-                former = "the run of an earlier slot has only just begun";
+                busy = "the run of an earlier slot has only just begun";
             } else if (policy.misfire == Misfire.CATCH_UP) {
                 // One after another: this one waits for its turn.
-                return;
+                return false;
             } else {
-                plan.add(new Decision(slot, Outcome.SKIPPED, former));
+                plan.add(new Decision(slot, Outcome.SKIPPED, busy));
             }
             open.remove();
         }
+        return replaces;
     }
 
     private static boolean isLate(Instant slot, Situation now) {

@@ -9,6 +9,7 @@ import java.time.ZoneId;
 import java.time.ZoneOffset;
 import java.time.zone.ZoneOffsetTransition;
 import java.time.zone.ZoneRules;
+import java.util.ArrayDeque;
 import java.util.List;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -31,9 +32,39 @@ sealed interface CronSchedule {
     /** An interval may not be longer. */
     Duration LONGEST = Duration.ofDays(1000);
 
+    /** A time whose slots may be counted one by one. */
+    Duration COUNTED = Duration.ofHours(1);
+
     /** The first slot after that time; null: there is none. */
     @Nullable
     Instant next(Instant after);
+
+    /**
+     * The last slots after {@code after} and up to {@code until}, at most that many, in their order. By halves, so that years
+     * of slots that nobody wants need not be counted one by one.
+     */
+    default List<Instant> latest(int count, Instant after, Instant until) {
+        Instant first = count == 0 ? null : next(after);
+        if (first == null || first.isAfter(until)) {
+            return List.of();
+        }
+        Duration length = Duration.between(after, until);
+        var slots = new ArrayDeque<Instant>();
+        if (length.compareTo(COUNTED) > 0) {
+            Instant middle = after.plus(length.dividedBy(2));
+            List<Instant> later = latest(count, middle, until);
+            slots.addAll(latest(count - later.size(), after, middle));
+            slots.addAll(later);
+            return List.copyOf(slots);
+        }
+        for (Instant slot = first; slot != null && !slot.isAfter(until); slot = next(slot)) {
+            slots.add(slot);
+            if (slots.size() > count) {
+                slots.remove();
+            }
+        }
+        return List.copyOf(slots);
+    }
 
     /**
      * Reads an expression.
@@ -61,6 +92,15 @@ sealed interface CronSchedule {
             throw new IllegalArgumentException("'%s' never fires".formatted(expression));
         }
         return local;
+    }
+
+    /** An expression as it is stored: intervals in one form, whatever they were written in. */
+    static String normal(String expression) {
+        String text = expression.trim();
+        return text.startsWith(CronDefinition.EVERY)
+                ? CronDefinition.EVERY
+                        + interval(text.substring(CronDefinition.EVERY.length()).trim())
+                : text;
     }
 
     private static String sixFields(String text) {

@@ -498,6 +498,12 @@ public final class JobEngine implements Work {
         return lanes;
     }
 
+    /** What has taken all slots that a leader has for crons for longer than that; empty if there is room. */
+    List<String> cronsThatFillTheLeader(Duration time) {
+        List<String> names = worker == null ? List.of() : worker.runningFor(time, LEADER);
+        return names.size() < settings.cronSlots() ? List.of() : names;
+    }
+
     /** The names of the executors. */
     public List<String> executors() {
         return settings.lanes().stream().map(WorkSettings.LaneSettings::name).toList();

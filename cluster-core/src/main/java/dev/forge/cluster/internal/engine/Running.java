@@ -110,6 +110,12 @@ final class Running implements JobContext, JobMonitor.Attempt {
         failure = cause;
     }
 
+    /** What it was enqueued with; empty if that is nothing. */
+    <T> Optional<T> payload(Class<T> type) {
+        String text = claimed.payload();
+        return text.equals("{}") ? Optional.empty() : Optional.ofNullable(type.cast(json.read(text, type)));
+    }
+
     JobHandler handler() {
         return handler;
     }

@@ -10,13 +10,13 @@ import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.Misfire;
 import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.store.CronStore;
+import dev.forge.cluster.internal.store.CronStore.Active;
 import dev.forge.cluster.internal.store.CronStore.Definition;
 import dev.forge.cluster.internal.store.CronStore.Due;
 import dev.forge.cluster.internal.store.CronStore.Known;
 import dev.forge.cluster.internal.store.CronStore.Scheduled;
 import dev.forge.cluster.internal.store.CronStore.Slot;
 import dev.forge.cluster.internal.store.CronStore.Stored;
-import java.time.Duration;
 import java.time.Instant;
 import java.time.ZoneId;
 import java.util.List;
@@ -26,6 +26,7 @@ import java.util.Optional;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.random.RandomGenerator;
+import java.util.regex.Pattern;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 
@@ -35,7 +36,8 @@ public final class StoredCrons implements Crons {
     /** As many as are decided at once. */
     static final int LARGEST_CATCH_UP = 1_000;
 
-    private static final Duration LONGEST_JITTER = Duration.ofDays(1);
+    private static final int LONGEST_NAME = 200;
+    private static final Pattern NO_PATH = Pattern.compile("(^|/)\\.{0,2}(/|$)");
 
     private final Node node;
     private final JobEngine jobs;
@@ -44,6 +46,7 @@ public final class StoredCrons implements Crons {
     private final CronStore store;
     private final JobJson json;
     private final JobIds ids;
+    private final JobMonitor monitor;
 
     /** The engines behind it. */
     public record Engines(JobEngine jobs, CronEngine crons) {}
@@ -57,6 +60,7 @@ public final class StoredCrons implements Crons {
         this.store = new CronStore(node.members().schema(), application);
         this.json = new JobJson(tools.codec(), tools.maxBytes());
         this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
+        this.monitor = tools.monitor();
     }
 
     @Override
@@ -98,7 +102,13 @@ public final class StoredCrons implements Crons {
     @Override
     public boolean delete(String name) {
         node.requireMayMutate();
-        boolean deleted = store.delete(name);
+        boolean deleted = Boolean.TRUE.equals(store.transaction().execute(status -> {
+            if (store.lockRow(name).filter(cron -> !cron.declared()).isEmpty()) {
+                return false;
+            }
+            store.cancelUnbegun(name, "its cron was deleted before it began");
+            return store.delete(name);
+        }));
         if (!deleted && find(name).isPresent()) {
             throw missingOrDeclared(name);
         }
@@ -108,7 +118,13 @@ public final class StoredCrons implements Crons {
     @Override
     public boolean pause(String name) {
         node.requireMayMutate();
-        return store.pause(name, true) || find(name).isPresent();
+        return Boolean.TRUE.equals(store.transaction().execute(status -> {
+            boolean paused = store.pause(name, true);
+            if (paused) {
+                store.cancelUnbegun(name, "its cron was paused before it began");
+            }
+            return paused || find(name).isPresent();
+        }));
     }
 
     @Override
@@ -137,27 +153,47 @@ public final class StoredCrons implements Crons {
                 store.lock(name).orElseThrow(() -> new CronRejectedException("there is no cron '%s'".formatted(name)));
         Definition definition = cron.definition();
         Known knowing = store.knownHandlers().get(definition.handler());
-        if (knowing == null) {
-            throw new CronRejectedException(
-                    "cron '%s': no live node has its handler '%s'".formatted(name, definition.handler()));
+        if (knowing == null || !knowing.mayRun(definition.target())) {
+            throw new CronRejectedException("cron '%s': no live %s has its handler '%s'"
+                    .formatted(
+                            name,
+                            definition.target() == CronTarget.LEADER || knowing == null ? "node" : "worker",
+                            definition.handler()));
         }
-        boolean overlaps = cron.active() != null && definition.overlap() == Overlap.SKIP;
+        Active former = definition.overlap() == Overlap.SKIP ? former(cron) : null;
+        String busy = former == null ? null : CronEngine.former(former).what();
+        boolean overlaps = busy != null;
         UUID job = overlaps ? null : ids.next();
         var slot = new Slot(
                 name,
                 store.now(),
                 overlaps ? CronRun.Outcome.SKIPPED : CronRun.Outcome.RAN,
-                overlaps ? "triggered, but job %s has not ended".formatted(cron.active()) : "triggered",
+                overlaps ? "triggered, but " + busy : "triggered",
                 job,
                 overlaps ? null : triggeredCapability(definition, knowing),
                 0,
                 cron.lastSlot());
         store.record(List.of(slot), null);
+        AfterCommit.run(() -> monitor.fired(name, slot.outcome()));
         if (job != null) {
             store.enqueue(List.of(slot), null);
             store.triggered(name, job);
         }
         return Optional.ofNullable(job);
+    }
+
+    /** The former run, unless it has ended, or has failed and only waits for another try: then this one takes its place. */
+    private @Nullable Active former(Due cron) {
+        UUID job = cron.lastJob();
+        Active former = job == null ? null : store.active(List.of(job)).get(job);
+        if (former == null
+                || !former.isRetry()
+                || cron.definition().misfire() == Misfire.CATCH_UP
+                || store.cancelRetries(List.of(former.job()), CronEngine.REPLACED)
+                        .isEmpty()) {
+            return former;
+        }
+        return null;
     }
 
     // Who triggers need not be who leads: any node that could lead and knows it may take it.
@@ -179,6 +215,9 @@ public final class StoredCrons implements Crons {
 
     @Override
     public List<CronRun> runs(String name, int limit) {
+        if (limit < 1) {
+            throw new CronRejectedException("%d runs of cron '%s' cannot be listed".formatted(limit, name));
+        }
         return store.runs(name, limit);
     }
 
@@ -197,14 +236,18 @@ public final class StoredCrons implements Crons {
 
     private Definition definition(CronDefinition cron) {
         String name = cron.name();
-        requireText(name, "name", name);
+        requireName(name);
+        requireText(name, "expression", cron.expression());
         requireText(name, "handler", cron.handler());
         CronEngine.Defaults defaults = engine.settings().defaults();
         Integer limit = cron.catchUpLimit();
         requireBetween(name, "catch-up limit", limit == null ? 1 : limit, 1, LARGEST_CATCH_UP);
         Integer attempts = cron.maxAttempts();
         requireBetween(name, "max attempts", attempts == null ? 1 : attempts, 1, Integer.MAX_VALUE);
-        requireBetween(name, "jitter in ms", cron.jitter().toMillis(), 0, LONGEST_JITTER.toMillis());
+        requireJitter(cron);
+        requireSaid(name, "target", cron.target());
+        requireSaid(name, "misfire", cron.misfire());
+        requireSaid(name, "overlap", cron.overlap());
         requireHandler(cron);
         ZoneId zone = cron.zone();
         JobHandler handler = handlers.named(cron.handler());
@@ -215,7 +258,7 @@ public final class StoredCrons implements Crons {
         return new Definition(
                 name,
                 cron.handler(),
-                cron.expression().trim(),
+                normal(cron),
                 zone == null ? defaults.zone() : zone.getId(),
                 cron.target(),
                 capability == null && handler != null ? handler.capability() : capability,
@@ -224,6 +267,14 @@ public final class StoredCrons implements Crons {
                 cron.overlap(),
                 cron.jitter().toMillis(),
                 attempts);
+    }
+
+    private static String normal(CronDefinition cron) {
+        try {
+            return CronSchedule.normal(cron.expression());
+        } catch (IllegalArgumentException e) {
+            throw new CronRejectedException("cron '%s': %s".formatted(cron.name(), e.getMessage()), e);
+        }
     }
 
     private void requireHandler(CronDefinition cron) {
@@ -245,7 +296,36 @@ public final class StoredCrons implements Crons {
         }
     }
 
+    // What is null nevertheless is refused like any other nonsense.
+    private static void requireSaid(String cron, String what, @Nullable Object value) {
+        if (value == null) {
+            throw new CronRejectedException("cron '%s': its %s is null".formatted(cron, what));
+        }
+    }
+
+    private static void requireName(String name) {
+        requireSaid("", "name", name);
+        requireText(name, "name", name);
+        if (name.length() > LONGEST_NAME) {
+            throw new CronRejectedException("the name '%s...' of a cron has %d characters, more than %d"
+                    .formatted(name.substring(0, 20), name.length(), LONGEST_NAME));
+        }
+        if (NO_PATH.matcher(name).find() || name.chars().anyMatch(Character::isISOControl)) {
+            throw new CronRejectedException(
+                    "the name '%s' of a cron is no path by which the endpoint could find it".formatted(name));
+        }
+    }
+
+    private static void requireJitter(CronDefinition cron) {
+        requireSaid(cron.name(), "jitter", cron.jitter());
+        if (cron.jitter().isNegative() || cron.jitter().compareTo(CronEngine.LONGEST_JITTER) > 0) {
+            throw new CronRejectedException("cron '%s': jitter %s does not lie between 0 and %s"
+                    .formatted(cron.name(), cron.jitter(), CronEngine.LONGEST_JITTER));
+        }
+    }
+
     private static void requireText(String cron, String what, String text) {
+        requireSaid(cron, what, text);
         if (text.isBlank() || text.indexOf('\0') >= 0) {
             throw new CronRejectedException("cron '%s': its %s '%s' is empty or holds a NUL character"
                     .formatted(cron.replace('\0', '?'), what, text.replace('\0', '?')));

@@ -98,6 +98,18 @@ final class Worker implements Work {
         return claimer.lanes();
     }
 
+    /** What has been running for that long under a capability. */
+    List<String> runningFor(Duration time, String capability) {
+        long now = host.nanos();
+        return claims.all().stream()
+                .filter(running -> running.stage() == Running.Stage.STARTED
+                        && capability.equals(running.claimed().queue().capability())
+                        && now - running.startedAt() > time.toNanos())
+                .map(Running::name)
+                .sorted()
+                .toList();
+    }
+
     @Override
     public List<Duty> duties() {
         return List.of(

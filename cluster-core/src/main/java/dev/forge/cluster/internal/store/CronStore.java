@@ -151,7 +151,7 @@ public final class CronStore {
         return new LiveSets(live.keySet(), !live.containsValue(false));
     }
 
-    /** Deletes sets that no node has named for that long, and notes that the others were seen. */
+    /** Forgets sets that no node has named, and crons that have been gone, for that long; notes that the others were seen. */
     public void keepSets(Collection<String> live, Duration retention) {
         client.sql(schema.sql(
                         "UPDATE ~.forge_cron_sets SET last_seen_at = clock_timestamp() WHERE digest = ANY (:live)"))
@@ -159,6 +159,9 @@ public final class CronStore {
                 .update();
         client.sql(schema.sql("""
                 DELETE FROM ~.forge_cron_sets WHERE last_seen_at < clock_timestamp() - :millis * interval '1 millisecond'
+                """)).param("millis", retention.toMillis()).update();
+        client.sql(schema.sql("""
+                DELETE FROM ~.forge_cron_memories WHERE removed_at < clock_timestamp() - :millis * interval '1 millisecond'
                 """)).param("millis", retention.toMillis()).update();
     }
 
@@ -175,16 +178,30 @@ public final class CronStore {
                 .list();
     }
 
+    /** The crons about which those sets differ. */
+    public Set<String> disputed(Collection<String> digests) {
+        return new HashSet<>(client.sql(schema.sql("""
+                SELECT d ->> 'name' FROM ~.forge_cron_sets s, jsonb_array_elements(s.definitions) AS d
+                WHERE s.digest = ANY (:digests)
+                GROUP BY d ->> 'name' HAVING count(DISTINCT d) > 1
+                """))
+                .param("digests", digests.toArray(String[]::new))
+                .query((row, n) -> row.getString(1))
+                .list());
+    }
+
     /**
      * A cron in the table.
      *
      * @param next its next slot; null: never
+     * @param problem why it does not fire, as a leader found
      */
     public record Stored(
             Definition definition,
             boolean declared,
             boolean paused,
-            @Nullable Instant next) {
+            @Nullable Instant next,
+            @Nullable String problem) {
 
         /** Whether that one fires at the same times. */
         public boolean hasSlotsOf(Definition other) {
@@ -192,84 +209,124 @@ public final class CronStore {
         }
     }
 
+    private static final String STORED = COLUMNS.replace("handler", "coalesce(handler, name) AS handler")
+            + ", declared, paused, next_fire_at, problem";
+
     /** All crons in the table. */
     public List<Stored> stored() {
-        return client.sql(schema.sql("""
-                SELECT %s, declared, paused, next_fire_at FROM ~.forge_crons
-                """.formatted(COLUMNS.replace("handler", "coalesce(handler, name) AS handler"))))
+        return client.sql(schema.sql("SELECT %s FROM ~.forge_crons".formatted(STORED)))
                 .query((row, n) -> stored(row))
                 .list();
     }
 
     /** Locks one cron. */
     public Optional<Stored> lockRow(String name) {
-        return client.sql(schema.sql("""
-                SELECT %s, declared, paused, next_fire_at FROM ~.forge_crons WHERE name = ? FOR UPDATE
-                """.formatted(COLUMNS.replace("handler", "coalesce(handler, name) AS handler"))))
+        return client.sql(schema.sql("SELECT %s FROM ~.forge_crons WHERE name = ? FOR UPDATE".formatted(STORED)))
                 .param(name)
                 .query((row, n) -> stored(row))
                 .optional();
     }
 
-    /** The latest slots that were decided after that time, by cron. */
-    public Map<String, Instant> latestSlots(Collection<String> names, Duration within) {
-        return client
-                .sql(schema.sql("""
-                SELECT n.name, (SELECT max(r.slot) FROM ~.forge_cron_runs r
-                                WHERE r.cron = n.name AND r.term IS NOT NULL
-                                  AND r.slot > clock_timestamp() - :millis * interval '1 millisecond') AS slot
-                FROM unnest(:names) AS n (name)
+    /** Locks crons that have no next slot though their expression has some: somebody could not read them. */
+    public List<Stored> lockStopped() {
+        return client.sql(schema.sql("""
+                SELECT %s FROM ~.forge_crons WHERE next_fire_at IS NULL AND expression <> '-' FOR UPDATE SKIP LOCKED
+                """.formatted(STORED)))
+                .query((row, n) -> stored(row))
+                .list();
+    }
+
+    /** Locks those crons that nobody else has locked; answers their names. */
+    public Set<String> lockFree(Collection<String> names) {
+        return new HashSet<>(client.sql(schema.sql("""
+                SELECT name FROM ~.forge_crons WHERE name = ANY (:names) ORDER BY name FOR UPDATE SKIP LOCKED
                 """))
                 .param("names", names.toArray(String[]::new))
-                .param("millis", within.toMillis())
-                .query((row, n) -> Map.entry(row.getString(1), Optional.ofNullable(time(row, 2))))
-                .list()
-                .stream()
-                .filter(entry -> entry.getValue().isPresent())
-                .collect(Collectors.toMap(
-                        Map.Entry::getKey, entry -> entry.getValue().orElseThrow()));
+                .query((row, n) -> row.getString(1))
+                .list());
     }
 
     /** A definition with its next slot. */
     public record Scheduled(Definition definition, @Nullable Instant next) {}
 
+    // A row that comes back knows its last run, and goes on where it was if its slots are the same.
+    private static final String REMEMBERED_COLUMNS = COLUMNS + ", next_fire_at, last_fire_at, last_job_id, declared";
+
+    private static final String FRESH_COLUMNS = "d." + COLUMNS.replace(", ", ", d.");
+
+    private static final String REMEMBERED = """
+            WITH m AS (DELETE FROM ~.forge_cron_memories WHERE name = ANY (?::text[]) RETURNING *)
+            """;
+
     /** Adds or changes declared crons. What was made at run time under such a name stays as it is. */
     public int put(List<Scheduled> crons) {
-        return jdbc.update(schema.sql("""
-                INSERT INTO ~.forge_crons AS c (%s, next_fire_at, declared)
-                SELECT d.*, true FROM unnest(%s, ?::timestamptz[]) AS d
+        return jdbc.update(
+                schema.sql(REMEMBERED + """
+                INSERT INTO ~.forge_crons AS c (%s)
+                SELECT %s, CASE WHEN m.expression = d.expression AND m.zone = d.zone
+                                THEN coalesce(m.next_fire_at, d.next_fire_at) ELSE d.next_fire_at END,
+                       m.last_fire_at, m.last_job_id, true
+                FROM unnest(%s, ?::timestamptz[]) AS d (%s, next_fire_at)
+                LEFT JOIN m ON m.name = d.name
                 ON CONFLICT (name) DO UPDATE
                 SET handler = excluded.handler, expression = excluded.expression, zone = excluded.zone,
                     target = excluded.target, worker_capability = excluded.worker_capability,
                     misfire = excluded.misfire, catch_up_limit = excluded.catch_up_limit, overlap = excluded.overlap,
                     jitter_millis = excluded.jitter_millis, max_attempts = excluded.max_attempts,
-                    next_fire_at = excluded.next_fire_at, updated_at = clock_timestamp()
+                    next_fire_at = excluded.next_fire_at, problem = NULL, updated_at = clock_timestamp()
                 WHERE c.declared
-                """.formatted(COLUMNS, TYPES)), statement -> {
-            int next =
-                    bind(statement, 1, crons.stream().map(Scheduled::definition).toList());
-            array(statement, next, "timestamptz", crons, scheduled -> offset(scheduled.next));
-        });
+                """.formatted(REMEMBERED_COLUMNS, FRESH_COLUMNS, TYPES, COLUMNS)),
+                statement -> {
+                    int at = array(statement, 1, "text", crons, scheduled -> scheduled.definition.name);
+                    at = bind(
+                            statement,
+                            at,
+                            crons.stream().map(Scheduled::definition).toList());
+                    array(statement, at, "timestamptz", crons, scheduled -> offset(scheduled.next));
+                });
     }
 
-    /** Deletes declared crons; those that an operator has paused stay, so that nothing ends the pause unseen. */
+    // What another one of that name has to know.
+    private static final String REMEMBER = """
+            INSERT INTO ~.forge_cron_memories (name, expression, zone, next_fire_at, last_fire_at, last_job_id)
+            SELECT name, expression, zone, CASE WHEN declared THEN next_fire_at END, last_fire_at, last_job_id FROM gone
+            ON CONFLICT (name) DO UPDATE
+            SET expression = excluded.expression, zone = excluded.zone, next_fire_at = excluded.next_fire_at,
+                last_fire_at = excluded.last_fire_at, last_job_id = excluded.last_job_id, removed_at = excluded.removed_at
+            """;
+
+    /**
+     * Deletes declared crons, and remembers them; those that an operator has paused stay, so that nothing ends the pause
+     * unseen, and those that somebody has locked go another time.
+     */
     public int remove(Collection<String> names) {
-        return client.sql(schema.sql("DELETE FROM ~.forge_crons WHERE name = ANY (:names) AND declared AND NOT paused"))
+        return client.sql(schema.sql("""
+                WITH gone AS (
+                    DELETE FROM ~.forge_crons WHERE name = ANY (ARRAY(
+                        SELECT name FROM ~.forge_crons WHERE name = ANY (:names) AND declared AND NOT paused
+                        ORDER BY name FOR UPDATE SKIP LOCKED))
+                    RETURNING *)
+                """ + REMEMBER))
                 .param("names", names.toArray(String[]::new))
                 .update();
     }
 
     /** Makes a cron at run time; false if there is one of that name. */
     public boolean insert(Scheduled cron, String payload) {
-        return jdbc.update(schema.sql("""
-                INSERT INTO ~.forge_crons (%s, next_fire_at, declared, payload)
-                SELECT d.*, false, ?::jsonb FROM unnest(%s, ?::timestamptz[]) AS d
+        return jdbc.update(
+                        schema.sql(REMEMBERED + """
+                INSERT INTO ~.forge_crons (%s, payload)
+                SELECT %s, d.next_fire_at, m.last_fire_at, m.last_job_id, false, ?::jsonb
+                FROM unnest(%s, ?::timestamptz[]) AS d (%s, next_fire_at)
+                LEFT JOIN m ON m.name = d.name
                 ON CONFLICT DO NOTHING
-                """.formatted(COLUMNS, TYPES)), statement -> {
-                    statement.setString(1, payload);
-                    int next = bind(statement, 2, List.of(cron.definition));
-                    array(statement, next, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
-                })
+                """.formatted(REMEMBERED_COLUMNS, FRESH_COLUMNS, TYPES, COLUMNS)),
+                        statement -> {
+                            int at = array(statement, 1, "text", List.of(cron), scheduled -> scheduled.definition.name);
+                            statement.setString(at, payload);
+                            at = bind(statement, at + 1, List.of(cron.definition));
+                            array(statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
+                        })
                 == 1;
     }
 
@@ -278,7 +335,7 @@ public final class CronStore {
         return jdbc.update(schema.sql("""
                 UPDATE ~.forge_crons c
                 SET (%s, next_fire_at) = (SELECT d.* FROM unnest(%s, ?::timestamptz[]) AS d),
-                    payload = ?::jsonb, updated_at = clock_timestamp()
+                    payload = ?::jsonb, problem = NULL, updated_at = clock_timestamp()
                 WHERE c.name = ? AND NOT c.declared
                 """.formatted(COLUMNS, TYPES)), statement -> {
                     int at = bind(statement, 1, List.of(cron.definition));
@@ -291,10 +348,9 @@ public final class CronStore {
 
     /** Deletes a cron that was made at run time. */
     public boolean delete(String name) {
-        return client.sql(schema.sql("DELETE FROM ~.forge_crons WHERE name = ? AND NOT declared"))
-                        .param(name)
-                        .update()
-                == 1;
+        return client.sql(schema.sql("""
+                        WITH gone AS (DELETE FROM ~.forge_crons WHERE name = ? AND NOT declared RETURNING *)
+                        """ + REMEMBER)).param(name).update() == 1;
     }
 
     /** Pauses or resumes; false if there is no such cron in the other state. */
@@ -311,12 +367,37 @@ public final class CronStore {
 
     // Firing ------------------------------------------------------------------------------------------------
 
+    /** What runs, and who must run it. */
+    public record Handler(CronTarget target, String name) {}
+
+    /**
+     * Crons that are not looked at for now, though slots of theirs may be due.
+     *
+     * @param names which could not be fired
+     * @param handlers which nobody could run; paused ones are looked at, they need none
+     */
+    public record LeftAlone(Set<String> names, Set<Handler> handlers) {}
+
+    private static final String NOT_LEFT_ALONE = """
+            c.name <> ALL (:names)
+                AND (c.paused OR c.target || ' ' || coalesce(c.handler, c.name) <> ALL (:handlers))""";
+
+    private JdbcClient.StatementSpec leaving(LeftAlone out, String sql) {
+        return client.sql(schema.sql(sql.formatted(NOT_LEFT_ALONE)))
+                .param("names", out.names.toArray(String[]::new))
+                .param(
+                        "handlers",
+                        out.handlers.stream()
+                                .map(handler -> word(handler.target) + " " + handler.name)
+                                .toArray(String[]::new));
+    }
+
     /** How long until the next slot of all, negative if it has passed; empty if there is none. */
-    public Optional<Duration> untilNext() {
-        return client.sql(schema.sql("""
-                SELECT (extract(epoch FROM min(next_fire_at) - clock_timestamp()) * 1000)::bigint
-                FROM ~.forge_crons WHERE next_fire_at < clock_timestamp() + interval '1 day'
-                """))
+    public Optional<Duration> untilNext(LeftAlone out) {
+        return leaving(out, """
+                SELECT (extract(epoch FROM min(c.next_fire_at) - clock_timestamp()) * 1000)::bigint
+                FROM ~.forge_crons c WHERE c.next_fire_at < clock_timestamp() + interval '1 day' AND %s
+                """)
                 .query((row, n) ->
                         Optional.ofNullable(row.getObject(1, Long.class)).map(Duration::ofMillis))
                 .single();
@@ -327,7 +408,7 @@ public final class CronStore {
      *
      * @param next the first of them
      * @param lastSlot the last one that ran
-     * @param active the former run, unless it has ended
+     * @param lastJob the former run, ended or not; see {@link #active}
      * @param now when it was read
      */
     public record Due(
@@ -335,7 +416,7 @@ public final class CronStore {
             boolean paused,
             Instant next,
             @Nullable Instant lastSlot,
-            @Nullable UUID active,
+            @Nullable UUID lastJob,
             Instant now) {}
 
     /** Where a page of crons ends. */
@@ -344,20 +425,42 @@ public final class CronStore {
         public static final Place FIRST = new Place(Instant.EPOCH, "");
     }
 
+    private static final String DUE = "SELECT "
+            + COLUMNS.replace("handler", "coalesce(handler, name) AS handler")
+            + ", c.paused, coalesce(c.next_fire_at, now()), c.last_fire_at, c.last_job_id, now() FROM ~.forge_crons c ";
+
     /** Locks crons that have slots to decide, from that place on; those that somebody changes just now come later. */
-    public List<Due> due(Place after, int limit) {
-        return client.sql(schema.sql(
-                        """
-                SELECT %s, c.paused, c.next_fire_at, c.last_fire_at,
-                       (SELECT j.id FROM ~.forge_jobs j WHERE j.id = c.last_job_id AND j.status IN %s), now()
-                FROM ~.forge_crons c
-                WHERE c.next_fire_at <= now() AND (c.next_fire_at, c.name) > (:next, :name)
+    public List<Due> due(Place after, int limit, LeftAlone out) {
+        return leaving(out, DUE + """
+                WHERE c.next_fire_at <= now() AND (c.next_fire_at, c.name) > (:next, :name) AND %s
                 ORDER BY c.next_fire_at, c.name LIMIT :limit FOR UPDATE SKIP LOCKED
-                """.formatted(COLUMNS.replace("handler", "coalesce(handler, name) AS handler"), ACTIVE)))
+                """)
                 .param("next", offset(after.next), Types.TIMESTAMP_WITH_TIMEZONE)
                 .param("name", after.name)
                 .param("limit", limit)
                 .query((row, n) -> due(row))
+                .list();
+    }
+
+    /** Locks that cron, if it has slots to decide and nobody else has locked it. */
+    public List<Due> due(String name) {
+        return client.sql(schema.sql(DUE + "WHERE c.next_fire_at <= now() AND c.name = ? FOR UPDATE SKIP LOCKED"))
+                .param(name)
+                .query((row, n) -> due(row))
+                .list();
+    }
+
+    /** The names of crons that have slots to decide. */
+    public List<String> dueNames(Place after, int limit, LeftAlone out) {
+        return leaving(out, """
+                SELECT c.name FROM ~.forge_crons c
+                WHERE c.next_fire_at <= now() AND (c.next_fire_at, c.name) > (:next, :name) AND %s
+                ORDER BY c.next_fire_at, c.name LIMIT :limit
+                """)
+                .param("next", offset(after.next), Types.TIMESTAMP_WITH_TIMEZONE)
+                .param("name", after.name)
+                .param("limit", limit)
+                .query((row, n) -> row.getString(1))
                 .list();
     }
 
@@ -373,15 +476,85 @@ public final class CronStore {
 
     /** Locks one cron, due or not. */
     public Optional<Due> lock(String name) {
-        return client.sql(schema.sql(
-                        """
-                SELECT %s, c.paused, coalesce(c.next_fire_at, now()), c.last_fire_at,
-                       (SELECT j.id FROM ~.forge_jobs j WHERE j.id = c.last_job_id AND j.status IN %s), now()
-                FROM ~.forge_crons c WHERE c.name = ? FOR UPDATE
-                """.formatted(COLUMNS.replace("handler", "coalesce(handler, name) AS handler"), ACTIVE)))
+        return client.sql(schema.sql(DUE + "WHERE c.name = ? FOR UPDATE"))
                 .param(name)
                 .query((row, n) -> due(row))
                 .optional();
+    }
+
+    /**
+     * A run that has not ended.
+     *
+     * @param slot its slot; null if its row does not say
+     * @param since since when it runs; while it waits, until when at least
+     */
+    public record Active(
+            UUID job,
+            JobStatus status,
+            int attempts,
+            @Nullable String slot,
+            Instant since) {
+
+        /** Whether it has failed and only waits for another try. */
+        public boolean isRetry() {
+            return status == JobStatus.PENDING && attempts > 0;
+        }
+    }
+
+    /**
+     * Which of those runs have not ended. Asked once their crons are locked, by a statement of its own: one that had to wait for
+     * a lock sees the row as it is then, but all else as it was before.
+     */
+    public Map<UUID, Active> active(Collection<UUID> jobs) {
+        if (jobs.isEmpty()) {
+            return Map.of();
+        }
+        return client
+                .sql(schema.sql("""
+                SELECT id, status, attempts, metadata ->> 'slot',
+                       CASE status WHEN 'pending' THEN scheduled_at ELSE coalesce(started_at, claimed_at, now()) END
+                FROM ~.forge_jobs WHERE id = ANY (:ids) AND status IN %s
+                """.formatted(ACTIVE)))
+                .param("ids", jobs.toArray(UUID[]::new))
+                .query((row, n) -> new Active(
+                        row.getObject(1, UUID.class),
+                        constant(JobStatus.class, row.getString(2)),
+                        row.getInt(3),
+                        row.getString(4),
+                        instant(row, 5)))
+                .list()
+                .stream()
+                .collect(Collectors.toMap(Active::job, Function.identity()));
+    }
+
+    /** Calls off runs that only wait for another try, unless a node has taken them by now; answers those that are. */
+    public Set<UUID> cancelRetries(Collection<UUID> jobs, String reason) {
+        return cancel(jobs, "attempts > 0", reason);
+    }
+
+    /** Calls off the latest run of a cron if its time, put off by chance, has not come. */
+    public void cancelUnbegun(String cron, String reason) {
+        client.sql(schema.sql("SELECT last_job_id FROM ~.forge_crons WHERE name = ? AND last_job_id IS NOT NULL"))
+                .param(cron)
+                .query(UUID.class)
+                .optional()
+                .ifPresent(job -> cancel(List.of(job), "attempts = 0 AND scheduled_at > clock_timestamp()", reason));
+    }
+
+    private Set<UUID> cancel(Collection<UUID> jobs, String condition, String reason) {
+        return new HashSet<>(client.sql(schema.sql("""
+                UPDATE ~.forge_jobs
+                SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
+                    last_error = :reason || coalesce('; ' || last_error, '')
+                WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs WHERE id = ANY (:ids) AND status = 'pending' AND %s
+                    ORDER BY id FOR UPDATE SKIP LOCKED))
+                RETURNING id
+                """.formatted(condition)))
+                .param("reason", reason)
+                .param("ids", jobs.toArray(UUID[]::new))
+                .query(UUID.class)
+                .list());
     }
 
     /**
@@ -464,28 +637,39 @@ public final class CronStore {
      * @param next its first slot that was not
      * @param lastSlot the last that ran; null: as before
      * @param lastJob its run
+     * @param problem why it fires no more; null if it does
      */
     public record Advance(
             String name,
             @Nullable Instant next,
             @Nullable Instant lastSlot,
-            @Nullable UUID lastJob) {}
+            @Nullable UUID lastJob,
+            @Nullable String problem) {}
 
     /** Moves crons on, behind the slots that were decided. */
     public void advance(List<Advance> crons) {
         jdbc.update(schema.sql("""
                 UPDATE ~.forge_crons c
                 SET next_fire_at = d.next, last_fire_at = coalesce(d.last_slot, c.last_fire_at),
-                    last_job_id = coalesce(d.last_job, c.last_job_id)
-                FROM unnest(?::text[], ?::timestamptz[], ?::timestamptz[], ?::uuid[]) AS d (name, next, last_slot, last_job)
+                    last_job_id = coalesce(d.last_job, c.last_job_id), problem = d.problem
+                FROM unnest(?::text[], ?::timestamptz[], ?::timestamptz[], ?::uuid[], ?::text[])
+                    AS d (name, next, last_slot, last_job, problem)
                 WHERE c.name = d.name
                 """), statement -> {
             int at = 1;
             at = array(statement, at, "text", crons, Advance::name);
             at = array(statement, at, "timestamptz", crons, cron -> offset(cron.next));
             at = array(statement, at, "timestamptz", crons, cron -> offset(cron.lastSlot));
-            array(statement, at, "uuid", crons, Advance::lastJob);
+            at = array(statement, at, "uuid", crons, Advance::lastJob);
+            array(statement, at, "text", crons, Advance::problem);
         });
+    }
+
+    /** Notes why a cron could not be fired. */
+    public void setAside(String name, String problem) {
+        client.sql(schema.sql("UPDATE ~.forge_crons SET problem = ? WHERE name = ?"))
+                .params(problem, name)
+                .update();
     }
 
     /** Notes a run beside the plan. */
@@ -496,7 +680,13 @@ public final class CronStore {
     }
 
     /** Who knows a handler. */
-    public record Known(boolean schedulers, boolean workers) {}
+    public record Known(boolean schedulers, boolean workers) {
+
+        /** Whether one of them may run it for a cron of that target. */
+        public boolean mayRun(CronTarget target) {
+            return workers || (schedulers && target == CronTarget.LEADER);
+        }
+    }
 
     private static final String TAKING =
             "n.status NOT IN ('dead', 'draining') AND coalesce(n.info ->> 'mode', 'auto') <> 'observer'";
@@ -560,38 +750,58 @@ public final class CronStore {
     }
 
     private static final String RUN = """
-            r.cron, r.slot, r.outcome, r.reason, r.job_id,
-            (SELECT j.status FROM ~.forge_jobs j WHERE j.id = r.job_id) AS job_status, r.term, r.fired_at""";
+            r.cron, r.slot, r.outcome, r.reason, r.job_id, j.status AS job_status, j.attempts, j.last_error, j.started_at,
+            j.finished_at, r.term, r.fired_at""";
+
+    private static final String RUNS = """
+            SELECT %s FROM ~.forge_cron_runs r LEFT JOIN ~.forge_jobs j ON j.id = r.job_id
+            """.formatted(RUN);
 
     /** Crons by name, all or that one. */
     public List<CronInfo> infos(@Nullable String name) {
-        return client.sql(schema.sql("""
-                SELECT %s, c.declared, c.paused, c.next_fire_at, r.*,
+        Map<String, CronRun> last = latest(name, "AND r.outcome = 'ran'");
+        Map<String, CronRun> latest = latest(name, "");
+        return client.sql(schema.sql(
+                        """
+                SELECT %s, c.declared, c.paused, c.next_fire_at, c.problem,
                        EXISTS (SELECT FROM ~.forge_nodes n
-                               WHERE %s AND coalesce(c.handler, c.name) = ANY (n.handlers)) AS known
+                               WHERE %s AND coalesce(c.handler, c.name) = ANY (n.handlers)
+                                 AND ('worker' = ANY (n.roles) OR c.target = 'leader' AND 'scheduler' = ANY (n.roles)))
+                           AS known
                 FROM ~.forge_crons c
-                LEFT JOIN LATERAL (SELECT %s FROM ~.forge_cron_runs r WHERE r.cron = c.name
-                                   ORDER BY r.slot DESC LIMIT 1) AS r ON true
                 WHERE (:name::text IS NULL OR c.name = :name)
                 ORDER BY c.name
-                """.formatted(
-                                COLUMNS.replace("handler", "coalesce(c.handler, c.name) AS handler"), TAKING, RUN)))
+                """.formatted(COLUMNS.replace("handler", "coalesce(c.handler, c.name) AS handler"), TAKING)))
                 .param("name", name, Types.VARCHAR)
-                .query((row, n) -> info(row))
+                .query((row, n) -> info(row, last, latest))
                 .list();
+    }
+
+    /** The latest rows of the ledger that meet a condition, by cron. */
+    private Map<String, CronRun> latest(@Nullable String name, String condition) {
+        return client
+                .sql(schema.sql("""
+                SELECT l.* FROM ~.forge_crons c,
+                    LATERAL (%s WHERE r.cron = c.name %s ORDER BY r.slot DESC LIMIT 1) AS l
+                WHERE (:name::text IS NULL OR c.name = :name)
+                """.formatted(RUNS, condition)))
+                .param("name", name, Types.VARCHAR)
+                .query((row, n) -> run(row))
+                .list()
+                .stream()
+                .collect(Collectors.toMap(CronRun::cron, Function.identity()));
     }
 
     /** What became of a cron's slots, the latest first. */
     public List<CronRun> runs(String cron, int limit) {
-        return client.sql(schema.sql("""
-                SELECT %s FROM ~.forge_cron_runs r WHERE r.cron = ? ORDER BY r.slot DESC LIMIT ?
-                """.formatted(RUN)))
+        return client.sql(schema.sql(RUNS + " WHERE r.cron = ? ORDER BY r.slot DESC LIMIT ?"))
                 .params(cron, limit)
                 .query((row, n) -> run(row))
                 .list();
     }
 
-    private static CronInfo info(ResultSet row) throws SQLException {
+    private static CronInfo info(ResultSet row, Map<String, CronRun> last, Map<String, CronRun> latest)
+            throws SQLException {
         Stored stored = stored(row);
         Definition definition = stored.definition;
         return new CronInfo(
@@ -609,7 +819,9 @@ public final class CronStore {
                 stored.paused,
                 stored.next,
                 row.getBoolean("known"),
-                row.getString("cron") == null ? null : run(row));
+                stored.problem,
+                last.get(definition.name),
+                latest.get(definition.name));
     }
 
     private static CronRun run(ResultSet row) throws SQLException {
@@ -621,12 +833,25 @@ public final class CronStore {
                 row.getString("reason"),
                 row.getObject("job_id", UUID.class),
                 jobStatus == null ? null : constant(JobStatus.class, jobStatus),
+                row.getObject("attempts", Integer.class),
+                row.getString("last_error"),
+                time(row, "started_at"),
+                time(row, "finished_at"),
                 row.getObject("term", Long.class),
                 row.getObject("fired_at", OffsetDateTime.class).toInstant());
     }
 
+    private static @Nullable Instant time(ResultSet row, String column) throws SQLException {
+        return time(row, row.findColumn(column));
+    }
+
     private static Stored stored(ResultSet row) throws SQLException {
-        return new Stored(definition(row), row.getBoolean("declared"), row.getBoolean("paused"), time(row, 14));
+        return new Stored(
+                definition(row),
+                row.getBoolean("declared"),
+                row.getBoolean("paused"),
+                time(row, 14),
+                row.getString("problem"));
     }
 
     private static Definition definition(ResultSet row) throws SQLException {

@@ -1,19 +1,21 @@
 package dev.forge.cluster.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assertions.assertTimeout;
 
 import dev.forge.cluster.CronRun.Outcome;
 import dev.forge.cluster.Misfire;
 import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.engine.CronPlan.Decision;
+import dev.forge.cluster.internal.engine.CronPlan.Former;
 import dev.forge.cluster.internal.engine.CronPlan.Policy;
 import dev.forge.cluster.internal.engine.CronPlan.Situation;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.UUID;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
 import net.jqwik.api.Combinators;
@@ -32,7 +34,8 @@ class CronPlanTests {
     private static final Instant NOON = Instant.parse("2026-05-05T12:00:00Z");
     private static final Duration THRESHOLD = Duration.ofMinutes(1);
     private static final Duration RETENTION = Duration.ofDays(30);
-    private static final UUID ACTIVE = UUID.randomUUID();
+    private static final Former ACTIVE = new Former("job 7 runs", false);
+    private static final Former RETRY = new Former("job 7 retries", true);
     private static final CronSchedule EVERY_SECOND = CronSchedule.of("@every 1s", "UTC");
     private static final CronSchedule HOURLY = CronSchedule.of("@hourly", "UTC");
 
@@ -40,7 +43,7 @@ class CronPlanTests {
         return new Situation(now, next, false, null, THRESHOLD, now.minus(RETENTION));
     }
 
-    private static Situation running(Situation situation, @Nullable UUID active) {
+    private static Situation running(Situation situation, @Nullable Former active) {
         return new Situation(
                 situation.now(),
                 situation.next(),
@@ -78,7 +81,7 @@ class CronPlanTests {
     @Test
     void a_slot_of_the_future_waits() {
         CronPlan plan = CronPlan.of(HOURLY, policy(Misfire.CATCH_UP, Overlap.SKIP), at(NOON.minusMillis(1), NOON));
-        assertThat(plan).isEqualTo(new CronPlan(List.of(), NOON));
+        assertThat(plan).isEqualTo(new CronPlan(List.of(), NOON, false));
     }
 
     @ParameterizedTest
@@ -102,7 +105,7 @@ class CronPlanTests {
     void a_cron_without_further_slots_has_no_next_one() {
         var last = new CronSchedule.Never();
         CronPlan plan = CronPlan.of(last, policy(Misfire.SKIP, Overlap.SKIP), at(NOON, NOON));
-        assertThat(plan).isEqualTo(new CronPlan(List.of(new Decision(NOON, Outcome.RAN, null)), null));
+        assertThat(plan).isEqualTo(new CronPlan(List.of(new Decision(NOON, Outcome.RAN, null)), null, false));
     }
 
     // After an outage ---------------------------------------------------------------------------------------
@@ -166,7 +169,7 @@ class CronPlanTests {
         assertThat(slots(first)).containsExactly(NOON);
         assertThat(first.next()).isEqualTo(second);
         CronPlan waiting = CronPlan.of(HOURLY, policy, running(at(back, second), ACTIVE));
-        assertThat(waiting).isEqualTo(new CronPlan(List.of(), second));
+        assertThat(waiting).isEqualTo(new CronPlan(List.of(), second, false));
         CronPlan then = CronPlan.of(HOURLY, policy, at(back, second));
         assertThat(then.decisions()).containsExactly(new Decision(second, Outcome.RAN, "1800 s late"));
         assertThat(then.next()).isEqualTo(NOON.plus(Duration.ofHours(2)));
@@ -187,11 +190,31 @@ class CronPlanTests {
         Situation busy = running(at(NOON, NOON), ACTIVE);
         assertThat(CronPlan.of(HOURLY, policy(Misfire.FIRE_ONCE, Overlap.SKIP), busy)
                         .decisions())
-                .containsExactly(new Decision(
-                        NOON, Outcome.SKIPPED, "job %s of an earlier slot has not ended".formatted(ACTIVE)));
+                .containsExactly(new Decision(NOON, Outcome.SKIPPED, "job 7 runs"));
         assertThat(CronPlan.of(HOURLY, policy(Misfire.FIRE_ONCE, Overlap.ALLOW), busy)
                         .decisions())
                 .containsExactly(new Decision(NOON, Outcome.RAN, null));
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "SKIP, SKIP, RAN, true",
+        "FIRE_ONCE, SKIP, RAN, true",
+        "FIRE_ONCE, ALLOW, RAN, false",
+        "CATCH_UP, SKIP, , false"
+    })
+    void a_run_that_only_waits_for_another_try_makes_room(
+            Misfire misfire, Overlap overlap, @Nullable Outcome outcome, boolean replaces) {
+        CronPlan plan = CronPlan.of(HOURLY, policy(misfire, overlap), running(at(NOON, NOON), RETRY));
+        assertThat(outcomes(plan)).isEqualTo(outcome == null ? List.of() : List.of(outcome));
+        assertThat(plan.replaces()).isEqualTo(replaces);
+    }
+
+    @Test
+    void it_keeps_its_place_if_nothing_runs_instead() {
+        Situation late = running(at(NOON.plus(Duration.ofMinutes(30)), NOON), RETRY);
+        assertThat(CronPlan.of(HOURLY, policy(Misfire.SKIP, Overlap.SKIP), late).replaces())
+                .isFalse();
     }
 
     @Test
@@ -227,6 +250,43 @@ class CronPlanTests {
         CronPlan plan = CronPlan.of(HOURLY, policy(Misfire.SKIP, Overlap.SKIP), at(now, NOON));
         assertThat(plan.decisions()).hasSize(24 * 30);
         assertThat(slots(plan).get(0)).isEqualTo(NOON.plus(Duration.ofDays(335)).plus(Duration.ofHours(1)));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"SKIP, 0", "FIRE_ONCE, 1", "CATCH_UP, 3"})
+    void what_the_ledger_has_forgotten_runs_all_the_same(Misfire misfire, int runs) {
+        // Noon of the days before the last; the ledger is kept for an hour.
+        CronSchedule daily = CronSchedule.of("0 12 * * *", "UTC");
+        Instant now = NOON.plus(Duration.ofHours(20));
+        var back = new Situation(
+                now, NOON.minus(Duration.ofDays(365)), false, null, THRESHOLD, now.minus(Duration.ofHours(1)));
+        CronPlan plan = CronPlan.of(daily, new Policy(misfire, 3, Overlap.ALLOW), back);
+        assertThat(slots(plan))
+                .isEqualTo(Stream.of(2, 1, 0)
+                        .map(days -> NOON.minus(Duration.ofDays(days)))
+                        .skip(3 - runs)
+                        .toList());
+        assertThat(outcomes(plan)).allMatch(Outcome.RAN::equals);
+        assertThat(plan.next()).isEqualTo(NOON.plus(Duration.ofDays(1)));
+    }
+
+    @Test
+    void a_ledger_that_is_kept_for_a_moment_does_not_keep_a_slot_from_running() {
+        Instant now = NOON.plusSeconds(1);
+        var kept = new Situation(now, NOON, false, null, THRESHOLD, now.minusMillis(1));
+        assertThat(CronPlan.of(HOURLY, policy(Misfire.SKIP, Overlap.SKIP), kept).decisions())
+                .containsExactly(new Decision(NOON, Outcome.RAN, null));
+    }
+
+    @Test
+    void fifty_years_of_seconds_are_not_counted_one_by_one() {
+        var back = new Situation(NOON, Instant.EPOCH, false, null, THRESHOLD, NOON.minus(Duration.ofHours(1)));
+        CronSchedule everySecondOfJanuary = CronSchedule.of("* * * * 1 *", "UTC");
+        CronPlan plan = assertTimeout(
+                Duration.ofSeconds(2),
+                () -> CronPlan.of(everySecondOfJanuary, new Policy(Misfire.CATCH_UP, 1000, Overlap.ALLOW), back));
+        assertThat(plan.decisions()).hasSize(1000);
+        assertThat(slots(plan).get(999)).isEqualTo(Instant.parse("2026-01-31T23:59:59Z"));
     }
 
     @ParameterizedTest
@@ -273,7 +333,7 @@ class CronPlanTests {
             if (next == null || next.isAfter(first.now())) {
                 return plans;
             }
-            if (plan.decisions().isEmpty() && situation.active() == null) {
+            if (plan.decisions().isEmpty() && situation.former() == null) {
                 throw new AssertionError("stands still at " + next);
             }
             situation = new Situation(first.now(), next, first.paused(), null, first.threshold(), first.forgotten());
@@ -304,7 +364,7 @@ class CronPlanTests {
                 Arbitraries.of(Duration.ZERO, THRESHOLD, Duration.ofHours(3)),
                 Arbitraries.longs().between(1, 100_000).map(Duration::ofMillis));
         Arbitrary<Duration> retention = Arbitraries.longs().between(1, 5 * 24).map(Duration::ofHours);
-        Arbitrary<UUID> active = Arbitraries.just(ACTIVE).injectNull(0.5);
+        Arbitrary<Former> active = Arbitraries.of(ACTIVE, RETRY).injectNull(0.5);
         Instant now = Instant.parse("2026-10-30T12:34:56.789Z");
         return Combinators.combine(
                         schedules, policies, behind, thresholds, retention, active, Arbitraries.of(true, false, false))
@@ -327,13 +387,24 @@ class CronPlanTests {
     void every_slot_that_is_due_is_decided_once_and_in_order(@ForAll("cases") Case one) {
         Situation situation = one.situation;
         var due = new ArrayList<Instant>();
+        var longPast = new ArrayList<Instant>();
+        Instant threshold = situation.now().minus(situation.threshold());
         for (Instant slot = situation.next();
                 slot != null && !slot.isAfter(situation.now());
                 slot = one.schedule.next(slot)) {
-            if (!slot.isBefore(situation.forgotten())) {
-                due.add(slot);
-            }
+            boolean forgotten = slot.isBefore(situation.forgotten()) && slot.isBefore(threshold);
+            (forgotten ? longPast : due).add(slot);
         }
+        long late = due.stream().filter(slot -> slot.isBefore(threshold)).count();
+        long room = situation.paused()
+                ? 0
+                : switch (one.policy.misfire()) {
+                    case SKIP -> 0;
+                    case FIRE_ONCE, DEFAULT -> 1 - due.size();
+                    case CATCH_UP -> one.policy.catchUpLimit() - late;
+                };
+        int first = (int) Math.min(longPast.size(), Math.max(0, longPast.size() - room));
+        due.addAll(0, longPast.subList(first, longPast.size()));
         List<CronPlan> plans = toTheEnd(one.schedule, one.policy, situation);
         List<Decision> all =
                 plans.stream().flatMap(plan -> plan.decisions().stream()).toList();
@@ -342,11 +413,10 @@ class CronPlanTests {
         Instant next = plans.get(plans.size() - 1).next();
         assertThat(next)
                 .isEqualTo(
-                        due.isEmpty() && situation.next().isAfter(situation.now())
+                        situation.next().isAfter(situation.now())
                                 ? situation.next()
                                 : one.schedule.next(situation.now()));
 
-        Instant threshold = situation.now().minus(situation.threshold());
         long lateRuns = all.stream()
                 .filter(decision ->
                         decision.outcome() == Outcome.RAN && decision.slot().isBefore(threshold))
@@ -368,12 +438,14 @@ class CronPlanTests {
             assertThat(plans)
                     .allMatch(plan ->
                             outcomes(plan).stream().filter(Outcome.RAN::equals).count() <= 1);
-            assertThat(situation.active() == null || !outcomes(plans.get(0)).contains(Outcome.RAN))
+            assertThat(situation.former() == null
+                            || plans.get(0).replaces()
+                            || !outcomes(plans.get(0)).contains(Outcome.RAN))
                     .isTrue();
         }
         if (one.policy.misfire() == Misfire.CATCH_UP && !situation.paused()) {
-            long late = due.stream().filter(slot -> slot.isBefore(threshold)).count();
-            assertThat(lateRuns).isEqualTo(Math.min(late, one.policy.catchUpLimit()));
+            long wanted = due.stream().filter(slot -> slot.isBefore(threshold)).count();
+            assertThat(lateRuns).isEqualTo(Math.min(wanted, one.policy.catchUpLimit()));
             assertThat(all).noneMatch(decision -> decision.outcome() == Outcome.SKIPPED);
         }
     }

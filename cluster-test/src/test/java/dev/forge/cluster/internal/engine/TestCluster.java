@@ -38,7 +38,7 @@ final class TestCluster implements AutoCloseable {
         this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, schemaName);
         database.jdbc()
                 .sql(
-                        "TRUNCATE %1$s.forge_nodes, %1$s.forge_leaders, %1$s.forge_leader_leases, %1$s.forge_locks, %1$s.forge_jobs, %1$s.forge_job_pauses, %1$s.forge_job_names, %1$s.forge_crons, %1$s.forge_cron_runs, %1$s.forge_cron_sets"
+                        "TRUNCATE %1$s.forge_nodes, %1$s.forge_leaders, %1$s.forge_leader_leases, %1$s.forge_locks, %1$s.forge_jobs, %1$s.forge_job_pauses, %1$s.forge_job_names, %1$s.forge_crons, %1$s.forge_cron_runs, %1$s.forge_cron_sets, %1$s.forge_cron_memories"
                                 .formatted(schemaName))
                 .update();
     }

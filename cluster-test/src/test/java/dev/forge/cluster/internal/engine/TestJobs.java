@@ -225,7 +225,7 @@ final class TestJobs {
                         List.of(),
                         definition.capability(),
                         JobPriority.NORMAL.value(),
-                        new JobHandler.Limits(cron.maxAttempts, AT_ONCE, 0, Set.of(), null, null),
+                        new JobHandler.Limits(cron.maxAttempts, backoff, 0, Set.of(), null, null),
                         new JobHandler.Target(
                                 null,
                                 cron.transaction,
