@@ -16,7 +16,7 @@ import org.springframework.transaction.support.TransactionOperations;
 
 /**
  * {@code tasks.execute}: each task becomes a job, all of them in one transaction or none. A task's id is the job's unique key,
- * so that a call whose answer got lost can be repeated.
+ * so that a call whose answer got lost can be repeated while the jobs have not ended.
  */
 final class TaskExecution implements Function<@Nullable Object, Object> {
 

@@ -303,6 +303,7 @@ class WorkerTests {
         work.on("job", context -> {});
         Member enqueuer = cluster.start("enqueuer", source, copy(), WorkerTests::enqueuing);
         Member member = start();
+        await().until(() -> !enqueuer.node().isAlone());
         member.ended(enqueuer.jobs().enqueueNamed("job", null));
         source.shut();
         UUID id = enqueuer.jobs().enqueueNamed("job", null);
