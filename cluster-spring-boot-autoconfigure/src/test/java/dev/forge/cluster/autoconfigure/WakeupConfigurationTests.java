@@ -192,7 +192,8 @@ class WakeupConfigurationTests {
                 .run(worker -> runner("forge.cluster.wakeup.type=none", "forge.cluster.node.roles=function")
                         .run(enqueuer -> {
                             assertThat(wakeup(worker).getDetails()).isEqualTo(Map.of("type", "none"));
-                            // From the second one on each comes right after a look: the next one is two seconds away.
+                            // From the second one on each comes soon after a look: the next one is about two seconds
+                            // away.
                             Duration longest = Duration.ZERO;
                             for (int i = 0; i < 3; i++) {
                                 long before = System.nanoTime();
@@ -202,7 +203,7 @@ class WakeupConfigurationTests {
                                 Duration took = Duration.ofNanos(System.nanoTime() - before);
                                 longest = took.compareTo(longest) > 0 ? took : longest;
                             }
-                            assertThat(longest).isGreaterThan(Duration.ofMillis(1500));
+                            assertThat(longest).isGreaterThan(Duration.ofMillis(500));
                         }));
     }
 
@@ -247,32 +248,35 @@ class WakeupConfigurationTests {
 
     @Test
     void whoever_enqueues_does_not_wait_for_it_and_what_gathers_is_said_once() {
+        // Somebody else is there: a node that is alone has nobody to tell.
         runner("forge.cluster.node.roles=function")
-                .withBean(Pigeons.class)
-                .withBean(Pings.class)
-                .run(context -> {
-                    var pigeons = context.getBean(Pigeons.class);
-                    var jobs = context.getBean(Jobs.class);
-                    pigeons.grounded = new CountDownLatch(1);
-                    // Which may or may not have left before the next ones come.
-                    jobs.enqueueNamed("ping", null);
-                    for (JobPriority priority : List.of(JobPriority.LOW, JobPriority.HIGH, JobPriority.NORMAL)) {
-                        for (int i = 0; i < 20; i++) {
-                            jobs.enqueueNamed(
-                                    "ping", null, JobOptions.defaults().withPriority(priority));
-                        }
-                    }
-                    assertThat(pigeons.sent).isEmpty();
-                    pigeons.grounded.countDown();
-                    await().until(() -> pigeons.sent.contains(JobPriority.HIGH));
-                    assertThat(pigeons.sent).hasSizeLessThanOrEqualTo(2);
-                    // What got lost is said again, and its caller did not hear of it.
-                    int before = pigeons.sent.size();
-                    pigeons.lost = true;
-                    jobs.enqueueNamed("ping", null);
-                    await().until(() -> pigeons.sent.size() > before);
-                    assertThat(pigeons.lost).isFalse();
-                });
+                .run(other -> runner("forge.cluster.node.roles=function")
+                        .withBean(Pigeons.class)
+                        .withBean(Pings.class)
+                        .run(context -> {
+                            var pigeons = context.getBean(Pigeons.class);
+                            var jobs = context.getBean(Jobs.class);
+                            pigeons.grounded = new CountDownLatch(1);
+                            // Which may or may not have left before the next ones come.
+                            jobs.enqueueNamed("ping", null);
+                            for (JobPriority priority :
+                                    List.of(JobPriority.LOW, JobPriority.HIGH, JobPriority.NORMAL)) {
+                                for (int i = 0; i < 20; i++) {
+                                    jobs.enqueueNamed(
+                                            "ping", null, JobOptions.defaults().withPriority(priority));
+                                }
+                            }
+                            assertThat(pigeons.sent).isEmpty();
+                            pigeons.grounded.countDown();
+                            await().until(() -> pigeons.sent.contains(JobPriority.HIGH));
+                            assertThat(pigeons.sent).hasSizeLessThanOrEqualTo(2);
+                            // What got lost is said again, and its caller did not hear of it.
+                            int before = pigeons.sent.size();
+                            pigeons.lost = true;
+                            jobs.enqueueNamed("ping", null);
+                            await().until(() -> pigeons.sent.size() > before);
+                            assertThat(pigeons.lost).isFalse();
+                        }));
     }
 
     @Test
