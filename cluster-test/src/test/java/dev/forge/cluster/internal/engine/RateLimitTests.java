@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
-import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.awaitility.Awaitility.await;
 
 import ch.qos.logback.classic.Level;
@@ -233,15 +232,6 @@ class RateLimitTests {
         } finally {
             threads.shutdownNow();
         }
-    }
-
-    @Test
-    void who_is_interrupted_is_not_debited() {
-        RateLimiter node = node(true);
-        Thread.currentThread().interrupt();
-        assertThatIllegalStateException().isThrownBy(() -> node.tryAcquire("quote", HUNDRED_A_MINUTE));
-        assertThat(Thread.interrupted()).isTrue();
-        assertThat(node.tryAcquire("quote", HUNDRED_A_MINUTE).remaining()).isEqualTo(99);
     }
 
     @Test
