@@ -395,11 +395,16 @@ class CronTests {
         Member two = cluster.start("two", work, CronTests::impatient);
         second.set(two);
         awaitCron("report");
-        one.node().elector().compete(false);
-        jdbc.sql("SELECT pg_terminate_backend(backend_pid) FROM forge_leader_leases WHERE role = 'scheduler'")
-                .query()
-                .listOfRows();
-        await().until(() -> two.leadership().isLeader(Leadership.SCHEDULER));
+        // Again and again: its next heartbeat has it compete once more.
+        await().until(() -> {
+            one.node().elector().compete(false);
+            jdbc.sql(
+                            "SELECT pg_terminate_backend(backend_pid) FROM forge_leader_leases WHERE role = 'scheduler' AND node_id = ?")
+                    .param(one.node().id())
+                    .query()
+                    .listOfRows();
+            return two.leadership().isLeader(Leadership.SCHEDULER);
+        });
         assertThat(two.node().elector().isUndisputed(Leadership.SCHEDULER)).isFalse();
         due("report");
         ledger("report", 1);
