@@ -16,6 +16,7 @@ import dev.forge.cluster.internal.store.JobReports.Obstacles;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Cancelled;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
+import dev.forge.cluster.internal.store.WorkflowStore;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -159,6 +160,12 @@ public final class StoredJobs implements Jobs {
         }
     }
 
+    /** A job that is enqueued in a transaction of the caller's, as {@link #enqueueNamed} would. */
+    NewJob prepare(String name, @Nullable Object payload, JobOptions options) {
+        requireKnown(name);
+        return job(name, payload, options);
+    }
+
     private NewJob job(String name, @Nullable Object payload, JobOptions options) {
         JobHandler handler = handlers.named(name);
         String text = payload == null ? "{}" : payloadText(name, payload);
@@ -267,6 +274,10 @@ public final class StoredJobs implements Jobs {
         if (name.isBlank() || name.indexOf('\0') >= 0) {
             throw new JobRejectedException("a job needs a name");
         }
+        if (WorkflowStore.isWorkflow(name)) {
+            throw new JobRejectedException(
+                    "'%s' carries runs of a workflow; Workflows.start begins one".formatted(name));
+        }
         if (handlers.crons().containsKey(name)) {
             throw new JobRejectedException("'%s' is a cron; Crons.trigger runs it now".formatted(name));
         }
@@ -319,7 +330,7 @@ public final class StoredJobs implements Jobs {
     @Override
     public void pause(String name) {
         node.requireMayMutate();
-        if (!handlers.crons().containsKey(name)) {
+        if (!handlers.crons().containsKey(name) && !WorkflowStore.isWorkflow(name)) {
             requireKnown(name);
         }
         keeping.pause(name);
