@@ -32,6 +32,7 @@ final class ClusterEndpoint {
     private final JobsResource jobs;
     private final CronsResource crons;
     private final DaemonsResource daemons;
+    private final @Nullable WorkflowsResource workflows;
 
     /** Where it reads. */
     record Stores(NodeStore nodes, LeaderStore leaders, LockStore locks) {}
@@ -42,7 +43,9 @@ final class ClusterEndpoint {
             Stores stores,
             JobsResource jobs,
             CronsResource crons,
-            DaemonsResource daemons) {
+            DaemonsResource daemons,
+            @Nullable WorkflowsResource workflows) {
+        this.workflows = workflows;
         this.crons = crons;
         this.jobs = jobs;
         this.daemons = daemons;
@@ -85,6 +88,7 @@ final class ClusterEndpoint {
             case "jobs" -> jobs.list(name, status, limit);
             case "crons" -> crons.list();
             case "daemons" -> daemons.list(reader == null ? SecurityContext.NONE : reader);
+            case "workflows" -> workflows == null ? null : workflows.list(name, status, limit);
             default -> one(path, limit, reader == null ? SecurityContext.NONE : reader);
         });
     }
@@ -95,6 +99,7 @@ final class ClusterEndpoint {
             case "jobs" -> path.length == 2 ? jobs.one(name, reader) : null;
             case "crons" -> crons.one(name, limit);
             case "daemons" -> daemons.one(name, reader);
+            case "workflows" -> workflows == null || path.length != 2 ? null : workflows.one(name, reader);
             default -> null;
         };
     }
@@ -129,6 +134,9 @@ final class ClusterEndpoint {
         }
         if (path.length > 1 && path[0].equals("daemons")) {
             return daemons.order(name(path), state);
+        }
+        if (path.length == 2 && path[0].equals("workflows") && workflows != null) {
+            return workflows.order(path[1], state);
         }
         if (path.length != 2 || !path[0].equals("nodes")) {
             return null;

@@ -2,10 +2,12 @@ package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.Node;
+import dev.forge.cluster.internal.engine.WorkflowEngine;
 import dev.forge.cluster.internal.store.Schema;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.HealthContributor;
@@ -14,12 +16,18 @@ import org.springframework.boot.health.contributor.HealthIndicator;
 /** How the node fares. From memory, never from the database: a health check must not hang where the node does. */
 final class ClusterHealth {
 
+    /** Whether this node can go on with all runs of workflows that are in flight. */
+    static final String WORKFLOWS = "workflows";
+
     private final Node node;
     private final JobEngine engine;
     private final Schema schema;
     private final boolean includesDatabase;
+    private final @Nullable WorkflowEngine workflows;
 
-    ClusterHealth(Node node, JobEngine engine, Schema schema, boolean includesDatabase) {
+    ClusterHealth(
+            Node node, JobEngine engine, Schema schema, boolean includesDatabase, @Nullable WorkflowEngine workflows) {
+        this.workflows = workflows;
         this.node = node;
         this.engine = engine;
         this.schema = schema;
@@ -32,7 +40,17 @@ final class ClusterHealth {
         parts.put("leadership", (HealthIndicator) this::leadership);
         parts.put("schema", (HealthIndicator) this::schema);
         parts.put("workers", (HealthIndicator) this::workers);
+        if (workflows != null) {
+            parts.put(WORKFLOWS, (HealthIndicator) () -> workflows(workflows.isStranded()));
+        }
         return CompositeHealthContributor.fromMap(parts);
+    }
+
+    /** Without numbers: this is shown to everybody. */
+    private static Health workflows(boolean stranded) {
+        return (stranded ? Health.outOfService() : Health.up())
+                .withDetail(WORKFLOWS, !stranded)
+                .build();
     }
 
     Health node() {

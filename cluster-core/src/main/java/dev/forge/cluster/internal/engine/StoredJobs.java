@@ -383,8 +383,10 @@ public final class StoredJobs implements Jobs {
         if (obstacles.waitsFor() != null) {
             return new JobExplanation(
                     Reason.WAITING_FOR_PREDECESSOR,
-                    "Job %s has the unique key '%s' and must end first."
-                            .formatted(obstacles.waitsFor(), job.uniqueKey()));
+                    job.uniqueKey() == null || WorkflowStore.isWorkflow(job.name())
+                            ? "Job %s must end first: its run waits for it.".formatted(obstacles.waitsFor())
+                            : "Job %s has the unique key '%s' and must end first."
+                                    .formatted(obstacles.waitsFor(), job.uniqueKey()));
         }
         if (obstacles.paused()) {
             return new JobExplanation(Reason.PAUSED, "Jobs named '%s' are paused.".formatted(job.name()));

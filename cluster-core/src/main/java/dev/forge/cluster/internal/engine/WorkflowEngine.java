@@ -61,6 +61,7 @@ public final class WorkflowEngine implements Work {
     private static final Duration HOUR = Duration.ofHours(1);
     private static final Duration DATABASE_AWAY = Duration.ofSeconds(1);
     private static final int BATCH = 5_000;
+    private static final int RARELY = 15;
 
     private final Node node;
     private final JobEngine engine;
@@ -78,8 +79,11 @@ public final class WorkflowEngine implements Work {
     private final StepDeadlines deadlines;
     private final Executor branches;
     private final Map<String, WorkflowHandler> versions = new TreeMap<>();
+    private final Set<Version> blockedBefore = new HashSet<>();
     private Set<Version> missing = Set.of();
+    private int looks;
     private @Nullable UUID looked;
+    private volatile Set<Version> stranded = Set.of();
 
     /**
      * What runs work with.
@@ -93,10 +97,24 @@ public final class WorkflowEngine implements Work {
      *
      * @param attempts of steps that do not say themselves
      * @param backoff the same
-     * @param completed how long completed runs are kept
-     * @param failed how long all others are kept once they have ended
      */
-    public record Settings(int attempts, BackoffStrategy backoff, double jitter, Duration completed, Duration failed) {}
+    public record Settings(
+            int attempts, BackoffStrategy backoff, double jitter, Retention retention, Stranded stranded) {}
+
+    /**
+     * How long runs are kept once they have ended.
+     *
+     * @param failed all that have not completed
+     */
+    public record Retention(Duration completed, Duration failed) {}
+
+    /**
+     * What makes a node unready.
+     *
+     * @param interval between two looks
+     * @param clusterWide only runs that no live node can go on with; otherwise those that this node cannot
+     */
+    public record Stranded(Duration interval, boolean clusterWide) {}
 
     public WorkflowEngine(Node node, JobEngine engine, JobHandlers handlers, Setup setup, Settings settings) {
         this.node = node;
@@ -263,12 +281,7 @@ public final class WorkflowEngine implements Work {
             var parked = new Wait(List.of(), null, null, null, "", null, loaded.wakeSeq(), loaded.unwinding());
             return store.suspend(claim, parked, () -> {}) ? Settled.PENDING : Settled.LOST;
         }
-        Object outcome = new WorkflowRun(this, handler, job, claim, loaded).run();
-        if (outcome == Settled.PENDING) {
-            // It may have started a job or a child, which others may run as well.
-            engine.announce(JobPriority.NORMAL);
-        }
-        return outcome;
+        return new WorkflowRun(this, handler, job, claim, loaded).run();
     }
 
     WorkflowStore store() {
@@ -318,8 +331,88 @@ public final class WorkflowEngine implements Work {
         Object run() throws E;
     }
 
-    <E extends Exception> @Nullable Object observed(Version version, String step, Action<E> work) throws E {
-        return work.run();
+    /** Does what a step does, where those who want to know of steps see it. */
+    @SuppressWarnings("unchecked")
+    <E extends Exception> @Nullable Object observed(Version version, String step, UUID run, Action<E> work) throws E {
+        var attempt = new StepAttempt(version, step, run, work);
+        try {
+            setup.jobs.tools().monitor().observe(attempt, attempt);
+        } catch (RuntimeException | Error e) {
+            // Whoever watches a step does not decide what becomes of it.
+            log.warn("workflow {} run {}: step '{}' could not be observed", version.jobName(), run, step, e);
+        }
+        if (!attempt.made) {
+            attempt.run();
+        }
+        if (attempt.thrown instanceof Error error) {
+            throw error;
+        } else if (attempt.thrown instanceof RuntimeException bug) {
+            throw bug;
+        } else if (attempt.thrown != null) {
+            throw (E) attempt.thrown;
+        }
+        return attempt.result;
+    }
+
+    private static final class StepAttempt implements JobMonitor.StepAttempt, Runnable {
+
+        private final Version version;
+        private final String step;
+        private final UUID run;
+        private final Action<?> work;
+        private boolean made;
+        private @Nullable Object result;
+        private @Nullable Throwable thrown;
+
+        StepAttempt(Version version, String step, UUID run, Action<?> work) {
+            this.version = version;
+            this.step = step;
+            this.run = run;
+            this.work = work;
+        }
+
+        @Override
+        public void run() {
+            made = true;
+            try {
+                result = work.run();
+            } catch (Throwable e) {
+                thrown = e;
+            }
+        }
+
+        @Override
+        public String workflow() {
+            return version.workflow();
+        }
+
+        @Override
+        public String version() {
+            return version.version();
+        }
+
+        @Override
+        public String step() {
+            return step;
+        }
+
+        @Override
+        public UUID workflowRun() {
+            return run;
+        }
+
+        @Override
+        public JobMonitor.StepEnding outcome() {
+            return thrown == null
+                    ? JobMonitor.StepEnding.COMPLETED
+                    : thrown instanceof Unwinding ? JobMonitor.StepEnding.INTERRUPTED : JobMonitor.StepEnding.FAILED;
+        }
+
+        @Override
+        public @Nullable Throwable failure() {
+            // What the step has thrown is within what says that it has failed.
+            return thrown == null || thrown instanceof Unwinding ? null : thrown.getCause();
+        }
     }
 
     // Duties ------------------------------------------------------------------------------------------------
@@ -339,6 +432,7 @@ public final class WorkflowEngine implements Work {
                 // Asking nobody: nothing may delay it.
                 new Duty("watch-steps", () -> WATCH, deadlines::watch),
                 new Duty("workflows", () -> LOOK, this::look),
+                new Duty("watch-stranded", settings.stranded::interval, this::lookForStranded),
                 new Duty("keep-workflows", () -> KEEP, this::keep, HOUR));
     }
 
@@ -356,17 +450,23 @@ public final class WorkflowEngine implements Work {
         absent.removeAll(advertised);
         for (Version version : absent) {
             // Seen twice: a node that restarts is away for a moment.
-            if (missing.contains(version)) {
+            boolean rarely = blockedBefore.contains(version) && looks % RARELY != 0;
+            if (missing.contains(version) && !rarely) {
                 int blocked = fenced(self, term.getAsLong(), () -> control.block(version, BATCH));
                 if (blocked > 0) {
                     log.warn(
                             "workflow {}: {} runs are blocked, no live node has this version",
                             version.jobName(),
                             blocked);
+                } else {
+                    // Finding that there is nothing to do means passing all that are blocked.
+                    blockedBefore.add(version);
                 }
             }
         }
         missing = absent;
+        looks++;
+        blockedBefore.retainAll(absent);
         for (Version version : control.blocked()) {
             if (advertised.contains(version)) {
                 int freed = fenced(self, term.getAsLong(), () -> control.unblock(version, BATCH));
@@ -405,10 +505,58 @@ public final class WorkflowEngine implements Work {
     /** Deletes what was kept long enough. */
     void keep() {
         if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-            while (control.purge(settings.completed, settings.failed, BATCH) == BATCH) {
+            while (control.purge(settings.retention.completed, settings.retention.failed, BATCH) == BATCH) {
                 log.debug("deleted {} ended runs of workflows", BATCH);
             }
         }
+    }
+
+    /** Whether there are runs in flight that this node, or all of them, cannot go on with: it is not ready then. */
+    public boolean isStranded() {
+        return !stranded.isEmpty();
+    }
+
+    @Override
+    public void begin() {
+        try {
+            lookForStranded();
+        } catch (DataAccessException e) {
+            log.debug("could not look for stranded runs; the next look will", e);
+        }
+    }
+
+    /** One look for versions that have runs in flight, but no code. */
+    void lookForStranded() {
+        boolean clusterWide = settings.stranded.clusterWide;
+        Set<Version> lacking = new HashSet<>();
+        // A node that is no worker runs none of them, whatever its code.
+        if (clusterWide || engine.isWorking()) {
+            lacking.addAll(control.inFlight());
+            lacking.removeAll(versions());
+            if (clusterWide && !lacking.isEmpty()) {
+                lacking.removeAll(control.advertised().keySet());
+            }
+        }
+        Set<Version> former = stranded;
+        stranded = lacking;
+        lacking.stream().filter(version -> !former.contains(version)).forEach(this::warn);
+        if (lacking.isEmpty() && !former.isEmpty()) {
+            log.info("No runs of workflows are stranded any more: this node is ready as far as they are concerned");
+        }
+    }
+
+    private void warn(Version version) {
+        log.warn(
+                "{} runs of workflow '{}' version '{}' are in flight, but {} has that version: this node is not ready. Deploy"
+                        + " the version again until they have ended, or give them up: UPDATE forge_workflow_runs SET status ="
+                        + " 'retired_unresumable', resolution_reason = '...' WHERE workflow_name = '{}' AND workflow_version ="
+                        + " '{}' AND status NOT IN ('completed','compensated','failed','retired_unresumable','cancelled_by_operator');",
+                control.countInFlight(version),
+                version.workflow(),
+                version.version(),
+                settings.stranded.clusterWide ? "no live node" : "not this node",
+                version.workflow(),
+                version.version());
     }
 
     /** Something that can be waited for has happened, and is committed. */

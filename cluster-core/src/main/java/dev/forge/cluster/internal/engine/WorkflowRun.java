@@ -252,6 +252,10 @@ final class WorkflowRun implements WorkflowContext {
                             loaded.wakeSeq(),
                             unwinding),
                     waits.before());
+            if (back && waits.job() != null) {
+                // It has started a job or a child, which others may run as well.
+                engine.announce();
+            }
             return back ? Settled.PENDING : Settled.LOST;
         } catch (DataAccessException | TransactionException e) {
             log.info(
@@ -325,7 +329,11 @@ final class WorkflowRun implements WorkflowContext {
             Instant next = databaseNow().plus(pause(step, attempt, cause));
             return suspend(
                     new Unwinding.Waits(
-                            List.of(row.compensating("completed", attempt, error, next)), next, null, null, WorkflowRun::nothing),
+                            List.of(row.compensating("completed", attempt, error, next)),
+                            next,
+                            null,
+                            null,
+                            WorkflowRun::nothing),
                     null);
         }
     }
@@ -432,11 +440,13 @@ final class WorkflowRun implements WorkflowContext {
         }
     }
 
+    @SuppressWarnings("unchecked") // int.class casts nothing, Integer.class does.
     private <T> @Nullable T read(Row row, Class<T> type) {
         String json = row.result();
+        Class<?> boxed = ClassUtils.resolvePrimitiveIfNecessary(type);
         return json == null || type == Void.class
                 ? null
-                : type.cast(engine.json().read(json, boxed(type)));
+                : (T) boxed.cast(engine.json().read(json, boxed));
     }
 
     private @Nullable String json(@Nullable Object value) {
@@ -445,10 +455,6 @@ final class WorkflowRun implements WorkflowContext {
         } catch (IllegalArgumentException e) {
             throw new PermanentJobFailure("what it returned " + e.getMessage(), e);
         }
-    }
-
-    private static Class<?> boxed(Class<?> type) {
-        return ClassUtils.resolvePrimitiveIfNecessary(type);
     }
 
     /** By the database's clock, as far as this node can tell. */
@@ -581,7 +587,7 @@ final class WorkflowRun implements WorkflowContext {
     /** Does something and remembers it, in one transaction if the step wants one. */
     private @Nullable Object perform(Callable<?> action, Step<?> step, Memory memory) throws Failed {
         long began = engine.nanos();
-        return engine.observed(handler.version(), step.name(), () -> {
+        return engine.observed(handler.version(), step.name(), id(), () -> {
             try {
                 if (step.transactional()) {
                     return inTransaction(action, step, memory, began);

@@ -678,13 +678,8 @@ public final class WorkflowStore {
             boolean revived = client.sql(schema.sql("""
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
-                        SET unwinding = r.unwinding AND undoing.any,
-                            status = CASE WHEN r.unwinding AND undoing.any THEN 'compensating' ELSE 'running' END,
+                        SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END,
                             finished_at = NULL, updated_at = clock_timestamp(), wake_seq = wake_seq + 1
-                        FROM (SELECT status = 'blocked_signature_mismatch' AND unwinding
-                                     OR EXISTS (SELECT FROM ~.forge_workflow_steps s
-                                                WHERE s.run_id = :run AND (s.status LIKE 'compens%%' OR s.compensation_attempts > 0)) AS any
-                              FROM ~.forge_workflow_runs WHERE id = :run) AS undoing
                         WHERE r.id = :run AND r.status IN ('failed', 'blocked_signature_mismatch')
                         RETURNING r.id, r.unwinding, r.workflow_name, r.workflow_version),
                     undone AS (

@@ -97,7 +97,12 @@ final class TestWorkflows {
                 new WorkflowEngine.Setup(
                         new StoredJobs.Setup(source, member.control().shared(), tools),
                         new JdbcTransactionManager(source)),
-                new WorkflowEngine.Settings(attempts, TestJobs.AT_ONCE, 0, completed, completed));
+                new WorkflowEngine.Settings(
+                        attempts,
+                        TestJobs.AT_ONCE,
+                        0,
+                        new WorkflowEngine.Retention(completed, completed),
+                        new WorkflowEngine.Stranded(Duration.ofMillis(200), false)));
         handlers.forEach(engine::add);
         cluster.members().add(member);
         member.node().start();
