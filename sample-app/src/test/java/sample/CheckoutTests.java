@@ -112,9 +112,9 @@ class CheckoutTests {
                 .untilAsserted(() -> assertThat(readiness())
                         .startsWith("503 ")
                         .contains("\"workflows\":false")
-                        // Not how many, and nothing else that is hidden.
-                        .doesNotContain("3", "\"node\"", "\"db\"")
-                        .satisfies(body -> assertThat(body.substring(4)).doesNotContain("0", "1", "2")));
+                        // Nothing else that is hidden, and not how many.
+                        .doesNotContain("\"node\"", "\"db\"")
+                        .satisfies(answer -> assertThat(answer.substring(4)).doesNotContainPattern("[0-9]")));
         http.get().uri("/actuator/health/liveness").exchange().expectStatus().isOk();
         jdbc.sql("UPDATE forge_workflow_runs SET status = 'retired_unresumable', resolution_reason = 'gone' WHERE"
                         + " workflow_name = 'checkout' AND workflow_version = '0' AND status NOT IN"

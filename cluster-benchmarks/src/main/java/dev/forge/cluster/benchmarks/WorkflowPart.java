@@ -3,6 +3,7 @@ package dev.forge.cluster.benchmarks;
 import dev.forge.cluster.internal.engine.WorkflowHandler;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
@@ -82,7 +83,8 @@ final class WorkflowPart implements Part {
         var jdbc = new JdbcTemplate(server.pool());
         empty(server);
         fill(server, THREE_STEPS, RUNS, "now()");
-        List<String> runs = jdbc.queryForList("SELECT id::text FROM forge_jobs", String.class);
+        List<String> runs =
+                jdbc.query("SELECT id::text FROM forge_jobs", (row, n) -> Objects.requireNonNull(row.getString(1)));
         var next = new AtomicInteger();
         Callable<Integer> worker = () -> {
             int done = 0;
@@ -130,8 +132,9 @@ final class WorkflowPart implements Part {
             while (server.number("SELECT count(*) FROM forge_jobs WHERE status = 'completed'") < DUE) {
                 Pause.millis(20);
             }
-            return (double) server.number("SELECT (extract(epoch FROM max(claimed_at) - min(scheduled_at)) * 1000)::bigint"
-                    + " FROM forge_jobs WHERE status = 'completed'");
+            return (double)
+                    server.number("SELECT (extract(epoch FROM max(claimed_at) - min(scheduled_at)) * 1000)::bigint"
+                            + " FROM forge_jobs WHERE status = 'completed'");
         }
     }
 }

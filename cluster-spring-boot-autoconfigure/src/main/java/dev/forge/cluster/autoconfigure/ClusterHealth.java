@@ -40,8 +40,9 @@ final class ClusterHealth {
         parts.put("leadership", (HealthIndicator) this::leadership);
         parts.put("schema", (HealthIndicator) this::schema);
         parts.put("workers", (HealthIndicator) this::workers);
-        if (workflows != null) {
-            parts.put(WORKFLOWS, (HealthIndicator) () -> workflows(workflows.isStranded()));
+        WorkflowEngine flows = workflows;
+        if (flows != null) {
+            parts.put(WORKFLOWS, (HealthIndicator) () -> workflows(flows.isStranded()));
         }
         return CompositeHealthContributor.fromMap(parts);
     }

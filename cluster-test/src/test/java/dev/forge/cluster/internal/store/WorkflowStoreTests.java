@@ -76,8 +76,7 @@ class WorkflowStoreTests {
         try {
             CompletableFuture.allOf(IntStream.range(0, pairs)
                             .mapToObj(pair -> race(
-                                    runs.subList(
-                                            pair * runs.size() / pairs, (pair + 1) * runs.size() / pairs),
+                                    runs.subList(pair * runs.size() / pairs, (pair + 1) * runs.size() / pairs),
                                     threads))
                             .toArray(CompletableFuture[]::new))
                     .join();
@@ -95,14 +94,18 @@ class WorkflowStoreTests {
         var together = new CyclicBarrier(2);
         return CompletableFuture.allOf(
                 CompletableFuture.runAsync(
-                        () -> eachOf(runs, together, (store, run) -> assertThat(
-                                        store.suspend(claim(run), forSignal(0), () -> {}))
-                                .isTrue()),
+                        () -> eachOf(
+                                runs,
+                                together,
+                                (store, run) -> assertThat(store.suspend(claim(run), forSignal(0), () -> {}))
+                                        .isTrue()),
                         threads),
                 CompletableFuture.runAsync(
-                        () -> eachOf(runs, together, (store, run) -> assertThat(
-                                        store.signal(run, UUID.randomUUID(), "go", null))
-                                .isPresent()),
+                        () -> eachOf(
+                                runs,
+                                together,
+                                (store, run) -> assertThat(store.signal(run, UUID.randomUUID(), "go", null))
+                                        .isPresent()),
                         threads));
     }
 
