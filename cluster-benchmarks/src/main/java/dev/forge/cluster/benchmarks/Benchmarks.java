@@ -40,6 +40,7 @@ public final class Benchmarks {
         parts.put("idle", new IdlePart());
         parts.put("crons", new CronPart());
         parts.put("rate-limits", new RateLimitPart());
+        parts.put("workflows", new WorkflowPart());
         parts.put("nodes", new NodesPart());
         parts.put("heap", new HeapPart());
         return parts;

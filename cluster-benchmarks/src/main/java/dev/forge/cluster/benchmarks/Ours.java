@@ -18,6 +18,7 @@ import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.NodeSettings;
 import dev.forge.cluster.internal.engine.StoredJobs;
 import dev.forge.cluster.internal.engine.WorkSettings;
+import dev.forge.cluster.internal.engine.WorkflowEngine;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
@@ -36,6 +37,7 @@ import java.util.UUID;
 import java.util.function.Consumer;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import tools.jackson.databind.json.JsonMapper;
 
@@ -57,6 +59,7 @@ final class Ours implements AutoCloseable {
     private final ControlConnections control;
     private final Node node;
     final StoredJobs jobs;
+    final WorkflowEngine flows;
 
     Ours(String name, Server server, Set<NodeRole> roles, Consumer<Trivial> handler) {
         Schema schema = server.schema();
@@ -127,7 +130,19 @@ final class Ours implements AutoCloseable {
                         Duration.ofSeconds(10),
                         Duration.ofDays(7),
                         new CronEngine.Defaults("UTC", Misfire.FIRE_ONCE, 10)));
-        jobs = new StoredJobs(node, engine, handlers, new StoredJobs.Setup(application, control.shared(), tools));
+        var setup = new StoredJobs.Setup(application, control.shared(), tools);
+        jobs = new StoredJobs(node, engine, handlers, setup);
+        flows = new WorkflowEngine(
+                node,
+                engine,
+                handlers,
+                new WorkflowEngine.Setup(setup, new JdbcTransactionManager(application)),
+                new WorkflowEngine.Settings(
+                        10,
+                        new Backoff(Backoff.Growth.EXPONENTIAL, Duration.ofSeconds(2), 2, Duration.ofMinutes(5)),
+                        JITTER,
+                        new WorkflowEngine.Retention(Duration.ofDays(1), Duration.ofDays(7)),
+                        new WorkflowEngine.Stranded(Duration.ofSeconds(2), false)));
     }
 
     void start() {

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.internal.store.WorkflowStore;
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.Locale;
@@ -40,6 +41,10 @@ final class AttributeReader {
         String name = text.isEmpty() ? kebab(method.getName()) : text;
         if (name.indexOf('\0') >= 0) {
             throw new IllegalArgumentException("name (%s): must not have a NUL in it".formatted(name));
+        }
+        if (WorkflowStore.isWorkflow(name)) {
+            throw new IllegalArgumentException(
+                    "name (%s): what begins with %s carries runs of workflows".formatted(name, WorkflowStore.PREFIX));
         }
         return name;
     }

@@ -4,7 +4,9 @@ import dev.forge.cluster.Crons;
 import dev.forge.cluster.Daemons;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.Leadership;
+import dev.forge.cluster.Workflows;
 import dev.forge.cluster.internal.engine.JobEngine;
+import dev.forge.cluster.internal.engine.WorkflowEngine;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.LeaderStore;
@@ -37,7 +39,7 @@ import org.springframework.core.type.AnnotatedTypeMetadata;
 
 /** Health, endpoint and metrics, as far as the application has what they need. */
 @AutoConfiguration(
-        after = ClusterAutoConfiguration.class,
+        after = {ClusterAutoConfiguration.class, WorkflowAutoConfiguration.class},
         afterName = {
             "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration",
             "org.springframework.boot.health.autoconfigure.actuate.endpoint.AvailabilityProbesAutoConfiguration"
@@ -59,15 +61,26 @@ public final class ClusterActuatorAutoConfiguration {
                 JobEngine engine,
                 JobEngine.Tools tools,
                 Schema schema,
-                ClusterProperties properties) {
-            return new ClusterHealth(parts.node(), engine, schema, properties, tools.coordinator()).contributor();
+                ClusterProperties properties,
+                ObjectProvider<WorkflowEngine> workflows) {
+            return new ClusterHealth(
+                            parts.node(),
+                            engine,
+                            schema,
+                            properties,
+                            tools.coordinator(),
+                            workflows.getIfAvailable())
+                    .contributor();
         }
 
         /** Whoever has configured the readiness group has decided what is in it. */
         @Bean
         @Conditional(OnDefaultReadiness.class)
-        static ReadinessMembership clusterReadinessMembership() {
-            return new ReadinessMembership(NAME);
+        static ReadinessMembership clusterReadinessMembership(ObjectProvider<WorkflowEngine> workflows) {
+            return new ReadinessMembership(NAME, () -> {
+                WorkflowEngine engine = workflows.getIfAvailable();
+                return engine != null && engine.isStranded();
+            });
         }
     }
 
@@ -94,7 +107,8 @@ public final class ClusterActuatorAutoConfiguration {
                 Schema schema,
                 JobsResource jobs,
                 CronsResource crons,
-                DaemonsResource daemons) {
+                DaemonsResource daemons,
+                ObjectProvider<Workflows> workflows) {
             return new ClusterEndpoint(
                     name.text(),
                     parts.node(),
@@ -104,7 +118,11 @@ public final class ClusterActuatorAutoConfiguration {
                             new LockStore(schema, parts.control().shared())),
                     jobs,
                     crons,
-                    daemons);
+                    daemons,
+                    workflows.stream()
+                            .findFirst()
+                            .map(all -> new WorkflowsResource(all, jobs))
+                            .orElse(null));
         }
 
         @Bean

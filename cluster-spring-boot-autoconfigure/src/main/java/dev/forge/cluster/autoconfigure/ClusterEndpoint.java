@@ -27,7 +27,7 @@ import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 @Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
 final class ClusterEndpoint {
 
-    private static final Set<String> ORDERED = Set.of("nodes", "jobs", "crons", "daemons");
+    private static final Set<String> ORDERED = Set.of("nodes", "jobs", "crons", "daemons", "workflows");
 
     private final String clusterName;
     private final Node node;
@@ -35,6 +35,7 @@ final class ClusterEndpoint {
     private final JobsResource jobs;
     private final CronsResource crons;
     private final DaemonsResource daemons;
+    private final @Nullable WorkflowsResource workflows;
 
     /** Where it reads. */
     record Stores(NodeStore nodes, LeaderStore leaders, LockStore locks) {}
@@ -45,7 +46,9 @@ final class ClusterEndpoint {
             Stores stores,
             JobsResource jobs,
             CronsResource crons,
-            DaemonsResource daemons) {
+            DaemonsResource daemons,
+            @Nullable WorkflowsResource workflows) {
+        this.workflows = workflows;
         this.crons = crons;
         this.jobs = jobs;
         this.daemons = daemons;
@@ -88,6 +91,7 @@ final class ClusterEndpoint {
             case "jobs" -> jobs.list(name, status, limit);
             case "crons" -> crons.list(reader == null ? SecurityContext.NONE : reader);
             case "daemons" -> daemons.list(reader == null ? SecurityContext.NONE : reader);
+            case "workflows" -> workflows == null ? null : workflows.list(name, status, limit);
             default -> one(path, limit, reader == null ? SecurityContext.NONE : reader);
         });
     }
@@ -98,6 +102,7 @@ final class ClusterEndpoint {
             case "jobs" -> path.length == 2 ? jobs.one(name, reader) : null;
             case "crons" -> crons.one(name, limit, reader);
             case "daemons" -> daemons.one(name, reader);
+            case "workflows" -> workflows == null || path.length != 2 ? null : workflows.one(name, reader);
             default -> null;
         };
     }
@@ -141,6 +146,7 @@ final class ClusterEndpoint {
             case "crons" -> crons.order(name, state);
             case "daemons" -> daemons.order(name, state);
             case "nodes" -> orderNode(name, state);
+            case "workflows" -> workflows == null ? null : workflows.order(name, state);
             default -> null;
         };
     }

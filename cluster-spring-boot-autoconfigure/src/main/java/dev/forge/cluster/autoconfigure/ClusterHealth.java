@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.Node;
+import dev.forge.cluster.internal.engine.WorkflowEngine;
 import dev.forge.cluster.internal.store.Schema;
 import java.util.List;
 import java.util.Map;
@@ -16,11 +17,15 @@ import org.springframework.boot.health.contributor.HealthIndicator;
 /** How the node fares. From memory, never from the database: a health check must not hang where the node does. */
 final class ClusterHealth {
 
+    /** Whether this node can go on with all runs of workflows that are in flight. */
+    static final String WORKFLOWS = "workflows";
+
     private final Node node;
     private final JobEngine engine;
     private final Schema schema;
     private final ClusterProperties properties;
     private final @Nullable ClusterCoordinator coordinator;
+    private final @Nullable WorkflowEngine workflows;
 
     /** @param coordinator carries news in place of PostgreSQL, if anything does */
     ClusterHealth(
@@ -28,7 +33,9 @@ final class ClusterHealth {
             JobEngine engine,
             Schema schema,
             ClusterProperties properties,
-            @Nullable ClusterCoordinator coordinator) {
+            @Nullable ClusterCoordinator coordinator,
+            @Nullable WorkflowEngine workflows) {
+        this.workflows = workflows;
         this.node = node;
         this.engine = engine;
         this.schema = schema;
@@ -43,7 +50,18 @@ final class ClusterHealth {
         parts.put("schema", (HealthIndicator) this::schema);
         parts.put("workers", (HealthIndicator) this::workers);
         parts.put("wakeup", (HealthIndicator) this::wakeup);
+        WorkflowEngine flows = workflows;
+        if (flows != null) {
+            parts.put(WORKFLOWS, (HealthIndicator) () -> workflows(flows.isStranded()));
+        }
         return CompositeHealthContributor.fromMap(parts);
+    }
+
+    /** Without numbers: this is shown to everybody. */
+    private static Health workflows(boolean stranded) {
+        return (stranded ? Health.outOfService() : Health.up())
+                .withDetail(WORKFLOWS, !stranded)
+                .build();
     }
 
     Health node() {

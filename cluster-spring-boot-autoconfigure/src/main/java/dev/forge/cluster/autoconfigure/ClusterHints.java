@@ -3,10 +3,12 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterCron;
 import dev.forge.cluster.ClusterDaemon;
 import dev.forge.cluster.ClusterJob;
+import dev.forge.cluster.ClusterWorkflow;
 import dev.forge.cluster.CronContext;
 import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.Outcome;
+import dev.forge.cluster.WorkflowContext;
 import java.lang.annotation.Annotation;
 import java.lang.reflect.Method;
 import java.lang.reflect.Type;
@@ -28,15 +30,16 @@ import org.springframework.core.GenericTypeResolver;
 import org.springframework.util.ClassUtils;
 
 /**
- * What a native image must know of handlers, crons and daemons: their methods are called by reflection, payloads and results become JSON.
- * Types of checkpoints appear in no signature: {@code @RegisterReflectionForBinding} on the handler names them.
+ * What a native image must know of handlers, crons, daemons and workflows: their methods are called by reflection, payloads and results become JSON.
+ * Types of checkpoints, and of what steps return, appear in no signature: {@code @RegisterReflectionForBinding} on the handler names them.
  */
 final class ClusterHints implements BeanRegistrationAotProcessor {
 
     private static final BindingReflectionHintsRegistrar BINDING = new BindingReflectionHintsRegistrar();
     private static final List<Class<? extends Annotation>> OURS =
-            List.of(ClusterJob.class, ClusterCron.class, ClusterDaemon.class);
-    private static final Set<Class<?>> CONTEXTS = Set.of(JobContext.class, CronContext.class, DaemonContext.class);
+            List.of(ClusterJob.class, ClusterCron.class, ClusterDaemon.class, ClusterWorkflow.class);
+    private static final Set<Class<?>> CONTEXTS =
+            Set.of(JobContext.class, CronContext.class, DaemonContext.class, WorkflowContext.class);
 
     @Override
     public @Nullable BeanRegistrationAotContribution processAheadOfTime(RegisteredBean bean) {

@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.store.WorkflowStore;
 import java.util.Locale;
 import java.util.Set;
 import java.util.TreeSet;
@@ -122,6 +123,11 @@ final class ClusterLifecycle implements SmartLifecycle {
         var names = new TreeSet<>(jobs.names());
         Set<String> crons = works.crons.names();
         names.removeAll(crons);
+        Set<String> workflows = new TreeSet<>();
+        names.stream()
+                .filter(WorkflowStore::isWorkflow)
+                .forEach(name -> workflows.add(name.substring(WorkflowStore.PREFIX.length())));
+        names.removeIf(WorkflowStore::isWorkflow);
         if (jobs.isWorking() && !names.isEmpty()) {
             log.info("Jobs: {} on executors {}", names, jobs.executors());
         }
@@ -130,6 +136,9 @@ final class ClusterLifecycle implements SmartLifecycle {
         }
         if (!works.daemons.names().isEmpty()) {
             log.info("Daemons: {}", works.daemons.names());
+        }
+        if (!workflows.isEmpty()) {
+            log.info("Workflows: {}", workflows);
         }
     }
 

@@ -48,6 +48,11 @@ final class JobLimits {
                 attributes.valueOrNull("retention", retention, AttributeReader::notNegative, completedRetention()));
     }
 
+    /** As the cluster is configured. */
+    JobHandler.Limits usual() {
+        return of("", USUAL_BACKOFF, Set.of(), "", "");
+    }
+
     /** Zero means deletion at completion, which the node that completes it does. */
     private @Nullable Duration completedRetention() {
         Duration configured = properties.retention().completed();

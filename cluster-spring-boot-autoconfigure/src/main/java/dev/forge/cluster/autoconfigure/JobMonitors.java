@@ -29,6 +29,16 @@ record JobMonitors(List<JobMonitor> all) implements JobMonitor {
     }
 
     @Override
+    public void observe(StepAttempt attempt, Runnable run) {
+        Runnable observed = run;
+        for (JobMonitor monitor : all) {
+            Runnable inner = observed;
+            observed = () -> monitor.observe(attempt, inner);
+        }
+        observed.run();
+    }
+
+    @Override
     public Map<String, String> origin(String name) {
         var origin = new HashMap<String, String>();
         all.forEach(monitor -> origin.putAll(monitor.origin(name)));

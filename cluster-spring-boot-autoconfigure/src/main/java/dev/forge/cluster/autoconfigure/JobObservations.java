@@ -11,12 +11,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An observation around each attempt, from the beginning of its transaction to the commit. It receives what the enqueuer
+ * An observation around each attempt, of jobs and of steps of workflows, from the beginning of its transaction to the commit. It receives what the enqueuer
  * attached to the job, so that a tracer links the two.
  */
 final class JobObservations implements JobMonitor {
 
     static final String NAME = "forge.cluster.job.execution";
+    /** Of workflows. */
+    static final String STEP = "forge.cluster.workflow.step";
 
     private static final Logger log = LoggerFactory.getLogger(JobObservations.class);
 
@@ -45,6 +47,37 @@ final class JobObservations implements JobMonitor {
                 .highCardinalityKeyValue("forge.job.attempt", Integer.toString(job.attempt()))
                 .highCardinalityKeyValue("forge.node.id", attempt.node().toString())
                 .highCardinalityKeyValue("forge.node.name", job.nodeName())
+                .start();
+        Observation.Scope scope = observation.openScope();
+        try {
+            run.run();
+        } finally {
+            scope.close();
+            Throwable failure = attempt.failure();
+            if (failure != null) {
+                observation.error(failure);
+            }
+            observation
+                    .lowCardinalityKeyValue("outcome", attempt.outcome().name())
+                    .lowCardinalityKeyValue("exception", failure == null ? "none" : name(failure))
+                    .stop();
+        }
+    }
+
+    @Override
+    public void observe(StepAttempt attempt, Runnable run) {
+        if (registry.isNoop()) {
+            run.run();
+            return;
+        }
+        Observation observation = Observation.createNotStarted(STEP, registry)
+                .contextualName("step " + attempt.step())
+                .lowCardinalityKeyValue("cluster", cluster)
+                .lowCardinalityKeyValue("workflow", attempt.workflow())
+                .lowCardinalityKeyValue("version", attempt.version())
+                .lowCardinalityKeyValue("step", attempt.step())
+                .highCardinalityKeyValue(
+                        "forge.workflow.run", attempt.workflowRun().toString())
                 .start();
         Observation.Scope scope = observation.openScope();
         try {

@@ -96,7 +96,7 @@ final class JobsResource {
         if (info == null) {
             return null;
         }
-        boolean shown = properties.showValues().isShown(reader, properties.roles());
+        boolean shown = isShown(reader);
         Map<String, Object> view = summary(info);
         var metadata = new TreeMap<String, Object>();
         info.metadata().forEach((key, value) -> metadata.put(key, clean("metadata." + key, value, shown)));
@@ -114,6 +114,10 @@ final class JobsResource {
                 : explanation.text().replace("'" + info.uniqueKey() + "'", "'" + uniqueKey + "'");
         view.put("explanation", Map.<String, Object>of("reason", explanation.reason(), "text", text));
         return view;
+    }
+
+    boolean isShown(SecurityContext reader) {
+        return properties.showValues().isShown(reader, properties.roles());
     }
 
     private static Map<String, Object> summary(JobInfo job) {
@@ -141,7 +145,8 @@ final class JobsResource {
         }
     }
 
-    private @Nullable Object json(String key, @Nullable String json, boolean shown) {
+    @Nullable
+    Object json(String key, @Nullable String json, boolean shown) {
         if (json == null) {
             return null;
         }
@@ -153,7 +158,8 @@ final class JobsResource {
         }
     }
 
-    private @Nullable Object clean(String key, @Nullable Object value, boolean shown) {
+    @Nullable
+    Object clean(String key, @Nullable Object value, boolean shown) {
         if (value instanceof Map<?, ?> map) {
             var cleaned = new LinkedHashMap<String, @Nullable Object>();
             map.forEach((name, part) -> cleaned.put(String.valueOf(name), clean(key + "." + name, part, shown)));

@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import java.util.List;
 import java.util.Set;
+import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.EndpointId;
 import org.springframework.boot.actuate.endpoint.SecurityContext;
@@ -14,21 +15,26 @@ import org.springframework.boot.health.actuate.endpoint.HealthEndpointGroupsPost
 import org.springframework.boot.health.actuate.endpoint.HttpCodeStatusMapper;
 import org.springframework.boot.health.actuate.endpoint.StatusAggregator;
 
-/** Makes the cluster's health part of readiness, without any property of the application. */
+/**
+ * Makes the cluster's health part of readiness, without any property of the application. While runs of workflows are stranded
+ * that one part is all of it, and visible to everybody: whoever deploys must see why, and nobody sees anything else.
+ */
 final class ReadinessMembership implements HealthEndpointGroupsPostProcessor {
 
     private static final String READINESS = "readiness";
 
     private final String member;
+    private final BooleanSupplier stranded;
 
-    ReadinessMembership(String member) {
+    ReadinessMembership(String member, BooleanSupplier stranded) {
         this.member = member;
+        this.stranded = stranded;
     }
 
     @Override
     public HealthEndpointGroups postProcessHealthEndpointGroups(HealthEndpointGroups groups) {
         HealthEndpointGroup readiness = groups.get(READINESS);
-        return readiness == null ? groups : new Groups(groups, new Group(readiness, member));
+        return readiness == null ? groups : new Groups(groups, new Group(readiness, member, stranded));
     }
 
     private record Groups(HealthEndpointGroups delegate, HealthEndpointGroup readiness)
@@ -58,21 +64,25 @@ final class ReadinessMembership implements HealthEndpointGroupsPostProcessor {
         }
     }
 
-    private record Group(HealthEndpointGroup delegate, String member) implements HealthEndpointGroup {
+    private record Group(HealthEndpointGroup delegate, String member, BooleanSupplier stranded)
+            implements HealthEndpointGroup {
 
         @Override
         public boolean isMember(String name) {
+            if (stranded.getAsBoolean()) {
+                return name.equals(member) || name.equals(member + "/" + ClusterHealth.WORKFLOWS);
+            }
             return name.equals(member) || name.startsWith(member + "/") || delegate.isMember(name);
         }
 
         @Override
         public boolean showComponents(SecurityContext securityContext) {
-            return delegate.showComponents(securityContext);
+            return stranded.getAsBoolean() || delegate.showComponents(securityContext);
         }
 
         @Override
         public boolean showDetails(SecurityContext securityContext) {
-            return delegate.showDetails(securityContext);
+            return stranded.getAsBoolean() || delegate.showDetails(securityContext);
         }
 
         @Override

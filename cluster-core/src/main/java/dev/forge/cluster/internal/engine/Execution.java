@@ -77,6 +77,9 @@ final class Execution {
                 // It, or those that were put off for its sake.
                 host.cameBack();
             }
+            if (WorkflowEngine.isAwaited(running.claimed())) {
+                host.freed();
+            }
         } else {
             claims.lose(running, "not this node's when it had ended");
         }
@@ -152,13 +155,30 @@ final class Execution {
     private @Nullable Finish attempt(Running running) {
         try {
             JobHandler.Transaction transaction = running.handler().target().transaction();
-            return transaction == null ? finish(running, invoke(running)) : inTransaction(running, transaction);
+            if (transaction != null) {
+                return inTransaction(running, transaction);
+            }
+            Object returned = invoke(running);
+            return returned instanceof Settled settled ? settled(running, settled) : finish(running, returned);
         } catch (LostInTransaction e) {
             running.ended(Ending.LOST, null);
             return null;
         } catch (Throwable e) {
             return failureOrBug(running, e);
         }
+    }
+
+    private static @Nullable Finish settled(Running running, Settled how) {
+        switch (how) {
+            case COMPLETED -> running.ended(Ending.COMPLETED, null);
+            case FAILED -> running.ended(Ending.FAILED, running.failure());
+            case PENDING -> {
+                running.ended(Ending.SNOOZED, null);
+                running.comesBack();
+            }
+            case LOST -> running.ended(Ending.LOST, null);
+        }
+        return null;
     }
 
     private Finish failureOrBug(Running running, Throwable failure) {
@@ -381,14 +401,14 @@ final class Execution {
         return kept ? own : null;
     }
 
-    private static String storable(String error) {
+    static String storable(String error) {
         String clean = error.replace('\0', ' ');
         return clean.length() <= LONGEST_ERROR
                 ? clean
                 : clean.substring(0, LONGEST_ERROR) + "\n... (%d characters)".formatted(clean.length());
     }
 
-    private static String text(Throwable failure) {
+    static String text(Throwable failure) {
         var text = new StringWriter();
         try {
             failure.printStackTrace(new PrintWriter(text));

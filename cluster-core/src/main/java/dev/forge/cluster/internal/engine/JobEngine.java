@@ -10,6 +10,7 @@ import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
+import dev.forge.cluster.internal.store.WorkflowStore;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
@@ -19,6 +20,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
@@ -328,7 +330,9 @@ public final class JobEngine implements Work {
 
     private void warnOfOrphans() {
         try {
-            Map<String, Long> orphans = keeping.orphanedNames();
+            Map<String, Long> orphans = new TreeMap<>(keeping.orphanedNames());
+            // WorkflowEngine has its own word for these.
+            orphans.keySet().removeIf(WorkflowStore::isWorkflow);
             if (!orphans.isEmpty()) {
                 log.warn(
                         "No live node has a handler for these pending jobs: {}. If a job was renamed, give its handler the"
@@ -563,6 +567,11 @@ public final class JobEngine implements Work {
             } else {
                 announce(JobPriority.NORMAL);
             }
+        }
+
+        @Override
+        public void freed() {
+            announce(JobPriority.NORMAL);
         }
     }
 }

@@ -18,6 +18,39 @@ public interface JobMonitor {
         run.run();
     }
 
+    /** Runs a step of a workflow, or undoes it, with its transaction if it has one, perhaps within an observation. */
+    default void observe(StepAttempt attempt, Runnable run) {
+        run.run();
+    }
+
+    /** An attempt of a step. How it ended can be asked once it has. */
+    interface StepAttempt {
+
+        String workflow();
+
+        String version();
+
+        String step();
+
+        UUID workflowRun();
+
+        StepEnding outcome();
+
+        /** What it threw; null if it returned, or was only interrupted. */
+        @Nullable
+        Throwable failure();
+    }
+
+    /** How an attempt of a step ended. */
+    enum StepEnding {
+        /** It is done, and remembered. */
+        COMPLETED,
+        /** It failed. */
+        FAILED,
+        /** The node leaves, or its claim or the database is lost; whoever runs it next begins it anew. */
+        INTERRUPTED
+    }
+
     /** What to attach to a new job, so that its execution can be linked with whoever enqueued it. */
     default Map<String, String> origin(String name) {
         return Map.of();

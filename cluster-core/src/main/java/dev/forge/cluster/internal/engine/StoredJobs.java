@@ -17,6 +17,7 @@ import dev.forge.cluster.internal.store.JobReports.Obstacles;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Cancelled;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
+import dev.forge.cluster.internal.store.WorkflowStore;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -167,6 +168,12 @@ public final class StoredJobs implements Jobs {
         }
     }
 
+    /** A job that is enqueued in a transaction of the caller's, as {@link #enqueueNamed} would. */
+    NewJob prepare(String name, @Nullable Object payload, JobOptions options) {
+        requireKnown(name);
+        return job(name, payload, options);
+    }
+
     private NewJob job(String name, @Nullable Object payload, JobOptions options) {
         JobHandler handler = handlers.named(name);
         String text = payload == null ? "{}" : payloadText(name, payload);
@@ -281,6 +288,10 @@ public final class StoredJobs implements Jobs {
         if (name.isBlank() || name.indexOf('\0') >= 0) {
             throw new JobRejectedException("a job needs a name");
         }
+        if (WorkflowStore.isWorkflow(name)) {
+            throw new JobRejectedException(
+                    "'%s' carries runs of a workflow; Workflows.start begins one".formatted(name));
+        }
         if (handlers.crons().containsKey(name)) {
             throw new UnknownJobException("'%s' is a cron; Crons.trigger runs it now".formatted(name));
         }
@@ -333,7 +344,7 @@ public final class StoredJobs implements Jobs {
     @Override
     public void pause(String name) {
         node.requireMayMutate();
-        if (!handlers.crons().containsKey(name)) {
+        if (!handlers.crons().containsKey(name) && !WorkflowStore.isWorkflow(name)) {
             requireKnown(name);
         }
         keeping.pause(name);
@@ -386,8 +397,10 @@ public final class StoredJobs implements Jobs {
         if (obstacles.waitsFor() != null) {
             return new JobExplanation(
                     Reason.WAITING_FOR_PREDECESSOR,
-                    "Job %s has the unique key '%s' and must end first."
-                            .formatted(obstacles.waitsFor(), job.uniqueKey()));
+                    job.uniqueKey() == null || WorkflowStore.isWorkflow(job.name())
+                            ? "Job %s must end first: its run waits for it.".formatted(obstacles.waitsFor())
+                            : "Job %s has the unique key '%s' and must end first."
+                                    .formatted(obstacles.waitsFor(), job.uniqueKey()));
         }
         if (obstacles.paused()) {
             return new JobExplanation(Reason.PAUSED, "Jobs named '%s' are paused.".formatted(job.name()));

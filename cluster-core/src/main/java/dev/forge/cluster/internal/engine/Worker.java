@@ -54,6 +54,9 @@ final class Worker implements Work {
 
         /** A job of this node is pending again, and nobody else knows. */
         void cameBack();
+
+        /** A job has ended for which another one, of whomever, has waited. */
+        default void freed() {}
     }
 
     /**

@@ -1,0 +1,54 @@
+package dev.forge.cluster;
+
+import java.time.Instant;
+import java.util.List;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A run of a workflow as it stands.
+ *
+ * @param key what makes its start idempotent
+ * @param parent the run that has started it
+ * @param input JSON
+ * @param result JSON
+ * @param resolutionReason why somebody has ended it
+ * @param awaits the signal it waits for
+ * @param wakeAt when it goes on by itself; null if it does not, or is not waiting
+ * @param steps what is remembered of it, in order; empty in lists
+ */
+public record WorkflowInfo(
+        UUID id,
+        String name,
+        String version,
+        WorkflowStatus status,
+        @Nullable String key,
+        @Nullable UUID parent,
+        @Nullable String input,
+        @Nullable String result,
+        @Nullable String lastError,
+        @Nullable String resolutionReason,
+        @Nullable String awaits,
+        @Nullable Instant wakeAt,
+        Instant createdAt,
+        @Nullable Instant finishedAt,
+        List<Step> steps) {
+
+    /**
+     * Something that is remembered of a run.
+     *
+     * @param kind step, sleep, signal, job, child, now, uuid or state
+     * @param status waiting, retrying, completed, failed, timed_out, compensated or compensation_failed
+     * @param result JSON
+     */
+    public record Step(
+            int position,
+            String name,
+            String kind,
+            String status,
+            int attempts,
+            @Nullable String result,
+            @Nullable String lastError,
+            @Nullable Instant startedAt,
+            @Nullable Instant finishedAt) {}
+}

@@ -1,0 +1,113 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.WorkflowInfo;
+import dev.forge.cluster.WorkflowRejectedException;
+import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.Workflows;
+import dev.forge.cluster.internal.store.WorkflowStore;
+import dev.forge.cluster.internal.store.WorkflowStore.NewRun;
+import java.util.List;
+import java.util.Optional;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/** {@link Workflows} on {@code forge_workflow_runs}. */
+public final class StoredWorkflows implements Workflows {
+
+    private static final int MOST_LISTED = 1_000;
+
+    private final Node node;
+    private final WorkflowEngine engine;
+    private final WorkflowStore store;
+
+    public StoredWorkflows(Node node, WorkflowEngine engine) {
+        this.node = node;
+        this.engine = engine;
+        this.store = engine.store();
+    }
+
+    @Override
+    public UUID start(String workflow, @Nullable Object input, @Nullable String key) {
+        node.requireMayMutate();
+        if (key != null) {
+            requireStorable("key", key);
+            Optional<UUID> known = store.byKey(workflow, key);
+            if (known.isPresent()) {
+                return known.get();
+            }
+        }
+        NewRun run = engine.prepare(workflow, input, key, null);
+        while (!store.insert(run)) {
+            // Somebody was faster; unless it has rolled back, or was deleted, meanwhile.
+            Optional<UUID> other = key == null ? Optional.empty() : store.byKey(workflow, key);
+            if (other.isPresent()) {
+                return other.get();
+            }
+        }
+        AfterCommit.run(engine::announce);
+        return run.id();
+    }
+
+    @Override
+    public boolean signal(UUID run, String name, @Nullable Object payload) {
+        node.requireMayMutate();
+        requireStorable("signal", name);
+        String text;
+        try {
+            text = payload == null ? null : engine.json().write(payload);
+        } catch (IllegalArgumentException e) {
+            throw new WorkflowRejectedException("the payload of signal '%s' %s".formatted(name, e.getMessage()), e);
+        }
+        Optional<Boolean> given = store.signal(run, engine.nextId(), name, text);
+        if (given.orElse(false)) {
+            AfterCommit.run(engine::announce);
+        }
+        return given.isPresent();
+    }
+
+    @Override
+    public boolean cancel(UUID run, String reason) {
+        node.requireMayMutate();
+        List<UUID> cancelled = store.cancel(run, reason.replace('\0', ' '));
+        if (!cancelled.isEmpty()) {
+            AfterCommit.run(engine::announce);
+        }
+        return cancelled.contains(run);
+    }
+
+    @Override
+    public boolean retry(UUID run) {
+        node.requireMayMutate();
+        boolean revived = store.retry(run);
+        if (revived) {
+            AfterCommit.run(engine::announce);
+        }
+        return revived;
+    }
+
+    @Override
+    public Optional<WorkflowInfo> find(UUID run) {
+        return store.find(run);
+    }
+
+    @Override
+    public <T> Optional<T> result(UUID run, Class<T> type) {
+        WorkflowInfo info = store.find(run).orElse(null);
+        String result = info == null || info.status() != WorkflowStatus.COMPLETED ? null : info.result();
+        return result == null
+                ? Optional.empty()
+                : Optional.ofNullable(type.cast(engine.json().read(result, type)));
+    }
+
+    @Override
+    public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
+        return store.list(workflow, status, Math.max(1, Math.min(limit, MOST_LISTED)));
+    }
+
+    private static void requireStorable(String what, String text) {
+        if (text.isBlank() || text.indexOf('\0') >= 0) {
+            throw new WorkflowRejectedException(
+                    "%s '%s' is empty or holds a NUL character".formatted(what, text.replace('\0', '?')));
+        }
+    }
+}

@@ -1,0 +1,578 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.Outcome;
+import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.WorkflowRejectedException;
+import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.store.JobReports;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.JobStore.Claimed;
+import dev.forge.cluster.internal.store.JobStore.NewJob;
+import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.WorkflowStore;
+import dev.forge.cluster.internal.store.WorkflowStore.Claim;
+import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
+import dev.forge.cluster.internal.store.WorkflowStore.NewRun;
+import dev.forge.cluster.internal.store.WorkflowStore.Version;
+import dev.forge.cluster.internal.store.WorkflowStore.Wait;
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.UUID;
+import java.util.concurrent.Executor;
+import java.util.function.Predicate;
+import java.util.random.RandomGenerator;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.core.task.SimpleAsyncTaskExecutor;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.PlatformTransactionManager;
+
+/**
+ * Runs workflows. Each version is a job of its own name, and one job carries a run for its whole life: claims, leases,
+ * recovery, routing and draining are those of jobs. A node claims only versions that it has.
+ *
+ * <p>If it leads the scheduler role, it says which runs no live node can continue, and gives runs a job whose job is gone.
+ */
+public final class WorkflowEngine implements Work {
+
+    /** What the metadata of a job says that a run waits for. */
+    static final String AWAITED = "forge.workflow";
+
+    private static final Logger log = LoggerFactory.getLogger(WorkflowEngine.class);
+    private static final String DEPRECATED = "workflows.deprecated";
+    private static final Duration WATCH = Duration.ofMillis(100);
+    private static final Duration LOOK = Duration.ofSeconds(2);
+    private static final Duration KEEP = Duration.ofMinutes(1);
+    private static final Duration HOUR = Duration.ofHours(1);
+    private static final Duration DATABASE_AWAY = Duration.ofSeconds(1);
+    private static final int BATCH = 5_000;
+    private static final int RARELY = 15;
+
+    private final Node node;
+    private final JobEngine engine;
+    private final JobHandlers handlers;
+    private final StoredJobs jobs;
+    private final Setup setup;
+    private final Settings settings;
+    private final WorkflowStore store;
+    private final WorkflowStore control;
+    private final LeaderStore leaders;
+    private final JobStore inbox;
+    private final JobReports reports;
+    private final JobJson json;
+    private final JobIds ids;
+    private final StepDeadlines deadlines;
+    private final Executor branches;
+    private final Map<String, WorkflowHandler> versions = new TreeMap<>();
+    private final Set<Version> blockedBefore = new HashSet<>();
+    private Set<Version> missing = Set.of();
+    private int looks;
+    private @Nullable UUID looked;
+    private volatile Set<Version> stranded = Set.of();
+
+    /**
+     * What runs work with.
+     *
+     * @param transactions those of transactional steps
+     */
+    public record Setup(StoredJobs.Setup jobs, PlatformTransactionManager transactions) {}
+
+    /**
+     * How they run.
+     *
+     * @param attempts of steps that do not say themselves
+     * @param backoff the same
+     */
+    public record Settings(
+            int attempts, BackoffStrategy backoff, double jitter, Retention retention, Stranded stranded) {}
+
+    /**
+     * How long runs are kept once they have ended.
+     *
+     * @param failed all that have not completed
+     */
+    public record Retention(Duration completed, Duration failed) {}
+
+    /**
+     * What makes a node unready.
+     *
+     * @param interval between two looks
+     * @param clusterWide only runs that no live node can go on with; otherwise those that this node cannot
+     */
+    public record Stranded(Duration interval, boolean clusterWide) {}
+
+    public WorkflowEngine(Node node, JobEngine engine, JobHandlers handlers, Setup setup, Settings settings) {
+        this.node = node;
+        this.engine = engine;
+        this.handlers = handlers;
+        this.setup = setup;
+        this.settings = settings;
+        Node.Members members = node.members();
+        this.jobs = new StoredJobs(node, engine, handlers, setup.jobs);
+        // Runs write on the application's connections: they are the application's work, and there may be many.
+        this.store = new WorkflowStore(members.schema(), setup.jobs.application());
+        this.control = new WorkflowStore(members.schema(), members.control());
+        this.leaders = new LeaderStore(members.schema(), members.control());
+        this.inbox = new JobStore(members.schema(), setup.jobs.application());
+        this.reports = new JobReports(members.schema(), setup.jobs.application());
+        this.json = new JobJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
+        this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
+        this.deadlines = new StepDeadlines(node::nanos);
+        this.branches = new SimpleAsyncTaskExecutor("forge-cluster-step-");
+        node.register(this);
+    }
+
+    // Versions ----------------------------------------------------------------------------------------------
+
+    /**
+     * Adds a version, before the node starts.
+     *
+     * @throws ClusterStartupException if there is one already
+     */
+    public void add(WorkflowHandler handler) {
+        String name = handler.version().jobName();
+        WorkflowHandler other = versions.putIfAbsent(name, handler);
+        if (other != null) {
+            throw new ClusterStartupException(
+                    "Two methods are version '%s' of workflow '%s': %s and %s"
+                            .formatted(
+                                    handler.version().version(),
+                                    handler.version().workflow(),
+                                    other.description(),
+                                    handler.description()),
+                    "Give one of them another name or version: @ClusterWorkflow(name = ..., version = ...).");
+        }
+        handlers.add(new JobHandler(
+                name,
+                List.of(),
+                null,
+                JobPriority.NORMAL.value(),
+                new JobHandler.Limits(settings.attempts, settings.backoff, settings.jitter, Set.of(), null, null),
+                new JobHandler.Target(
+                        null, null, (nothing, job) -> run(handler, (Running) job), handler.description())));
+    }
+
+    /** The versions this node has. */
+    public Set<Version> versions() {
+        return versions.values().stream().map(WorkflowHandler::version).collect(Collectors.toSet());
+    }
+
+    /** The same for people. */
+    public Set<String> names() {
+        return versions.keySet().stream()
+                .map(name -> name.substring(WorkflowStore.PREFIX.length()))
+                .collect(Collectors.toCollection(TreeSet::new));
+    }
+
+    /** The version that new runs have. */
+    private Version newest(String workflow) {
+        Optional<Version> own = newest(
+                versions.values().stream()
+                        .filter(handler -> !handler.deprecated())
+                        .map(WorkflowHandler::version)
+                        .toList(),
+                version -> version.workflow().equals(workflow));
+        if (own.isPresent()) {
+            return own.get();
+        }
+        Map<Version, Boolean> elsewhere = store.advertised();
+        return newest(
+                        elsewhere.keySet(),
+                        version -> version.workflow().equals(workflow)
+                                && Boolean.FALSE.equals(elsewhere.get(version))
+                                && !versions.containsKey(version.jobName()))
+                .orElseThrow(() -> new WorkflowRejectedException(
+                        "no live node has a version of workflow '%s' that is not deprecated; known here are %s, elsewhere %s"
+                                .formatted(
+                                        workflow,
+                                        names(),
+                                        elsewhere.keySet().stream()
+                                                .map(Version::jobName)
+                                                .collect(Collectors.toCollection(TreeSet::new)))));
+    }
+
+    private static Optional<Version> newest(Iterable<Version> versions, Predicate<Version> which) {
+        Version newest = null;
+        Comparator<Version> order = Comparator.comparing(Version::version, WorkflowVersions.ORDER);
+        for (Version version : versions) {
+            if (which.test(version) && (newest == null || order.compare(version, newest) > 0)) {
+                newest = version;
+            }
+        }
+        return Optional.ofNullable(newest);
+    }
+
+    /**
+     * Whoever waits for a run.
+     *
+     * @param key the unique key of the run's job
+     */
+    record Parent(UUID id, String key) {}
+
+    NewRun prepare(String workflow, @Nullable Object input, @Nullable String key, @Nullable Parent parent) {
+        Version version = newest(workflow);
+        String text;
+        try {
+            text = input == null ? null : json.write(input);
+        } catch (IllegalArgumentException e) {
+            throw new WorkflowRejectedException("the input of workflow '%s' %s".formatted(workflow, e.getMessage()), e);
+        }
+        var metadata = new TreeMap<>(setup.jobs.tools().monitor().origin(version.jobName()));
+        if (parent != null) {
+            metadata.put(AWAITED, parent.id.toString());
+        }
+        return new NewRun(
+                ids.next(),
+                version,
+                key,
+                text,
+                parent == null ? null : parent.id,
+                parent == null ? null : parent.key,
+                JobPriority.NORMAL.value(),
+                metadata.isEmpty() ? "{}" : json.write(metadata));
+    }
+
+    UUID nextId() {
+        return ids.next();
+    }
+
+    // Running -----------------------------------------------------------------------------------------------
+
+    /** Whether somebody waits for the end of that job. */
+    static boolean isAwaited(Claimed job) {
+        return job.metadata().contains("\"" + AWAITED + "\"");
+    }
+
+    /** Runs a claimed run until it has to wait, or has ended. */
+    private Object run(WorkflowHandler handler, Running job) throws Throwable {
+        var claim = new Claim(job.key(), job.node());
+        Loaded loaded;
+        try {
+            loaded = store.load(claim).orElse(null);
+        } catch (DataAccessException e) {
+            log.info("workflow {} run {}: cannot be read now: {}", job.name(), job.id(), e.toString());
+            return Outcome.snooze(DATABASE_AWAY);
+        }
+        if (loaded == null) {
+            return Outcome.fail("its run is gone");
+        }
+        if (loaded.status().isFinal()) {
+            return Outcome.complete();
+        }
+        if (loaded.status() == WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH) {
+            job.returned();
+            job.ending();
+            // Until somebody lets it go on.
+            var parked = new Wait(List.of(), null, null, null, "", null, loaded.wakeSeq(), loaded.unwinding());
+            return store.suspend(claim, parked, () -> {}) ? Settled.PENDING : Settled.LOST;
+        }
+        return new WorkflowRun(this, handler, job, claim, loaded).run();
+    }
+
+    WorkflowStore store() {
+        return store;
+    }
+
+    JobJson json() {
+        return json;
+    }
+
+    StoredJobs jobs() {
+        return jobs;
+    }
+
+    Settings settings() {
+        return settings;
+    }
+
+    StepDeadlines deadlines() {
+        return deadlines;
+    }
+
+    Executor branches() {
+        return branches;
+    }
+
+    PlatformTransactionManager transactions() {
+        return setup.transactions;
+    }
+
+    long nanos() {
+        return node.nanos();
+    }
+
+    /** Adds a job in the transaction that runs. */
+    void insert(NewJob job, String key) {
+        inbox.insertUnique(job, key, UniquePolicy.KEEP);
+    }
+
+    Optional<JobInfo> find(UUID job) {
+        return reports.find(job);
+    }
+
+    /** What a step does, watched. */
+    interface Action<E extends Exception> {
+        @Nullable
+        Object run() throws E;
+    }
+
+    /** Does what a step does, where those who want to know of steps see it. */
+    @SuppressWarnings("unchecked")
+    <E extends Exception> @Nullable Object observed(Version version, String step, UUID run, Action<E> work) throws E {
+        var attempt = new StepAttempt(version, step, run, work);
+        try {
+            setup.jobs.tools().monitor().observe(attempt, attempt);
+        } catch (RuntimeException | Error e) {
+            // Whoever watches a step does not decide what becomes of it.
+            log.warn("workflow {} run {}: step '{}' could not be observed", version.jobName(), run, step, e);
+        }
+        if (!attempt.made) {
+            attempt.run();
+        }
+        if (attempt.thrown instanceof Error error) {
+            throw error;
+        } else if (attempt.thrown instanceof RuntimeException bug) {
+            throw bug;
+        } else if (attempt.thrown != null) {
+            throw (E) attempt.thrown;
+        }
+        return attempt.result;
+    }
+
+    private static final class StepAttempt implements JobMonitor.StepAttempt, Runnable {
+
+        private final Version version;
+        private final String step;
+        private final UUID run;
+        private final Action<?> work;
+        private boolean made;
+        private @Nullable Object result;
+        private @Nullable Throwable thrown;
+
+        StepAttempt(Version version, String step, UUID run, Action<?> work) {
+            this.version = version;
+            this.step = step;
+            this.run = run;
+            this.work = work;
+        }
+
+        @Override
+        public void run() {
+            made = true;
+            try {
+                result = work.run();
+            } catch (Throwable e) {
+                thrown = e;
+            }
+        }
+
+        @Override
+        public String workflow() {
+            return version.workflow();
+        }
+
+        @Override
+        public String version() {
+            return version.version();
+        }
+
+        @Override
+        public String step() {
+            return step;
+        }
+
+        @Override
+        public UUID workflowRun() {
+            return run;
+        }
+
+        @Override
+        public JobMonitor.StepEnding outcome() {
+            return thrown == null
+                    ? JobMonitor.StepEnding.COMPLETED
+                    : thrown instanceof Unwinding ? JobMonitor.StepEnding.INTERRUPTED : JobMonitor.StepEnding.FAILED;
+        }
+
+        @Override
+        public @Nullable Throwable failure() {
+            // What the step has thrown is within what says that it has failed.
+            return thrown == null || thrown instanceof Unwinding ? null : thrown.getCause();
+        }
+    }
+
+    // Duties ------------------------------------------------------------------------------------------------
+
+    @Override
+    public Map<String, String> facts() {
+        String deprecated = versions.values().stream()
+                .filter(WorkflowHandler::deprecated)
+                .map(handler -> handler.version().jobName())
+                .collect(Collectors.joining("\n"));
+        return deprecated.isEmpty() ? Map.of() : Map.of(DEPRECATED, deprecated);
+    }
+
+    @Override
+    public List<Duty> duties() {
+        return List.of(
+                // Asking nobody: nothing may delay it.
+                new Duty("watch-steps", () -> WATCH, deadlines::watch),
+                new Duty("workflows", () -> LOOK, this::look),
+                new Duty("watch-stranded", settings.stranded::interval, this::lookForStranded),
+                new Duty("keep-workflows", () -> KEEP, this::keep, HOUR));
+    }
+
+    /** The leader's look at runs that cannot go on. */
+    void look() {
+        OptionalLong term = node.elector().term(Leadership.SCHEDULER);
+        UUID self = node.id();
+        if (term.isEmpty() || self == null) {
+            missing = Set.of();
+            looked = null;
+            return;
+        }
+        Set<Version> advertised = control.advertised().keySet();
+        Set<Version> absent = new HashSet<>(control.inFlight());
+        absent.removeAll(advertised);
+        for (Version version : absent) {
+            // Seen twice: a node that restarts is away for a moment.
+            boolean rarely = blockedBefore.contains(version) && looks % RARELY != 0;
+            if (missing.contains(version) && !rarely) {
+                int blocked = fenced(self, term.getAsLong(), () -> control.block(version, BATCH));
+                if (blocked > 0) {
+                    log.warn(
+                            "workflow {}: {} runs are blocked, no live node has this version",
+                            version.jobName(),
+                            blocked);
+                } else {
+                    // Finding that there is nothing to do means passing all that are blocked.
+                    blockedBefore.add(version);
+                }
+            }
+        }
+        missing = absent;
+        looks++;
+        blockedBefore.retainAll(absent);
+        for (Version version : control.blocked()) {
+            if (advertised.contains(version)) {
+                int freed = fenced(self, term.getAsLong(), () -> control.unblock(version, BATCH));
+                log.info("workflow {}: {} runs go on, a live node has this version", version.jobName(), freed);
+            }
+        }
+        UUID from = looked;
+        int revived = fenced(self, term.getAsLong(), () -> {
+            WorkflowStore.Slice slice = control.revive(from, BATCH);
+            looked = slice.next();
+            return slice.revived();
+        });
+        if (revived > 0) {
+            log.warn("{} runs of workflows had lost their job and have it again", revived);
+            engine.announce(JobPriority.NORMAL);
+        }
+    }
+
+    private interface Change {
+        int make();
+    }
+
+    /** Makes a change that is undone if the term is over; answers how many rows it changed. */
+    private int fenced(UUID self, long term, Change change) {
+        Integer changed = control.transaction().execute(status -> {
+            int made = change.make();
+            if (made > 0 && !leaders.fence(Leadership.SCHEDULER, self, term)) {
+                status.setRollbackOnly();
+                return 0;
+            }
+            return made;
+        });
+        return changed == null ? 0 : changed;
+    }
+
+    /** Deletes what was kept long enough. */
+    void keep() {
+        if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
+            while (control.purge(settings.retention.completed, settings.retention.failed, BATCH) == BATCH) {
+                log.debug("deleted {} ended runs of workflows", BATCH);
+            }
+        }
+    }
+
+    /** Whether there are runs in flight that this node, or all of them, cannot go on with: it is not ready then. */
+    public boolean isStranded() {
+        return !stranded.isEmpty();
+    }
+
+    @Override
+    public void begin() {
+        try {
+            lookForStranded();
+        } catch (DataAccessException e) {
+            log.debug("could not look for stranded runs; the next look will", e);
+        }
+    }
+
+    /** One look for versions that have runs in flight, but no code. */
+    void lookForStranded() {
+        boolean clusterWide = settings.stranded.clusterWide;
+        Set<Version> lacking = new HashSet<>();
+        // A node that is no worker runs none of them, whatever its code.
+        if (clusterWide || engine.isWorking()) {
+            lacking.addAll(control.inFlight());
+            lacking.removeAll(versions());
+            if (clusterWide && !lacking.isEmpty()) {
+                lacking.removeAll(control.advertised().keySet());
+            }
+        }
+        Set<Version> former = stranded;
+        stranded = lacking;
+        lacking.stream().filter(version -> !former.contains(version)).forEach(this::warn);
+        if (lacking.isEmpty() && !former.isEmpty()) {
+            log.info("No runs of workflows are stranded any more: this node is ready as far as they are concerned");
+        }
+    }
+
+    private void warn(Version version) {
+        log.warn(
+                "{} runs of workflow '{}' version '{}' are in flight, but {} has that version: this node is not ready. Deploy"
+                        + " the version again until they have ended, or give them up: UPDATE forge_workflow_runs SET status ="
+                        + " 'retired_unresumable', resolution_reason = '...' WHERE workflow_name = '{}' AND workflow_version ="
+                        + " '{}' AND status NOT IN ('completed','compensated','failed','retired_unresumable','cancelled_by_operator');",
+                control.countInFlight(version),
+                version.workflow(),
+                version.version(),
+                settings.stranded.clusterWide ? "no live node" : "not this node",
+                version.workflow(),
+                version.version());
+    }
+
+    /** Something that can be waited for has happened, and is committed. */
+    void announce() {
+        engine.announce(JobPriority.NORMAL);
+    }
+
+    @Override
+    public void quiesce() {}
+
+    @Override
+    public boolean awaitIdle(Duration patience) {
+        // What is under way are jobs.
+        return true;
+    }
+
+    @Override
+    public void release() {}
+}

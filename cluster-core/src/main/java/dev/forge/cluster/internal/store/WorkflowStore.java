@@ -1,0 +1,946 @@
+package dev.forge.cluster.internal.store;
+
+import dev.forge.cluster.WorkflowInfo;
+import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.store.JobStore.ClaimKey;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Types;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import java.util.UUID;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionOperations;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/**
+ * The rows of {@code forge_workflow_runs}, their steps and their signals. A run is carried by one job, whose id is the run's.
+ *
+ * <p><b>Guards.</b> Whatever a run writes proves, in the same transaction, that its job is still the claim of the node that
+ * writes. An operator who ends a run ends its job with it (a trigger does), so that one proof covers both.
+ *
+ * <p><b>Waking.</b> A waiting run is a job that is pending, at a later time or for another job's end. A signal raises {@code
+ * wake_seq} and brings the job forward; a run that goes to wait compares {@code wake_seq} with what it has seen, under the
+ * row's lock. So whichever of the two commits first, the run sees the signal.
+ *
+ * <p><b>Locks</b> are taken in one order: the run, then its job.
+ */
+public final class WorkflowStore {
+
+    /** Names of jobs that carry runs begin with it. */
+    public static final String PREFIX = "workflow:";
+
+    private static final String FINAL =
+            "('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator')";
+
+    // A transaction that is cut off must not keep its rows for as long as the network lasts.
+    private static final String BOUND = "set_config('idle_in_transaction_session_timeout', '5s', true)";
+
+    /** Whether job {@code j} is that claim. */
+    private static final String OURS =
+            "j.id = :run AND j.claim_epoch = :epoch AND j.worker_id IS NOT DISTINCT FROM :node AND j.status IN "
+                    + JobStore.HELD;
+
+    private final Schema schema;
+    private final JdbcTemplate jdbc;
+    private final JdbcClient client;
+    private final TransactionOperations transaction;
+
+    /** @param source the application's for what joins its transactions; ours for the rest */
+    public WorkflowStore(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = new JdbcTemplate(source);
+        this.client = JdbcClient.create(jdbc);
+        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
+    }
+
+    /** The name of the job that carries runs of a version. */
+    public static String jobName(String workflow, String version) {
+        return PREFIX + workflow + "@" + version;
+    }
+
+    /** Whether a job of that name carries runs. */
+    public static boolean isWorkflow(String job) {
+        return job.startsWith(PREFIX);
+    }
+
+    /** A version of a workflow. */
+    public record Version(String workflow, String version) {
+
+        /** The name of the job that carries its runs. */
+        public String jobName() {
+            return WorkflowStore.jobName(workflow, version);
+        }
+
+        /** What the name of a job says; empty if it carries no runs. */
+        public static Optional<Version> of(String job) {
+            int at = job.lastIndexOf('@');
+            return isWorkflow(job) && at > 0
+                    ? Optional.of(new Version(job.substring(PREFIX.length(), at), job.substring(at + 1)))
+                    : Optional.empty();
+        }
+    }
+
+    /** Whether what is written here and now is part of the running transaction. */
+    public boolean joinsTransaction() {
+        DataSource source = jdbc.getDataSource();
+        return source != null && TransactionSynchronizationManager.hasResource(source);
+    }
+
+    /** A transaction on the same source, for callers that have none. */
+    public TransactionOperations transaction() {
+        return transaction;
+    }
+
+    // Starting ----------------------------------------------------------------------------------------------
+
+    /**
+     * A run to be.
+     *
+     * @param input JSON
+     * @param jobKey the unique key of its job, so that its end is noticed by whoever waits for it
+     * @param metadata JSON
+     */
+    public record NewRun(
+            UUID id,
+            Version version,
+            @Nullable String key,
+            @Nullable String input,
+            @Nullable UUID parent,
+            @Nullable String jobKey,
+            int priority,
+            String metadata) {}
+
+    /** Adds a run and its job, in the caller's transaction; false if there is a run with that key. */
+    public boolean insert(NewRun run) {
+        return client.sql(schema.sql("""
+                WITH run AS (
+                    INSERT INTO ~.forge_workflow_runs
+                        (id, workflow_name, workflow_version, run_key, input, parent_id, job_id, created_at, updated_at)
+                    VALUES (:id, :name, :version, :key, :input::jsonb, :parent, :id, clock_timestamp(), clock_timestamp())
+                    ON CONFLICT DO NOTHING
+                    RETURNING id)
+                INSERT INTO ~.forge_jobs (id, name, priority, scheduled_at, metadata, unique_key)
+                SELECT id, :job, :priority, clock_timestamp(), :metadata::jsonb, :job_key FROM run
+                """))
+                        .param("id", run.id)
+                        .param("name", run.version.workflow)
+                        .param("version", run.version.version)
+                        .param("key", run.key, Types.VARCHAR)
+                        .param("input", run.input, Types.VARCHAR)
+                        .param("parent", run.parent, Types.OTHER)
+                        .param("job", run.version.jobName())
+                        .param("priority", run.priority)
+                        .param("metadata", run.metadata)
+                        .param("job_key", run.jobKey, Types.VARCHAR)
+                        .update()
+                == 1;
+    }
+
+    /** The run with that key. */
+    public Optional<UUID> byKey(String workflow, String key) {
+        return client.sql(schema.sql("SELECT id FROM ~.forge_workflow_runs WHERE workflow_name = ? AND run_key = ?"))
+                .params(workflow, key)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .optional();
+    }
+
+    // Running -----------------------------------------------------------------------------------------------
+
+    /** The right to write for a run: the claim of its job. */
+    public record Claim(ClaimKey key, UUID node) {}
+
+    /**
+     * A run with all that is remembered of it.
+     *
+     * @param input JSON
+     * @param now by the database's clock
+     * @param wakeSeq how many signals it has been given
+     * @param cancelled whether somebody has called it off
+     */
+    public record Loaded(
+            WorkflowStatus status,
+            boolean unwinding,
+            boolean cancelled,
+            @Nullable UUID parent,
+            @Nullable String input,
+            Instant now,
+            long wakeSeq,
+            Map<Integer, Row> steps,
+            List<Signal> signals) {}
+
+    /** A signal that was not taken yet; payload is JSON. */
+    public record Signal(UUID id, String name, @Nullable String payload) {}
+
+    /**
+     * What is remembered of a step.
+     *
+     * @param status see the table's constraint
+     * @param result JSON
+     * @param ranMillis how long ago it began; null if it did not run
+     */
+    public record Row(
+            int position,
+            String name,
+            String kind,
+            String status,
+            int attempts,
+            @Nullable String result,
+            @Nullable String error,
+            @Nullable Instant wakeAt,
+            @Nullable UUID ref,
+            int compensationAttempts,
+            @Nullable Long ranMillis) {
+
+        /** Something that has not been met before. */
+        public static Row of(int position, String name, String kind, String status) {
+            return new Row(position, name, kind, status, 0, null, null, null, null, 0, null);
+        }
+
+        public Row with(String changed, @Nullable String value) {
+            return new Row(
+                    position,
+                    name,
+                    kind,
+                    changed,
+                    attempts,
+                    value,
+                    error,
+                    wakeAt,
+                    ref,
+                    compensationAttempts,
+                    ranMillis);
+        }
+
+        public Row until(@Nullable Instant time) {
+            return new Row(
+                    position, name, kind, status, attempts, result, error, time, ref, compensationAttempts, ranMillis);
+        }
+
+        public Row failed(String changed, int times, @Nullable String failure) {
+            return new Row(
+                    position,
+                    name,
+                    kind,
+                    changed,
+                    times,
+                    result,
+                    failure,
+                    wakeAt,
+                    ref,
+                    compensationAttempts,
+                    ranMillis);
+        }
+
+        public Row ran(int times, long millis) {
+            return new Row(
+                    position, name, kind, status, times, result, error, wakeAt, ref, compensationAttempts, millis);
+        }
+
+        public Row waitingFor(UUID other) {
+            return new Row(
+                    position,
+                    name,
+                    kind,
+                    status,
+                    attempts,
+                    result,
+                    error,
+                    wakeAt,
+                    other,
+                    compensationAttempts,
+                    ranMillis);
+        }
+
+        public Row compensating(String changed, int times, @Nullable String failure, @Nullable Instant again) {
+            return new Row(position, name, kind, changed, attempts, result, failure, again, ref, times, ranMillis);
+        }
+    }
+
+    /**
+     * Everything about a run, which is marked as running if it has been waiting. One statement: the signals that it answers
+     * are those that its {@code wakeSeq} counts.
+     */
+    public Optional<Loaded> load(Claim claim) {
+        var steps = new HashMap<Integer, Row>();
+        List<Signal> signals = new ArrayList<>();
+        @Nullable Loaded[] loaded = {null};
+        bind(client.sql(schema.sql("""
+                WITH woken AS (
+                    UPDATE ~.forge_workflow_runs r
+                    SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END, awaits = NULL,
+                        updated_at = clock_timestamp()
+                    FROM ~.forge_jobs j
+                    WHERE r.id = :run AND r.status IN ('waiting', 'blocked_missing_version') AND %s)
+                SELECT 'run' AS what, 0 AS position, '' AS name, '' AS kind, r.status, 0 AS attempts, r.input::text AS payload,
+                       NULL AS error, clock_timestamp() AS at, r.parent_id AS ref, 0 AS compensations, r.wake_seq,
+                       r.unwinding, r.resolution_reason IS NOT NULL AS cancelled
+                FROM ~.forge_workflow_runs r WHERE r.id = :run
+                UNION ALL
+                SELECT 'step', s.position, s.name, s.kind, s.status, s.attempts, s.result::text, s.last_error, s.wake_at, s.ref,
+                       s.compensation_attempts, 0, false, false
+                FROM ~.forge_workflow_steps s WHERE s.run_id = :run
+                UNION ALL
+                (SELECT 'signal', 0, g.name, '', '', 0, g.payload::text, NULL, NULL, g.id, 0, 0, false, false
+                 FROM ~.forge_workflow_signals g WHERE g.run_id = :run AND g.consumed_at IS NULL ORDER BY g.created_at, g.id)
+                """.formatted(OURS))), claim).query(row -> {
+            switch (row.getString("what")) {
+                case "run" ->
+                    loaded[0] = new Loaded(
+                            status(row.getString("status")),
+                            row.getBoolean("unwinding"),
+                            row.getBoolean("cancelled"),
+                            row.getObject("ref", UUID.class),
+                            row.getString("payload"),
+                            Objects.requireNonNull(instant(row, "at")),
+                            row.getLong("wake_seq"),
+                            steps,
+                            signals);
+                case "step" -> steps.put(row.getInt("position"), step(row));
+                default ->
+                    signals.add(new Signal(
+                            row.getObject("ref", UUID.class), row.getString("name"), row.getString("payload")));
+            }
+        });
+        return Optional.ofNullable(loaded[0]);
+    }
+
+    private static Row step(ResultSet row) throws SQLException {
+        return new Row(
+                row.getInt("position"),
+                row.getString("name"),
+                row.getString("kind"),
+                row.getString("status"),
+                row.getInt("attempts"),
+                row.getString("payload"),
+                row.getString("error"),
+                instant(row, "at"),
+                row.getObject("ref", UUID.class),
+                row.getInt("compensations"),
+                null);
+    }
+
+    /** What came of an attempt to write. */
+    public enum Written {
+        /** It is written. */
+        WRITTEN,
+        /** It is written, but meanwhile somebody has called the run off. */
+        CALLED_OFF,
+        /** Nothing is written: the run's job is not this node's any more. */
+        CLAIM_LOST
+    }
+
+    /** Remembers steps and takes a signal, in the transaction that runs, or else at once. */
+    public Written remember(Claim claim, List<Row> rows, @Nullable UUID signal) {
+        return bindRows(
+                        bind(
+                                client.sql(schema.sql("""
+                WITH held AS MATERIALIZED (
+                    SELECT j.id FROM ~.forge_jobs j WHERE %s FOR SHARE),
+                taken AS (
+                    UPDATE ~.forge_workflow_signals g SET consumed_at = clock_timestamp() FROM held
+                    WHERE g.id = :signal),
+                saved AS (%s)
+                SELECT r.unwinding FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
+                """.formatted(OURS, upsert("held"))))
+                                        .param("signal", signal, Types.OTHER),
+                                claim),
+                        rows)
+                .query((row, n) -> row.getBoolean(1) ? Written.CALLED_OFF : Written.WRITTEN)
+                .optional()
+                .orElse(Written.CLAIM_LOST);
+    }
+
+    /** A run that has made progress does not bring its nodes down: what counts its crashes begins anew. */
+    public void forgiveCrashes(Claim claim) {
+        bind(client.sql(schema.sql("UPDATE ~.forge_jobs j SET recoveries = 0 WHERE %s".formatted(OURS))), claim)
+                .update();
+    }
+
+    private static String upsert(String of) {
+        return """
+                INSERT INTO ~.forge_workflow_steps
+                    (run_id, position, name, kind, status, attempts, result, last_error, wake_at, ref,
+                     compensation_attempts, started_at, finished_at)
+                SELECT o.id, d.position, d.name, d.kind, d.status, d.attempts, d.result::jsonb, d.error, d.wake_at, d.ref,
+                       d.compensations, clock_timestamp() - coalesce(d.ran, 0) * interval '1 millisecond',
+                       CASE WHEN d.status NOT IN ('waiting', 'retrying') THEN clock_timestamp() END
+                FROM %s o, unnest(:positions::int[], :names::text[], :kinds::text[], :statuses::text[], :attempts::int[],
+                    :results::text[], :errors::text[], :wakes::timestamptz[], :refs::uuid[], :compensations::int[],
+                    :rans::bigint[])
+                    AS d (position, name, kind, status, attempts, result, error, wake_at, ref, compensations, ran)
+                ON CONFLICT (run_id, position) DO UPDATE
+                SET status = EXCLUDED.status, attempts = EXCLUDED.attempts, result = EXCLUDED.result,
+                    last_error = EXCLUDED.last_error, wake_at = EXCLUDED.wake_at, ref = EXCLUDED.ref,
+                    compensation_attempts = EXCLUDED.compensation_attempts, finished_at = EXCLUDED.finished_at
+                RETURNING 1""".formatted(of);
+    }
+
+    private static JdbcClient.StatementSpec bindRows(JdbcClient.StatementSpec statement, List<Row> rows) {
+        return statement
+                .param("positions", array(rows, Row::position, Integer[]::new))
+                .param("names", array(rows, Row::name, String[]::new))
+                .param("kinds", array(rows, Row::kind, String[]::new))
+                .param("statuses", array(rows, Row::status, String[]::new))
+                .param("attempts", array(rows, Row::attempts, Integer[]::new))
+                .param("results", array(rows, Row::result, String[]::new))
+                .param("errors", array(rows, Row::error, String[]::new))
+                .param("wakes", array(rows, row -> row.wakeAt == null ? null : row.wakeAt.toString(), String[]::new))
+                .param("refs", array(rows, Row::ref, UUID[]::new))
+                .param("compensations", array(rows, Row::compensationAttempts, Integer[]::new))
+                .param("rans", array(rows, Row::ranMillis, Long[]::new));
+    }
+
+    private static <T> @Nullable T[] array(
+            List<Row> rows, Function<Row, @Nullable T> column, Function<Integer, @Nullable T[]> maker) {
+        @Nullable T[] values = maker.apply(rows.size());
+        for (int i = 0; i < values.length; i++) {
+            values[i] = column.apply(rows.get(i));
+        }
+        return values;
+    }
+
+    private static JdbcClient.StatementSpec bind(JdbcClient.StatementSpec statement, Claim claim) {
+        return statement
+                .param("run", claim.key.id())
+                .param("epoch", claim.key.epoch())
+                .param("node", claim.node);
+    }
+
+    /** From now on the run undoes what it has done; false if it is not this node's any more. */
+    public Written unwind(Claim claim, String error, List<Row> rows) {
+        return Objects.requireNonNull(transaction.execute(status -> {
+            client.sql(schema.sql("""
+                    UPDATE ~.forge_workflow_runs
+                    SET status = 'compensating', unwinding = true, last_error = :error, updated_at = clock_timestamp()
+                    WHERE id = :run AND status NOT IN %s
+                    RETURNING %s
+                    """.formatted(FINAL, BOUND)))
+                    .param("run", claim.key.id())
+                    .param("error", error)
+                    .query((row, n) -> true)
+                    .list();
+            Written written = remember(claim, rows, null);
+            if (written == Written.CLAIM_LOST) {
+                status.setRollbackOnly();
+            }
+            return written;
+        }));
+    }
+
+    /**
+     * How a run goes to wait.
+     *
+     * @param rows what is to be remembered
+     * @param until when it goes on by itself; null: not
+     * @param signal what it waits for
+     * @param job another job that must have ended
+     * @param mismatch why it cannot go on at all
+     * @param progress JSON
+     * @param seen the {@code wakeSeq} it knows of
+     * @param unwinding whether it undoes, as far as it knows
+     */
+    public record Wait(
+            List<Row> rows,
+            @Nullable Instant until,
+            @Nullable String signal,
+            @Nullable UUID job,
+            @Nullable String mismatch,
+            @Nullable String progress,
+            long seen,
+            boolean unwinding) {}
+
+    /**
+     * Gives a run's job back, to be claimed again when there is something to go on with: at once, if there was a signal
+     * meanwhile, or the run was called off. False if it is not this node's any more.
+     *
+     * @param before what belongs into the same transaction
+     */
+    public boolean suspend(Claim claim, Wait wait, Runnable before) {
+        return Boolean.TRUE.equals(transaction.execute(status -> {
+            Boolean asSeen = client.sql(schema.sql("""
+                    UPDATE ~.forge_workflow_runs
+                    SET status = CASE WHEN :mismatch::text IS NOT NULL THEN 'blocked_signature_mismatch'
+                                      WHEN unwinding THEN 'compensating' ELSE 'waiting' END,
+                        awaits = CASE WHEN NOT unwinding THEN :signal::text END,
+                        last_error = coalesce(nullif(:mismatch::text, ''), last_error), updated_at = clock_timestamp()
+                    WHERE id = :run AND status NOT IN %s
+                    RETURNING wake_seq = :seen AND unwinding = :unwinding OR :mismatch::text IS NOT NULL, %s
+                    """.formatted(FINAL, BOUND)))
+                    .param("run", claim.key.id())
+                    .param("mismatch", wait.mismatch, Types.VARCHAR)
+                    .param("signal", wait.signal, Types.VARCHAR)
+                    .param("seen", wait.seen)
+                    .param("unwinding", wait.unwinding)
+                    .query((row, n) -> row.getBoolean(1))
+                    .optional()
+                    .orElse(null);
+            if (asSeen == null) {
+                status.setRollbackOnly();
+                return false;
+            }
+            before.run();
+            // Whoever ends the other job from here on waits for us, and finds us waiting.
+            boolean early = !asSeen || (wait.job != null && hasEnded(wait.job));
+            Instant until = early ? Instant.EPOCH : wait.until;
+            boolean forever = !early && wait.until == null && wait.job == null;
+            boolean back = bindRows(
+                            bind(
+                                    client.sql(schema.sql("""
+                    WITH job AS (
+                        UPDATE ~.forge_jobs j
+                        SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, started_at = NULL,
+                            attempts = j.attempts - 1, recoveries = 0, waits_for = :other,
+                            progress = coalesce(:progress::jsonb, j.progress),
+                            scheduled_at = CASE WHEN :forever THEN 'infinity'
+                                                ELSE greatest(:until::timestamptz, clock_timestamp()) END
+                        WHERE %s
+                        RETURNING j.id),
+                    saved AS (%s)
+                    SELECT 1 FROM job
+                    """.formatted(OURS, upsert("job"))))
+                                            .param("other", early ? null : wait.job, Types.OTHER)
+                                            .param("progress", wait.progress, Types.VARCHAR)
+                                            .param("forever", forever)
+                                            .param("until", offset(until), Types.TIMESTAMP_WITH_TIMEZONE),
+                                    claim),
+                            wait.rows)
+                    .query((row, n) -> true)
+                    .optional()
+                    .isPresent();
+            if (!back) {
+                status.setRollbackOnly();
+            }
+            return back;
+        }));
+    }
+
+    private boolean hasEnded(UUID job) {
+        return client.sql(schema.sql("SELECT status FROM ~.forge_jobs WHERE id = ? FOR SHARE"))
+                .param(job)
+                .query(String.class)
+                .optional()
+                .map(status -> JobStore.status(status).isFinal())
+                .orElse(true);
+    }
+
+    /**
+     * How a run ends.
+     *
+     * @param result JSON
+     * @param rows what is still to be remembered
+     * @param unwinding whether it undoes, as far as it knows
+     */
+    public record End(
+            WorkflowStatus status,
+            @Nullable String result,
+            @Nullable String error,
+            List<Row> rows,
+            boolean unwinding) {}
+
+    /** Ends a run and its job; CALLED_OFF, and nothing is written, if it has to undo instead. */
+    public Written end(Claim claim, End end) {
+        return Objects.requireNonNull(transaction.execute(status -> {
+            boolean ended = client.sql(schema.sql("""
+                    UPDATE ~.forge_workflow_runs
+                    SET status = :status, result = :result::jsonb, last_error = coalesce(:error, last_error),
+                        finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL
+                    WHERE id = :run AND status NOT IN %s AND unwinding = :unwinding
+                    RETURNING %s
+                    """.formatted(FINAL, BOUND)))
+                    .param("run", claim.key.id())
+                    .param("status", word(end.status))
+                    .param("result", end.result, Types.VARCHAR)
+                    .param("error", end.error, Types.VARCHAR)
+                    .param("unwinding", end.unwinding)
+                    .query((row, n) -> true)
+                    .optional()
+                    .isPresent();
+            if (!ended) {
+                status.setRollbackOnly();
+                return Written.CALLED_OFF;
+            }
+            boolean completed = end.status == WorkflowStatus.COMPLETED;
+            boolean done = bindRows(
+                            bind(
+                                    client.sql(schema.sql("""
+                    WITH job AS (
+                        UPDATE ~.forge_jobs j
+                        SET status = :status, finished_at = clock_timestamp(), lease_expires_at = NULL,
+                            last_error = coalesce(:error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at)
+                        WHERE %s
+                        RETURNING j.id),
+                    saved AS (%s)
+                    SELECT 1 FROM job
+                    """.formatted(OURS, upsert("job"))))
+                                            .param("status", completed ? "completed" : "failed")
+                                            .param("error", end.error, Types.VARCHAR),
+                                    claim),
+                            end.rows)
+                    .query((row, n) -> true)
+                    .optional()
+                    .isPresent();
+            if (!done) {
+                status.setRollbackOnly();
+                return Written.CLAIM_LOST;
+            }
+            return Written.WRITTEN;
+        }));
+    }
+
+    // Orders ------------------------------------------------------------------------------------------------
+
+    /** Gives a run a signal, in the caller's transaction or one of its own; nothing if it has ended. Answers whether it wakes. */
+    public Optional<Boolean> signal(UUID run, UUID id, String name, @Nullable String payload) {
+        // Two statements: the second must see what a run that went to wait meanwhile has written before the first.
+        return joined(() -> {
+            String awaits = client.sql(schema.sql("""
+                    WITH run AS (
+                        UPDATE ~.forge_workflow_runs SET wake_seq = wake_seq + 1
+                        WHERE id = :run AND status NOT IN %s RETURNING id, coalesce(awaits, '') AS awaits),
+                    given AS (
+                        INSERT INTO ~.forge_workflow_signals (id, run_id, name, payload, created_at)
+                        SELECT :id, run.id, :name, :payload::jsonb, clock_timestamp() FROM run)
+                    SELECT awaits FROM run
+                    """.formatted(FINAL)))
+                    .param("run", run)
+                    .param("id", id)
+                    .param("name", name)
+                    .param("payload", payload, Types.VARCHAR)
+                    .query(String.class)
+                    .optional()
+                    .orElse(null);
+            if (awaits == null) {
+                return Optional.<Boolean>empty();
+            }
+            return Optional.of(awaits.equals(name) && bringForward(run));
+        });
+    }
+
+    // Not by propagation: a transaction of JPA shares its connection, but not its manager.
+    private <T> T joined(Supplier<T> work) {
+        return joinsTransaction() ? work.get() : Objects.requireNonNull(transaction.execute(status -> work.get()));
+    }
+
+    private boolean bringForward(UUID run) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
+                WHERE id = ? AND status = 'pending'
+                """)).param(run).update() == 1;
+    }
+
+    /** Lets runs, and those they have started, undo what they have done; answers which now will. */
+    public List<UUID> cancel(UUID run, String reason) {
+        return joined(() -> {
+            List<UUID> cancelled = client.sql(schema.sql("""
+                    WITH RECURSIVE family AS (
+                        SELECT id FROM ~.forge_workflow_runs WHERE id = :run
+                        UNION ALL
+                        SELECT c.id FROM ~.forge_workflow_runs c JOIN family f ON c.parent_id = f.id)
+                    UPDATE ~.forge_workflow_runs
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = wake_seq + 1,
+                        awaits = NULL, updated_at = clock_timestamp()
+                    WHERE id IN (SELECT id FROM family) AND status NOT IN %s AND NOT unwinding
+                    RETURNING id
+                    """.formatted(FINAL)))
+                    .param("run", run)
+                    .param("reason", reason)
+                    .query((row, n) -> row.getObject(1, UUID.class))
+                    .list();
+            cancelled.forEach(this::bringForward);
+            return cancelled;
+        });
+    }
+
+    /** Lets a run go on that has failed or did not fit its method. */
+    public boolean retry(UUID run) {
+        return joined(() -> {
+            // Of a run that undoes, what could not be undone is tried again. Otherwise the step that has failed is
+            // forgotten, if it was the last thing that happened.
+            boolean revived = client.sql(schema.sql("""
+                    WITH run AS (
+                        UPDATE ~.forge_workflow_runs r
+                        SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END,
+                            finished_at = NULL, updated_at = clock_timestamp(), wake_seq = wake_seq + 1
+                        WHERE r.id = :run AND r.status IN ('failed', 'blocked_signature_mismatch')
+                        RETURNING r.id, r.unwinding, r.workflow_name, r.workflow_version),
+                    undone AS (
+                        UPDATE ~.forge_workflow_steps s
+                        SET status = 'completed', compensation_attempts = 0, wake_at = NULL
+                        FROM run WHERE s.run_id = run.id AND run.unwinding AND s.status = 'compensation_failed'),
+                    forgotten AS (
+                        DELETE FROM ~.forge_workflow_steps s USING run
+                        WHERE s.run_id = run.id AND NOT run.unwinding AND s.status = 'failed'
+                          AND s.position = (SELECT max(position) FROM ~.forge_workflow_steps WHERE run_id = run.id))
+                    INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at)
+                    SELECT id, '%s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
+                    ON CONFLICT (id) DO UPDATE
+                    SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
+                        finished_at = NULL, started_at = NULL, waits_for = NULL
+                    WHERE j.status NOT IN ('claimed', 'running')
+                    """.formatted(PREFIX)))
+                            .param("run", run)
+                            .update()
+                    == 1;
+            return revived;
+        });
+    }
+
+    // Keeping -----------------------------------------------------------------------------------------------
+
+    /** Versions that have runs in flight; however many, one probe of the index each. */
+    public Set<Version> inFlight() {
+        return versions("status NOT IN " + FINAL);
+    }
+
+    /** Versions that have runs which are blocked because no node had them. */
+    public Set<Version> blocked() {
+        return versions("status = 'blocked_missing_version'");
+    }
+
+    private Set<Version> versions(String which) {
+        return new HashSet<>(client.sql(schema.sql("""
+                WITH RECURSIVE version AS (
+                    (SELECT workflow_name, workflow_version FROM ~.forge_workflow_runs WHERE %1$s
+                     ORDER BY workflow_name, workflow_version LIMIT 1)
+                    UNION ALL
+                    SELECT next.* FROM version v CROSS JOIN LATERAL (
+                        SELECT r.workflow_name, r.workflow_version FROM ~.forge_workflow_runs r
+                        WHERE r.%1$s AND (r.workflow_name, r.workflow_version) > (v.workflow_name, v.workflow_version)
+                        ORDER BY r.workflow_name, r.workflow_version LIMIT 1) AS next)
+                SELECT * FROM version
+                """.formatted(which)))
+                .query((row, n) -> new Version(row.getString(1), row.getString(2)))
+                .list());
+    }
+
+    /** How many runs of a version are in flight. */
+    public long countInFlight(Version version) {
+        return client.sql(schema.sql("""
+                SELECT count(*) FROM ~.forge_workflow_runs
+                WHERE workflow_name = ? AND workflow_version = ? AND status NOT IN %s
+                """.formatted(FINAL)))
+                .params(version.workflow, version.version)
+                .query(Long.class)
+                .single();
+    }
+
+    /** What live nodes can run, and whether one of them says that it is deprecated. */
+    public Map<Version, Boolean> advertised() {
+        var versions = new HashMap<Version, Boolean>();
+        client.sql(schema.sql("""
+                SELECT h.handler, bool_or(h.handler = ANY (string_to_array(coalesce(n.info ->> 'workflows.deprecated', ''), E'\\n')))
+                FROM ~.forge_nodes n CROSS JOIN LATERAL unnest(n.handlers) AS h (handler)
+                WHERE n.status <> 'dead' AND 'worker' = ANY (n.roles) AND starts_with(h.handler, ?)
+                GROUP BY h.handler
+                """))
+                .param(PREFIX)
+                .query((row, n) -> Map.entry(row.getString(1), row.getBoolean(2)))
+                .list()
+                .forEach(entry ->
+                        Version.of(entry.getKey()).ifPresent(version -> versions.put(version, entry.getValue())));
+        return versions;
+    }
+
+    /** Says that no live node can run these, up to that many runs; their jobs stay as they are. */
+    public int block(Version version, int limit) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_workflow_runs r SET status = 'blocked_missing_version', updated_at = clock_timestamp()
+                WHERE r.id = ANY (ARRAY(
+                    SELECT b.id FROM ~.forge_workflow_runs b
+                    WHERE b.workflow_name = :name AND b.workflow_version = :version AND b.status NOT IN %s
+                      AND b.status IN ('running', 'waiting', 'compensating')
+                      AND NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = b.job_id AND j.status IN %s)
+                    LIMIT :limit FOR UPDATE SKIP LOCKED))
+                """.formatted(FINAL, JobStore.HELD)))
+                .param("name", version.workflow)
+                .param("version", version.version)
+                .param("limit", limit)
+                .update();
+    }
+
+    /** A live node can run these again. */
+    public int unblock(Version version, int limit) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_workflow_runs r
+                SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'waiting' END, updated_at = clock_timestamp()
+                WHERE r.id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_workflow_runs
+                    WHERE workflow_name = :name AND workflow_version = :version AND status = 'blocked_missing_version'
+                    LIMIT :limit FOR UPDATE SKIP LOCKED))
+                """))
+                .param("name", version.workflow)
+                .param("version", version.version)
+                .param("limit", limit)
+                .update();
+    }
+
+    /**
+     * What a look for runs without a job has come to.
+     *
+     * @param revived how many it found
+     * @param next from where on to look next; null: from the beginning
+     */
+    public record Slice(int revived, @Nullable UUID next) {}
+
+    /**
+     * Gives runs a job that have lost theirs: somebody has deleted it. Looks at the next few runs only, so that it costs the
+     * same however many there are.
+     */
+    public Slice revive(@Nullable UUID from, int limit) {
+        List<UUID> slice = client.sql(schema.sql("""
+                SELECT id FROM ~.forge_workflow_runs WHERE id > coalesce(:from, '00000000-0000-0000-0000-000000000000'::uuid)
+                ORDER BY id LIMIT :limit
+                """))
+                .param("from", from, Types.OTHER)
+                .param("limit", limit)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .list();
+        if (slice.isEmpty()) {
+            return new Slice(0, null);
+        }
+        int revived = client.sql(schema.sql("""
+                INSERT INTO ~.forge_jobs (id, name, scheduled_at)
+                SELECT r.id, '%s' || r.workflow_name || '@' || r.workflow_version,
+                       CASE WHEN r.status = 'blocked_signature_mismatch' THEN 'infinity' ELSE clock_timestamp() END
+                FROM ~.forge_workflow_runs r
+                WHERE r.id = ANY (:slice::uuid[]) AND r.status NOT IN %s
+                  AND NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = r.id)
+                  -- Not one that is being started: its job comes with the same commit.
+                  AND r.updated_at < clock_timestamp() - interval '1 second'
+                ON CONFLICT DO NOTHING
+                """.formatted(PREFIX, FINAL)))
+                .param("slice", slice.toArray(UUID[]::new))
+                .update();
+        return new Slice(revived, slice.size() < limit ? null : slice.get(slice.size() - 1));
+    }
+
+    /** Deletes ended runs that were kept long enough, with all that is remembered of them; not while a parent is in flight. */
+    public int purge(Duration completed, Duration failed, int limit) {
+        return client.sql(schema.sql("""
+                WITH old AS MATERIALIZED (
+                    SELECT r.id FROM ~.forge_workflow_runs r
+                    WHERE r.status IN %1$s
+                      AND r.finished_at < now() - CASE WHEN r.status = 'completed' THEN :completed ELSE :failed END
+                                                  * interval '1 millisecond'
+                      AND NOT EXISTS (SELECT FROM ~.forge_workflow_runs p
+                                      WHERE p.id = r.parent_id AND p.status NOT IN %1$s)
+                    ORDER BY r.finished_at LIMIT :limit FOR UPDATE SKIP LOCKED),
+                steps AS (DELETE FROM ~.forge_workflow_steps WHERE run_id IN (SELECT id FROM old)),
+                signals AS (DELETE FROM ~.forge_workflow_signals WHERE run_id IN (SELECT id FROM old))
+                DELETE FROM ~.forge_workflow_runs WHERE id IN (SELECT id FROM old)
+                """.formatted(FINAL)))
+                .param("completed", completed.toMillis())
+                .param("failed", failed.toMillis())
+                .param("limit", limit)
+                .update();
+    }
+
+    // For people --------------------------------------------------------------------------------------------
+
+    private static final String COLUMNS = """
+            r.id, r.workflow_name, r.workflow_version, r.status, r.run_key, r.parent_id, %s, %s, %s, r.resolution_reason,
+            r.awaits, (SELECT j.scheduled_at FROM ~.forge_jobs j
+                       WHERE j.id = r.id AND j.status = 'pending' AND isfinite(j.scheduled_at)
+                         AND j.waits_for IS NULL AND r.status NOT IN %s),
+            r.created_at, r.finished_at""";
+
+    /** A run with its steps. */
+    public Optional<WorkflowInfo> find(UUID id) {
+        return client.sql(schema.sql("SELECT %s FROM ~.forge_workflow_runs r WHERE r.id = ?"
+                        .formatted(COLUMNS.formatted("r.input::text", "r.result::text", "r.last_error", FINAL))))
+                .param(id)
+                .query((row, n) -> info(row, steps(id)))
+                .optional();
+    }
+
+    private List<WorkflowInfo.Step> steps(UUID run) {
+        return client.sql(schema.sql("""
+                SELECT position, name, kind, status, attempts, result::text, last_error, started_at, finished_at
+                FROM ~.forge_workflow_steps WHERE run_id = ? ORDER BY position
+                """))
+                .param(run)
+                .query((row, n) -> new WorkflowInfo.Step(
+                        row.getInt(1),
+                        row.getString(2),
+                        row.getString(3),
+                        row.getString(4),
+                        row.getInt(5),
+                        row.getString(6),
+                        row.getString(7),
+                        instant(row, "started_at"),
+                        instant(row, "finished_at")))
+                .list();
+    }
+
+    /** The newest runs, without what may be large. */
+    public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
+        return client.sql(schema.sql("""
+                SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs ORDER BY id DESC LIMIT 10000) AS r
+                WHERE (:name::text IS NULL OR r.workflow_name = :name) AND (:status::text IS NULL OR r.status = :status)
+                ORDER BY r.id DESC LIMIT :limit
+                """.formatted(COLUMNS.formatted("NULL::text", "NULL::text", "NULL::text", FINAL))))
+                .param("name", workflow, Types.VARCHAR)
+                .param("status", status == null ? null : word(status), Types.VARCHAR)
+                .param("limit", limit)
+                .query((row, n) -> info(row, List.of()))
+                .list();
+    }
+
+    private static WorkflowInfo info(ResultSet row, List<WorkflowInfo.Step> steps) throws SQLException {
+        OffsetDateTime wakeAt = row.getObject(12, OffsetDateTime.class);
+        return new WorkflowInfo(
+                row.getObject(1, UUID.class),
+                row.getString(2),
+                row.getString(3),
+                status(row.getString(4)),
+                row.getString(5),
+                row.getObject(6, UUID.class),
+                row.getString(7),
+                row.getString(8),
+                row.getString(9),
+                row.getString(10),
+                row.getString(11),
+                wakeAt == null ? null : wakeAt.toInstant(),
+                Objects.requireNonNull(instant(row, "created_at")),
+                instant(row, "finished_at"),
+                steps);
+    }
+
+    // -------------------------------------------------------------------------------------------------------
+
+    private static @Nullable Instant instant(ResultSet row, String column) throws SQLException {
+        OffsetDateTime time = row.getObject(column, OffsetDateTime.class);
+        return time == null ? null : time.toInstant();
+    }
+
+    private static @Nullable OffsetDateTime offset(@Nullable Instant time) {
+        return time == null ? null : time.atOffset(ZoneOffset.UTC);
+    }
+
+    static String word(WorkflowStatus status) {
+        return status.name().toLowerCase(Locale.ROOT);
+    }
+
+    static WorkflowStatus status(String word) {
+        return WorkflowStatus.valueOf(word.toUpperCase(Locale.ROOT));
+    }
+}

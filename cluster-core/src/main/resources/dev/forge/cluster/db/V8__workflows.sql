@@ -1,0 +1,74 @@
+-- Forge Cluster, schema version 8: what running workflows needs beyond their rows.
+-- Run like version 1; see there.
+
+-- A run is carried by one job, whose id is the run's own.
+ALTER TABLE forge_workflow_runs
+    ADD COLUMN parent_id uuid,
+    -- The signal it waits for: only that one needs to wake it.
+    ADD COLUMN awaits text,
+    -- What it has done is being undone, whatever its status says (it may be blocked meanwhile).
+    ADD COLUMN unwinding boolean NOT NULL DEFAULT false;
+ALTER TABLE forge_workflow_runs SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+
+ALTER TABLE forge_workflow_steps
+    ADD COLUMN kind text NOT NULL DEFAULT 'step',
+    -- When a sleep, a wait or the pause before the next attempt is over.
+    ADD COLUMN wake_at timestamptz,
+    -- The job or the child run that it waits for.
+    ADD COLUMN ref uuid,
+    ADD COLUMN compensation_attempts int NOT NULL DEFAULT 0,
+    ADD CONSTRAINT forge_workflow_steps_kind CHECK
+        (kind IN ('step', 'sleep', 'signal', 'job', 'child', 'now', 'uuid', 'state')),
+    ADD CONSTRAINT forge_workflow_steps_status CHECK
+        (status IN ('waiting', 'retrying', 'completed', 'failed', 'timed_out', 'compensated', 'compensation_failed'));
+
+CREATE INDEX forge_workflow_runs_finished ON forge_workflow_runs (finished_at)
+    WHERE status IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
+CREATE INDEX forge_workflow_runs_blocked ON forge_workflow_runs (workflow_name, workflow_version)
+    WHERE status = 'blocked_missing_version';
+CREATE INDEX forge_workflow_runs_children ON forge_workflow_runs (parent_id) WHERE parent_id IS NOT NULL;
+
+-- An operator's word is obeyed in the transaction in which it is given: the run's job ends with it, and with the job
+-- the right of whoever has it to write anything more.
+CREATE FUNCTION forge_workflow_resolve() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.finished_at := coalesce(NEW.finished_at, clock_timestamp());
+    NEW.awaits := NULL;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER forge_workflow_runs_resolve BEFORE UPDATE OF status ON forge_workflow_runs FOR EACH ROW
+    WHEN (NEW.status IN ('retired_unresumable', 'cancelled_by_operator') AND NEW.status <> OLD.status)
+    EXECUTE FUNCTION forge_workflow_resolve();
+
+CREATE FUNCTION forge_workflow_resolved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('UPDATE %I.forge_jobs SET status = ''cancelled'', finished_at = clock_timestamp(),
+                        lease_expires_at = NULL, waits_for = NULL
+                    WHERE id = $1 AND status IN (''pending'', ''claimed'', ''running'')', TG_TABLE_SCHEMA) USING OLD.job_id;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER forge_workflow_runs_resolved AFTER UPDATE OF status ON forge_workflow_runs FOR EACH ROW
+    WHEN (NEW.status IN ('retired_unresumable', 'cancelled_by_operator') AND NEW.status <> OLD.status)
+    EXECUTE FUNCTION forge_workflow_resolved();
+
+-- A run whose job ends without it (abandoned after too many crashes, called off by hand) has failed; it can be retried.
+CREATE FUNCTION forge_workflow_job_ended() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('UPDATE %I.forge_workflow_runs
+                    SET status = ''failed'', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
+                        last_error = $2
+                    WHERE id = $1 AND status NOT IN
+                        (''completed'', ''compensated'', ''failed'', ''retired_unresumable'', ''cancelled_by_operator'')',
+                   TG_TABLE_SCHEMA)
+        USING OLD.id, 'its job was ' || NEW.status || coalesce(': ' || NEW.last_error, '');
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER forge_jobs_workflow_ended AFTER UPDATE OF status ON forge_jobs FOR EACH ROW
+    WHEN (NEW.status IN ('failed', 'cancelled', 'abandoned') AND OLD.status IN ('pending', 'claimed', 'running')
+          AND NEW.name LIKE 'workflow:%')
+    EXECUTE FUNCTION forge_workflow_job_ended();
+
+INSERT INTO forge_schema_versions (version, needs_library) VALUES (8, 1);

@@ -1,0 +1,69 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.Workflows;
+import dev.forge.cluster.internal.engine.JobEngine;
+import dev.forge.cluster.internal.engine.JobHandler;
+import dev.forge.cluster.internal.engine.JobHandlers;
+import dev.forge.cluster.internal.engine.StoredJobs;
+import dev.forge.cluster.internal.engine.StoredWorkflows;
+import dev.forge.cluster.internal.engine.WorkflowEngine;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
+import org.springframework.context.annotation.Lazy;
+import org.springframework.transaction.PlatformTransactionManager;
+
+/** Runs workflows. */
+@AutoConfiguration(after = ClusterAutoConfiguration.class)
+@Conditional(OnClusterEnabled.class)
+public final class WorkflowAutoConfiguration {
+
+    // A duty of the node, which must know it when it joins.
+    @Bean
+    @Lazy(false)
+    WorkflowEngine clusterWorkflowEngine(
+            ConfigurableListableBeanFactory beans,
+            ClusterProperties properties,
+            ClusterDatabase database,
+            ClusterLifecycle.Parts parts,
+            JobEngine jobs,
+            JobEngine.Tools tools,
+            JobHandlers handlers,
+            ObjectProvider<PlatformTransactionManager> managers) {
+        JobHandler.Limits limits = new JobLimits(beans, properties.job()).usual();
+        JobProperties.Retention kept = properties.job().retention();
+        ClusterProperties.Workflow workflow = properties.workflow();
+        return new WorkflowEngine(
+                parts.node(),
+                jobs,
+                handlers,
+                new WorkflowEngine.Setup(
+                        new StoredJobs.Setup(
+                                database.application(), parts.control().shared(), tools),
+                        database.transactions(managers)),
+                new WorkflowEngine.Settings(
+                        limits.maxAttempts(),
+                        limits.backoff(),
+                        limits.jitter(),
+                        new WorkflowEngine.Retention(kept.completed(), kept.failed()),
+                        new WorkflowEngine.Stranded(
+                                workflow.readinessInterval(),
+                                workflow.strandedScope() == ClusterProperties.Workflow.StrandedScope.CLUSTER)));
+    }
+
+    @Bean
+    @Lazy(false)
+    static ClusterWorkflowRegistrar clusterWorkflowRegistrar(
+            ConfigurableListableBeanFactory beans, ObjectProvider<WorkflowEngine> engine) {
+        return new ClusterWorkflowRegistrar(beans, engine);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Workflows clusterWorkflows(ClusterLifecycle.Parts parts, WorkflowEngine engine) {
+        return new StoredWorkflows(parts.node(), engine);
+    }
+}

@@ -1,0 +1,111 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.WorkflowContext;
+import dev.forge.cluster.WorkflowInfo;
+import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.store.WorkflowStore.Version;
+import java.lang.reflect.Type;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
+import javax.sql.DataSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+
+/** Workflows as the wiring would make them, and nodes that run them. */
+final class TestWorkflows {
+
+    private final TestCluster cluster;
+    private final List<WorkflowHandler> handlers = new ArrayList<>();
+    int attempts = 3;
+    Duration completed = Duration.ofDays(1);
+    DataSource source;
+    Consumer<TestJobs> work = jobs -> {};
+
+    TestWorkflows(TestCluster cluster) {
+        this.cluster = cluster;
+        this.source = cluster.database.dataSource();
+    }
+
+    interface Code {
+        Object run(WorkflowContext wf) throws Throwable;
+    }
+
+    interface CodeWithInput {
+        Object run(WorkflowContext wf, Object input) throws Throwable;
+    }
+
+    TestWorkflows on(String name, String version, Code code) {
+        return add(name, version, false, null, (wf, input) -> code.run(wf));
+    }
+
+    TestWorkflows on(String name, Code code) {
+        return on(name, "1", code);
+    }
+
+    TestWorkflows on(String name, Type input, CodeWithInput code) {
+        return add(name, "1", false, input, code);
+    }
+
+    TestWorkflows deprecated(String name, String version, Code code) {
+        return add(name, version, true, null, (wf, input) -> code.run(wf));
+    }
+
+    private TestWorkflows add(String name, String version, boolean deprecated, Type input, CodeWithInput code) {
+        handlers.add(new WorkflowHandler(
+                new Version(name, version), deprecated, input, code::run, "test " + name + " " + version));
+        return this;
+    }
+
+    /** A node that runs workflows. */
+    record Member(TestCluster.Member member, WorkflowEngine engine, StoredWorkflows workflows) {
+
+        /** The run, once it has that status. */
+        WorkflowInfo await(UUID run, WorkflowStatus status) {
+            org.awaitility.Awaitility.await("run " + run + " " + status)
+                    .atMost(Duration.ofSeconds(20))
+                    .pollInterval(Duration.ofMillis(5))
+                    .until(() -> workflows.find(run).orElseThrow().status() == status);
+            return workflows.find(run).orElseThrow();
+        }
+
+        /** The run, once it has ended. */
+        WorkflowInfo ended(UUID run) {
+            org.awaitility.Awaitility.await("end of run " + run)
+                    .atMost(Duration.ofSeconds(20))
+                    .pollInterval(Duration.ofMillis(5))
+                    .until(() -> workflows.find(run).orElseThrow().status().isFinal());
+            return workflows.find(run).orElseThrow();
+        }
+    }
+
+    Member start(String name) {
+        return start(name, UnaryOperator.identity());
+    }
+
+    Member start(String name, UnaryOperator<NodeSettings> change) {
+        var jobs = new TestJobs(source);
+        work.accept(jobs);
+        TestCluster.Member member = cluster.create(name, cluster.database.dataSource(), jobs, change);
+        var tools = new JobEngine.Tools(source, new TestJobs.Json(), jobs.monitor, null, jobs.maxPayload);
+        var engine = new WorkflowEngine(
+                member.node(),
+                member.engine(),
+                jobs.handlers(),
+                new WorkflowEngine.Setup(
+                        new StoredJobs.Setup(source, member.control().shared(), tools),
+                        new JdbcTransactionManager(source)),
+                new WorkflowEngine.Settings(
+                        attempts,
+                        TestJobs.AT_ONCE,
+                        0,
+                        new WorkflowEngine.Retention(completed, completed),
+                        new WorkflowEngine.Stranded(Duration.ofMillis(200), false)));
+        handlers.forEach(engine::add);
+        cluster.members().add(member);
+        member.node().start();
+        return new Member(member, engine, new StoredWorkflows(member.node(), engine));
+    }
+}

@@ -1,0 +1,185 @@
+package dev.forge.cluster.internal.store;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.store.JobStore.ClaimKey;
+import dev.forge.cluster.internal.store.WorkflowStore.Claim;
+import dev.forge.cluster.internal.store.WorkflowStore.End;
+import dev.forge.cluster.internal.store.WorkflowStore.Row;
+import dev.forge.cluster.internal.store.WorkflowStore.Wait;
+import dev.forge.cluster.internal.store.WorkflowStore.Written;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BiConsumer;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
+
+/** What becomes of rows of workflows when two write at once. */
+@ClusterPostgres
+class WorkflowStoreTests {
+
+    private static final UUID NODE = UUID.randomUUID();
+
+    private final TestDatabase database;
+    private final Schema schema;
+    private final JdbcClient jdbc;
+
+    WorkflowStoreTests(TestDatabase database) {
+        this.database = database;
+        this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+        this.jdbc = database.jdbc();
+        jdbc.sql("TRUNCATE forge_jobs, forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
+                .update();
+    }
+
+    private List<UUID> running(int count) {
+        jdbc.sql("""
+                WITH run AS (
+                    INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version)
+                    SELECT id, id, 'race', '1' FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, ?)) AS ids
+                    RETURNING id)
+                INSERT INTO forge_jobs (id, name, status, worker_id, claim_epoch, attempts, lease_expires_at)
+                SELECT id, 'workflow:race@1', 'running', ?, 1, 1, now() + interval '1 hour' FROM run
+                """).params(count, NODE).update();
+        return jdbc.sql("SELECT id FROM forge_workflow_runs ORDER BY id")
+                .query(UUID.class)
+                .list();
+    }
+
+    private static Claim claim(UUID run) {
+        return new Claim(new ClaimKey(run, 1), NODE);
+    }
+
+    private static Wait forSignal(long seen) {
+        Row row = Row.of(0, "go", "signal", "waiting");
+        return new Wait(List.of(row), null, "go", null, null, null, seen, false);
+    }
+
+    @Test
+    void no_signal_slips_past_a_run_that_goes_to_wait_in_ten_thousand_races() {
+        List<UUID> runs = running(10_000);
+        int pairs = 8;
+        var threads = Executors.newFixedThreadPool(2 * pairs);
+        try {
+            CompletableFuture.allOf(IntStream.range(0, pairs)
+                            .mapToObj(pair -> race(
+                                    runs.subList(pair * runs.size() / pairs, (pair + 1) * runs.size() / pairs),
+                                    threads))
+                            .toArray(CompletableFuture[]::new))
+                    .join();
+        } finally {
+            threads.shutdownNow();
+        }
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status = 'pending' AND scheduled_at <= now()")
+                        .query(Integer.class)
+                        .single())
+                .as("runs that will see their signal")
+                .isEqualTo(runs.size());
+    }
+
+    private CompletableFuture<Void> race(List<UUID> runs, Executor threads) {
+        var together = new CyclicBarrier(2);
+        return CompletableFuture.allOf(
+                CompletableFuture.runAsync(
+                        () -> eachOf(
+                                runs,
+                                together,
+                                (store, run) -> assertThat(store.suspend(claim(run), forSignal(0), () -> {}))
+                                        .isTrue()),
+                        threads),
+                CompletableFuture.runAsync(
+                        () -> eachOf(
+                                runs,
+                                together,
+                                (store, run) -> assertThat(store.signal(run, UUID.randomUUID(), "go", null))
+                                        .isPresent()),
+                        threads));
+    }
+
+    private void eachOf(List<UUID> runs, CyclicBarrier together, BiConsumer<WorkflowStore, UUID> write) {
+        try (Connection connection = database.dataSource().getConnection()) {
+            // Durability is not what is at stake.
+            connection.createStatement().execute("SET synchronous_commit = off");
+            var store = new WorkflowStore(schema, new SingleConnectionDataSource(connection, true));
+            for (UUID run : runs) {
+                together.await(1, TimeUnit.MINUTES);
+                // Within some hundred microseconds of each other, either of them first.
+                long until = System.nanoTime() + ThreadLocalRandom.current().nextInt(200_000);
+                while (System.nanoTime() < until) {
+                    Thread.onSpinWait();
+                }
+                write.accept(store, run);
+            }
+        } catch (Exception e) {
+            together.reset();
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Test
+    void whoever_has_lost_the_claim_writes_nothing() {
+        UUID run = running(1).get(0);
+        var store = new WorkflowStore(schema, database.dataSource());
+        var stale = new Claim(new ClaimKey(run, 0), NODE);
+        var another = new Claim(new ClaimKey(run, 1), UUID.randomUUID());
+        Row row = Row.of(0, "a", "step", "completed");
+        for (Claim lost : List.of(stale, another)) {
+            assertThat(store.remember(lost, List.of(row), null)).isEqualTo(Written.CLAIM_LOST);
+            assertThat(store.suspend(lost, forSignal(0), () -> {})).isFalse();
+            assertThat(store.unwind(lost, "failed", List.of(row))).isEqualTo(Written.CLAIM_LOST);
+            assertThat(store.end(lost, new End(WorkflowStatus.COMPLETED, null, null, List.of(row), false)))
+                    .isEqualTo(Written.CLAIM_LOST);
+        }
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_workflow_steps")
+                        .query(Integer.class)
+                        .single())
+                .isZero();
+        assertThat(jdbc.sql("SELECT status FROM forge_workflow_runs")
+                        .query(String.class)
+                        .single())
+                .isEqualTo("running");
+        assertThat(store.remember(claim(run), List.of(row), null)).isEqualTo(Written.WRITTEN);
+        assertThat(store.end(claim(run), new End(WorkflowStatus.COMPLETED, null, null, List.of(), false)))
+                .isEqualTo(Written.WRITTEN);
+    }
+
+    @Test
+    void a_hundred_thousand_sleeping_runs_cost_a_look_a_few_pages() {
+        jdbc.sql("""
+                WITH run AS (
+                    INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version, status)
+                    SELECT id, id, 'sleeper', (n % 3)::text, 'waiting'
+                    FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, 100000) AS n) AS ids
+                    RETURNING id, workflow_version)
+                INSERT INTO forge_jobs (id, name, scheduled_at)
+                SELECT id, 'workflow:sleeper@' || workflow_version, now() + interval '1 day' FROM run
+                """).update();
+        jdbc.sql("ANALYZE forge_workflow_runs, forge_jobs").update();
+        var store = new WorkflowStore(schema, database.dataSource());
+        assertThat(store.inFlight()).hasSize(3);
+        var jobs = new JobStore(schema, database.dataSource());
+        var names = List.of("workflow:sleeper@0", "workflow:sleeper@1", "workflow:sleeper@2");
+        jobs.queues(names, List.of(""));
+        long began = System.nanoTime();
+        for (int i = 0; i < 20; i++) {
+            store.inFlight();
+            assertThat(jobs.queues(names, List.of("")).due()).isEmpty();
+        }
+        assertThat((System.nanoTime() - began) / 20_000_000.0)
+                .as("milliseconds for both looks")
+                .isLessThan(50);
+    }
+}

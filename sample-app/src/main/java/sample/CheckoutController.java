@@ -1,0 +1,79 @@
+package sample;
+
+import dev.forge.cluster.WorkflowInfo;
+import dev.forge.cluster.Workflows;
+import java.net.URI;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.UUID;
+import org.springframework.http.ResponseEntity;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.web.bind.annotation.DeleteMapping;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.PathVariable;
+import org.springframework.web.bind.annotation.PostMapping;
+import org.springframework.web.bind.annotation.RequestBody;
+import org.springframework.web.bind.annotation.RequestMapping;
+import org.springframework.web.bind.annotation.RestController;
+
+@RestController
+@RequestMapping("/checkouts")
+class CheckoutController {
+
+    private final Workflows workflows;
+    private final JdbcClient jdbc;
+
+    CheckoutController(Workflows workflows, JdbcClient jdbc) {
+        this.workflows = workflows;
+        this.jdbc = jdbc;
+    }
+
+    record Started(UUID runId) {}
+
+    /** Where a checkout is, and what it has written. */
+    record State(UUID runId, String status, String awaits, List<String> steps, List<String> entries) {}
+
+    @PostMapping
+    ResponseEntity<Started> start(@RequestBody Checkout checkout) {
+        UUID run = workflows.start("checkout", checkout);
+        return ResponseEntity.accepted()
+                .location(URI.create("/checkouts/" + run))
+                .body(new Started(run));
+    }
+
+    @PostMapping("/{run}/approve")
+    ResponseEntity<Void> approve(@PathVariable UUID run, @RequestBody(required = false) Map<String, String> by) {
+        String who = by == null ? "somebody" : by.getOrDefault("by", "somebody");
+        return workflows.signal(run, "approve", who)
+                ? ResponseEntity.accepted().build()
+                : ResponseEntity.notFound().build();
+    }
+
+    /** Undoes what it has done. */
+    @DeleteMapping("/{run}")
+    ResponseEntity<Void> cancel(@PathVariable UUID run) {
+        return workflows.cancel(run, "cancelled by the customer")
+                ? ResponseEntity.accepted().build()
+                : ResponseEntity.notFound().build();
+    }
+
+    @GetMapping("/{run}")
+    ResponseEntity<State> one(@PathVariable UUID run) {
+        return ResponseEntity.of(workflows.find(run).map(this::state));
+    }
+
+    private State state(WorkflowInfo info) {
+        return new State(
+                info.id(),
+                info.status().name().toLowerCase(Locale.ROOT),
+                info.awaits(),
+                info.steps().stream()
+                        .map(step -> step.name() + " " + step.status())
+                        .toList(),
+                jdbc.sql("SELECT entry FROM checkout_entries WHERE run_id = ? ORDER BY id")
+                        .param(info.id())
+                        .query(String.class)
+                        .list());
+    }
+}

@@ -1,0 +1,49 @@
+package sample;
+
+import dev.forge.cluster.ClusterWorkflow;
+import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.WorkflowContext;
+import java.time.Duration;
+import java.util.UUID;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.stereotype.Component;
+
+/** Reserve, charge, wait for somebody to approve, ship. Whatever dies when, each of it happens once, or is undone. */
+@Component
+class CheckoutWorkflow {
+
+    private final JdbcClient jdbc;
+
+    CheckoutWorkflow(JdbcClient jdbc) {
+        this.jdbc = jdbc;
+    }
+
+    /** What has become of a checkout. */
+    record Shipment(String reservation, String charge, String approvedBy) {}
+
+    @ClusterWorkflow(name = "checkout", version = "1")
+    Shipment checkout(WorkflowContext wf, Checkout checkout) {
+        String reservation = wf.transactionalStep(
+                "reserve",
+                String.class,
+                () -> write(wf.id(), "reserved", checkout.item()),
+                step -> step.compensate(it -> write(wf.id(), "released", checkout.item())));
+        String charge = wf.transactionalStep(
+                "charge",
+                String.class,
+                () -> write(wf.id(), "charged", checkout.amount().toPlainString()),
+                step -> step.compensate(
+                        it -> write(wf.id(), "refunded", checkout.amount().toPlainString())));
+        String approvedBy = wf.awaitSignal("approve", String.class, Duration.ofDays(1))
+                .orElseThrow(() -> new PermanentJobFailure("nobody has approved it in time"));
+        wf.transactionalStep("ship", String.class, () -> write(wf.id(), "shipped", checkout.item()));
+        return new Shipment(reservation, charge, approvedBy);
+    }
+
+    private String write(UUID run, String entry, String what) {
+        jdbc.sql("INSERT INTO checkout_entries (run_id, entry, what) VALUES (?, ?, ?)")
+                .params(run, entry, what)
+                .update();
+        return entry + " " + what;
+    }
+}

@@ -1,0 +1,135 @@
+package sample;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.test.ClusterPostgres;
+import java.math.BigDecimal;
+import java.time.Duration;
+import java.util.Map;
+import java.util.UUID;
+import org.junit.jupiter.api.Test;
+import org.springframework.beans.factory.annotation.Autowired;
+import org.springframework.boot.resttestclient.autoconfigure.AutoConfigureRestTestClient;
+import org.springframework.boot.test.context.SpringBootTest;
+import org.springframework.boot.test.context.SpringBootTest.WebEnvironment;
+import org.springframework.http.MediaType;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.test.annotation.DirtiesContext;
+import org.springframework.test.web.servlet.client.RestTestClient;
+import sample.CheckoutController.Started;
+import sample.CheckoutController.State;
+
+@SpringBootTest(
+        webEnvironment = WebEnvironment.RANDOM_PORT,
+        properties = "management.endpoint.health.show-details=never")
+@AutoConfigureRestTestClient
+@ClusterPostgres(migrated = false)
+@DirtiesContext // a cached context would go on starting threads while other classes look for leftovers
+class CheckoutTests {
+
+    @Autowired
+    private RestTestClient http;
+
+    @Autowired
+    private JdbcClient jdbc;
+
+    private UUID start() {
+        return http.post()
+                .uri("/checkouts")
+                .contentType(MediaType.APPLICATION_JSON)
+                .body(new Checkout("anvil", new BigDecimal("12.50")))
+                .exchange()
+                .expectStatus()
+                .isAccepted()
+                .expectBody(Started.class)
+                .returnResult()
+                .getResponseBody()
+                .runId();
+    }
+
+    private State state(UUID run) {
+        return http.get()
+                .uri("/checkouts/{run}", run)
+                .exchange()
+                .expectStatus()
+                .isOk()
+                .expectBody(State.class)
+                .returnResult()
+                .getResponseBody();
+    }
+
+    private void awaitApproval(UUID run) {
+        await().until(() -> "approve".equals(state(run).awaits()));
+    }
+
+    @Test
+    void a_checkout_that_is_approved_is_shipped() {
+        UUID run = start();
+        awaitApproval(run);
+        http.post()
+                .uri("/checkouts/{run}/approve", run)
+                .contentType(MediaType.APPLICATION_JSON)
+                .body(Map.of("by", "boss"))
+                .exchange()
+                .expectStatus()
+                .isAccepted();
+        await().until(() -> state(run).status().equals("completed"));
+        assertThat(state(run).entries()).containsExactly("reserved", "charged", "shipped");
+        String timeline = http.get()
+                .uri("/actuator/forgecluster/workflows/{run}", run)
+                .exchange()
+                .expectStatus()
+                .isOk()
+                .expectBody(String.class)
+                .returnResult()
+                .getResponseBody();
+        assertThat(timeline).contains("\"reserve\"", "\"charge\"", "\"approve\"", "\"ship\"", "\"completed\"");
+        // Values only to those who may see them.
+        assertThat(timeline).doesNotContain("12.50", "boss");
+    }
+
+    @Test
+    void a_checkout_that_is_cancelled_is_undone() {
+        UUID run = start();
+        awaitApproval(run);
+        http.delete().uri("/checkouts/{run}", run).exchange().expectStatus().isAccepted();
+        await().until(() -> state(run).status().equals("compensated"));
+        assertThat(state(run).entries()).containsExactly("reserved", "charged", "refunded", "released");
+    }
+
+    @Test
+    void runs_that_this_node_cannot_go_on_with_make_it_unready_until_they_are_retired() {
+        UUID own = start();
+        awaitApproval(own);
+        for (int i = 0; i < 3; i++) {
+            jdbc.sql("""
+                    INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version, status)
+                    SELECT id, id, 'checkout', '0', 'waiting' FROM (SELECT gen_random_uuid() AS id) AS one
+                    """).update();
+        }
+        await().atMost(Duration.ofSeconds(30))
+                .untilAsserted(() -> assertThat(readiness())
+                        .startsWith("503 ")
+                        .contains("\"workflows\":false")
+                        // Nothing else that is hidden, and not how many.
+                        .doesNotContain("\"node\"", "\"db\"")
+                        .satisfies(answer -> assertThat(answer.substring(4)).doesNotContainPattern("[0-9]")));
+        http.get().uri("/actuator/health/liveness").exchange().expectStatus().isOk();
+        jdbc.sql("UPDATE forge_workflow_runs SET status = 'retired_unresumable', resolution_reason = 'gone' WHERE"
+                        + " workflow_name = 'checkout' AND workflow_version = '0' AND status NOT IN"
+                        + " ('completed','compensated','failed','retired_unresumable','cancelled_by_operator');")
+                .update();
+        long began = System.nanoTime();
+        await().atMost(Duration.ofSeconds(30))
+                .untilAsserted(() -> assertThat(readiness()).startsWith("200 ").doesNotContain("workflows"));
+        assertThat(Duration.ofNanos(System.nanoTime() - began)).isLessThan(Duration.ofSeconds(5));
+        // Those of the other version go on.
+        assertThat(state(own).status()).isEqualTo("waiting");
+    }
+
+    private String readiness() {
+        var result = http.get().uri("/actuator/health/readiness").exchange().returnResult(String.class);
+        return result.getStatus().value() + " " + result.getResponseBody();
+    }
+}

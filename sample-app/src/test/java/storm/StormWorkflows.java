@@ -1,0 +1,71 @@
+package storm;
+
+import dev.forge.cluster.ClusterJob;
+import dev.forge.cluster.ClusterWorkflow;
+import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.WorkflowContext;
+import dev.forge.cluster.Workflows;
+import java.time.Duration;
+import java.util.UUID;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.stereotype.Component;
+import org.springframework.transaction.annotation.Transactional;
+
+/** Five steps with a sleep and a signal, every tenth run of which fails; each transactional step leaves a trace. */
+@Component
+public class StormWorkflows {
+
+    private final JdbcClient jdbc;
+    private final Workflows workflows;
+
+    StormWorkflows(JdbcClient jdbc, Workflows workflows) {
+        this.jdbc = jdbc;
+        this.workflows = workflows;
+    }
+
+    @ClusterWorkflow(name = "storm")
+    String storm(WorkflowContext wf) {
+        undoable(wf, "one");
+        wf.step("two", () -> {});
+        wf.sleep("nap", Duration.ofMillis(300));
+        undoable(wf, "three");
+        String by = wf.awaitSignal("go", String.class);
+        undoable(wf, "four");
+        return wf.transactionalStep("five", String.class, () -> {
+            if (fails(wf.id())) {
+                throw new PermanentJobFailure("one in ten fails");
+            }
+            trace(wf.id(), "five");
+            return by;
+        });
+    }
+
+    /** One in ten, always the same. */
+    static boolean fails(UUID run) {
+        return Math.floorMod(run.getLeastSignificantBits(), 10) == 0;
+    }
+
+    private void undoable(WorkflowContext wf, String step) {
+        wf.transactionalStep(
+                step,
+                String.class,
+                () -> trace(wf.id(), step),
+                options -> options.compensate(it -> trace(wf.id(), "undo " + it)));
+    }
+
+    private String trace(UUID run, String step) {
+        jdbc.sql("INSERT INTO traces (run, step) VALUES (?, ?)")
+                .params(run, step)
+                .update();
+        return step;
+    }
+
+    /** Which run to give its signal to. */
+    public record Approval(UUID run) {}
+
+    @ClusterJob(name = "approve", maxAttempts = "1000")
+    @Transactional
+    public void approve(Approval approval) {
+        workflows.signal(approval.run(), "go", "storm");
+    }
+}
