@@ -86,7 +86,7 @@ public interface WorkflowContext {
     <T> Optional<T> awaitSignal(String name, Class<T> type, Duration timeout);
 
     /**
-     * Enqueues a job by name and waits for its result. It must be kept ({@code retention}) until the run has seen it.
+     * Enqueues a job by name and waits for its result, which is kept until the run has seen it, whatever its retention.
      *
      * @throws StepFailedException if it does not complete
      */

@@ -26,6 +26,8 @@ CREATE INDEX forge_workflow_runs_finished ON forge_workflow_runs (finished_at)
     WHERE status IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
 CREATE INDEX forge_workflow_runs_blocked ON forge_workflow_runs (workflow_name, workflow_version)
     WHERE status = 'blocked_missing_version';
+-- Jobs are kept until the run that waits for them has taken what they returned.
+CREATE INDEX forge_workflow_steps_awaited ON forge_workflow_steps (ref) WHERE ref IS NOT NULL AND status = 'waiting';
 CREATE INDEX forge_workflow_runs_children ON forge_workflow_runs (parent_id) WHERE parent_id IS NOT NULL;
 
 -- An operator's word is obeyed in the transaction in which it is given: the run's job ends with it, and with the job

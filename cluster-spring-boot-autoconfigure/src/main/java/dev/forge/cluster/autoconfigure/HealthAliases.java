@@ -29,11 +29,17 @@ final class HealthAliases {
      * What there is to go by without Actuator.
      *
      * @param accepting whether the application wants requests
+     * @param stranded whether runs of workflows are in flight that have no code
      */
-    record Own(Node node, JobEngine engine, boolean includesDatabase, Supplier<Boolean> accepting) {
+    record Own(
+            Node node,
+            JobEngine engine,
+            boolean includesDatabase,
+            Supplier<Boolean> accepting,
+            Supplier<Boolean> stranded) {
 
         Verdict verdict() {
-            if (node.state() != Node.State.RUNNING || !accepting.get()) {
+            if (node.state() != Node.State.RUNNING || !accepting.get() || stranded.get()) {
                 return new Verdict("OUT_OF_SERVICE", false);
             }
             boolean down = (includesDatabase && !node.isInContact())

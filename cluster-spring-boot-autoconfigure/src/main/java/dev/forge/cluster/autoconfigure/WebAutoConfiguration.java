@@ -5,6 +5,7 @@ import dev.forge.cluster.Jobs;
 import dev.forge.cluster.autoconfigure.HealthAliases.Verdict;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.JobHandlers;
+import dev.forge.cluster.internal.engine.WorkflowEngine;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
@@ -111,6 +112,7 @@ public final class WebAutoConfiguration {
                 JobEngine engine,
                 ObjectProvider<ActuatorReadiness> actuator,
                 ObjectProvider<ApplicationAvailability> availability,
+                ObjectProvider<WorkflowEngine> workflows,
                 ObjectProvider<BuildProperties> build) {
             String version = build.stream()
                     .map(BuildProperties::getVersion)
@@ -128,8 +130,8 @@ public final class WebAutoConfiguration {
                             engine,
                             properties.health().readinessIncludesDatabase(),
                             () -> availability.stream()
-                                    .allMatch(
-                                            state -> state.getReadinessState() == ReadinessState.ACCEPTING_TRAFFIC))));
+                                    .allMatch(state -> state.getReadinessState() == ReadinessState.ACCEPTING_TRAFFIC),
+                            () -> workflows.stream().anyMatch(WorkflowEngine::isStranded))));
         }
 
         // Probes ask nodes that serve no requests, too.

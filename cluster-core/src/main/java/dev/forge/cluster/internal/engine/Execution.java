@@ -31,6 +31,7 @@ final class Execution {
     private static final Logger log = LoggerFactory.getLogger(Execution.class);
     private static final Duration LIMITED = Duration.ofSeconds(1);
     private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
+    private static final Duration SHORTEST_RETENTION = Duration.ofMillis(1);
     private static final int LONGEST_ERROR = 20_000;
 
     private final Worker.Host host;
@@ -397,6 +398,10 @@ final class Execution {
     /** Zero means deletion at completion; what has failed is kept as the cluster is configured. */
     private static @Nullable Duration retention(Running running, JobStatus status) {
         Duration own = running.handler().limits().retention();
+        if (own != null && own.isZero() && WorkflowEngine.isAwaited(running.claimed())) {
+            // Until the run has seen it.
+            return SHORTEST_RETENTION;
+        }
         boolean kept = status == JobStatus.COMPLETED || (status.isFinal() && own != null && !own.isZero());
         return kept ? own : null;
     }

@@ -10,11 +10,13 @@ import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.springframework.util.StringUtils;
 
 /** {@link Workflows} on {@code forge_workflow_runs}. */
 public final class StoredWorkflows implements Workflows {
 
     private static final int MOST_LISTED = 1_000;
+    private static final int LONGEST_TEXT = 500;
 
     private final Node node;
     private final WorkflowEngine engine;
@@ -105,9 +107,9 @@ public final class StoredWorkflows implements Workflows {
     }
 
     private static void requireStorable(String what, String text) {
-        if (text.isBlank() || text.indexOf('\0') >= 0) {
-            throw new WorkflowRejectedException(
-                    "%s '%s' is empty or holds a NUL character".formatted(what, text.replace('\0', '?')));
+        if (text.isBlank() || text.indexOf('\0') >= 0 || text.length() > LONGEST_TEXT) {
+            throw new WorkflowRejectedException("%s '%s' must have 1 to %d characters, none of them NUL, not all blank"
+                    .formatted(what, StringUtils.truncate(text.replace('\0', '?'), LONGEST_TEXT), LONGEST_TEXT));
         }
     }
 }

@@ -75,6 +75,7 @@ public final class WorkflowEngine implements Work {
     private final JobStore inbox;
     private final JobReports reports;
     private final JobJson json;
+    private final RandomGenerator random = RandomGenerator.getDefault();
     private final JobIds ids;
     private final StepDeadlines deadlines;
     private final Executor branches;
@@ -131,7 +132,7 @@ public final class WorkflowEngine implements Work {
         this.inbox = new JobStore(members.schema(), setup.jobs.application());
         this.reports = new JobReports(members.schema(), setup.jobs.application());
         this.json = new JobJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
-        this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
+        this.ids = new JobIds(node.clock(), random);
         this.deadlines = new StepDeadlines(node::nanos);
         this.branches = new SimpleAsyncTaskExecutor("forge-cluster-step-");
         node.register(this);
@@ -314,6 +315,11 @@ public final class WorkflowEngine implements Work {
 
     long nanos() {
         return node.nanos();
+    }
+
+    /** So that what failed together does not come back together. */
+    Duration jittered(Duration pause) {
+        return Duration.ofMillis((long) (pause.toMillis() * (1 + settings.jitter * (2 * random.nextDouble() - 1))));
     }
 
     /** Adds a job in the transaction that runs. */

@@ -394,6 +394,14 @@ final class WorkflowRun implements WorkflowContext {
         }
     }
 
+    /** Time and chance are remembered before anything is done with them: who does it again must have the same. */
+    private void settleChance() {
+        List<Row> rows = taken();
+        if (rows.stream().anyMatch(row -> row.kind().equals("now") || row.kind().equals("uuid"))) {
+            accept(written(() -> store.remember(claim, rows, null)), rows.size());
+        }
+    }
+
     private void remember(Row row, @Nullable UUID signal) {
         List<Row> rows = taken();
         int gathered = rows.size();
@@ -519,6 +527,7 @@ final class WorkflowRun implements WorkflowContext {
 
     private <T> Result attempt(Step<T> step, Row row) {
         int attempt = row.attempts() + 1;
+        settleChance();
         try {
             @Nullable Row[] done = {null};
             Object value = perform(step.action(), step, (returned, ran) -> {
@@ -561,7 +570,7 @@ final class WorkflowRun implements WorkflowContext {
     private Duration pause(Step<?> step, int failed, Throwable cause) {
         BackoffStrategy own = step.backoff();
         Duration pause = (own != null ? own : engine.settings().backoff()).delay(failed, cause);
-        return pause.isNegative() ? Duration.ZERO : pause;
+        return engine.jittered(pause.isNegative() ? Duration.ZERO : pause);
     }
 
     /** An attempt that has failed by its own fault. */
@@ -895,7 +904,7 @@ final class WorkflowRun implements WorkflowContext {
         return outcome(known, type, () -> {
             JobInfo job = engine.find(ref(known)).orElse(null);
             return job == null
-                    ? new Other(true, false, null, "its row is gone: was its retention too short?")
+                    ? new Other(true, false, null, "its row was deleted")
                     : new Other(
                             job.status().isFinal(),
                             job.status() == JobStatus.COMPLETED,

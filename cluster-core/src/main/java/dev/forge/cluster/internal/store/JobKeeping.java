@@ -152,10 +152,13 @@ public final class JobKeeping {
         // Not clock_timestamp(): an index cannot be searched for what changes during the search.
         return client.sql(schema.sql("""
                 DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
-                    SELECT id FROM ~.forge_jobs
+                    SELECT id FROM ~.forge_jobs j
                     WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
+                      -- Not what a run of a workflow has yet to see.
+                      AND NOT (coalesce(starts_with(unique_key, '%4$s'), false) AND EXISTS (
+                          SELECT FROM ~.forge_workflow_steps s WHERE s.ref = j.id AND s.status = 'waiting'))
                     ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
-                """.formatted(kind.condition, kind.age, now)))
+                """.formatted(kind.condition, kind.age, now, WorkflowStore.PREFIX)))
                 .params(age.toMillis(), limit)
                 .update();
     }

@@ -673,8 +673,9 @@ public final class WorkflowStore {
     /** Lets a run go on that has failed or did not fit its method. */
     public boolean retry(UUID run) {
         return joined(() -> {
-            // Of a run that undoes, what could not be undone is tried again. Otherwise the step that has failed is
-            // forgotten, if it was the last thing that happened.
+            // Of a run that undoes, what could not be undone is tried again. Otherwise steps that have failed are
+            // forgotten, unless the method has gone on after them. One of several side by side may have come later in
+            // the method, but has not begun later.
             boolean revived = client.sql(schema.sql("""
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
@@ -689,7 +690,9 @@ public final class WorkflowStore {
                     forgotten AS (
                         DELETE FROM ~.forge_workflow_steps s USING run
                         WHERE s.run_id = run.id AND NOT run.unwinding AND s.status = 'failed'
-                          AND s.position = (SELECT max(position) FROM ~.forge_workflow_steps WHERE run_id = run.id))
+                          AND NOT EXISTS (SELECT FROM ~.forge_workflow_steps later
+                                          WHERE later.run_id = run.id AND later.position > s.position
+                                            AND later.started_at > s.finished_at))
                     INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at)
                     SELECT id, '%s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
                     ON CONFLICT (id) DO UPDATE

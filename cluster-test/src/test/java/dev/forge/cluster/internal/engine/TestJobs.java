@@ -39,6 +39,7 @@ final class TestJobs {
     boolean claiming = true;
     int maxPayload = 1 << 20;
     BackoffStrategy backoff = AT_ONCE;
+    Duration retention;
     JobMonitor monitor = JobMonitor.NONE;
     Duration ledger = Duration.ofDays(30);
     private final Map<Node, CronContexts> contexts = new ConcurrentHashMap<>();
@@ -102,7 +103,7 @@ final class TestJobs {
                 declared.aliases,
                 null,
                 JobPriority.NORMAL.value(),
-                new JobHandler.Limits(declared.maxAttempts, backoff, 0, declared.excluded, declared.timeout, null),
+                new JobHandler.Limits(declared.maxAttempts, backoff, 0, declared.excluded, declared.timeout, retention),
                 new JobHandler.Target(declared.payload, declared.transaction, code, "test " + declared.name)));
         return this;
     }

@@ -16,7 +16,10 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
@@ -70,11 +73,15 @@ class WorkflowFaultTests {
     @Test
     void whatever_statement_the_connection_dies_at_no_remembered_step_is_skipped_or_doubled() {
         var plain = new AtomicInteger();
+        Map<UUID, Set<Object>> chances = new ConcurrentHashMap<>();
         flows.attempts = 5;
         flows.on("forward", wf -> {
             wf.transactionalStep("reserve", String.class, () -> write(wf.id(), "reserve"));
+            List<Object> chance = List.of(wf.randomUuid(), wf.now());
             wf.step("charge", String.class, () -> {
                 plain.incrementAndGet();
+                chances.computeIfAbsent(wf.id(), run -> ConcurrentHashMap.newKeySet())
+                        .add(chance);
                 return "charged";
             });
             String by = wf.awaitSignal("approve", String.class);
@@ -90,7 +97,10 @@ class WorkflowFaultTests {
             assertThat(info.steps())
                     .as(source.where())
                     .extracting(WorkflowInfo.Step::name)
-                    .containsExactly("reserve", "charge", "approve", "ship");
+                    .containsExactly("reserve", "uuid", "now", "charge", "approve", "ship");
+            assertThat(chances.get(run))
+                    .as("the time and the UUID, however often they were used: %s", source.where())
+                    .hasSize(1);
         });
         assertThat(points).as("statements of a run").isGreaterThan(8);
         assertThat(plain.get()).as("a plain step runs at least once").isGreaterThanOrEqualTo(points);

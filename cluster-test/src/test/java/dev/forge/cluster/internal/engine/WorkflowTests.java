@@ -12,6 +12,7 @@ import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.TestWorkflows.Member;
+import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.WorkflowStore;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -396,6 +397,62 @@ class WorkflowTests {
     }
 
     @Test
+    void what_a_job_returned_is_kept_until_its_run_has_seen_it() throws InterruptedException {
+        var started = new CountDownLatch(1);
+        var goOn = new CountDownLatch(1);
+        flows.work = jobs -> {
+            jobs.retention = Duration.ZERO;
+            jobs.on(TestJobs.job("add"), (payload, context) -> {
+                started.countDown();
+                goOn.await();
+                return 3;
+            });
+        };
+        flows.on("parent", wf -> wf.job("add", null, Integer.class));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parent", null);
+        started.await();
+        String carrier = new Version("parent", "1").jobName();
+        one.member().jobs().pause(carrier);
+        goOn.countDown();
+        await().until(() -> jdbc.sql("SELECT status FROM forge_jobs WHERE name = 'add'")
+                .query(String.class)
+                .single()
+                .equals("completed"));
+        var keeping = new JobKeeping(one.member().node().members().schema(), database.dataSource());
+        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), 100)).isZero();
+        one.member().jobs().resume(carrier);
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(one.workflows().result(run, Integer.class)).contains(3);
+        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), 100)).isEqualTo(1);
+    }
+
+    @Test
+    void a_run_that_is_cancelled_cancels_the_runs_that_it_waits_for() {
+        flows.on("grandchild", wf -> wf.step(
+                        "deep", String.class, () -> did("deep"), step -> step.compensate(it -> did("undo deep")))
+                + wf.awaitSignal("never", String.class));
+        flows.on("child", wf -> wf.child("grandchild", null, String.class));
+        flows.on("parent", wf -> {
+            wf.step("own", String.class, () -> did("own"), step -> step.compensate(it -> did("undo own")));
+            return wf.child("child", null, String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parent", null);
+        await().until(() -> done.contains("deep"));
+        await().untilAsserted(() -> assertThat(one.workflows().list("grandchild", null, 1))
+                .extracting(WorkflowInfo::awaits)
+                .containsExactly("never"));
+        assertThat(one.workflows().cancel(run, "enough")).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        await().untilAsserted(() -> assertThat(one.workflows().list(null, null, 10))
+                .extracting(WorkflowInfo::status)
+                .containsOnly(WorkflowStatus.COMPENSATED)
+                .hasSize(3));
+        assertThat(done).contains("undo own", "undo deep");
+    }
+
+    @Test
     void a_job_or_a_child_that_fails_is_a_step_that_fails() {
         flows.work = jobs -> jobs.on("breaks", context -> {
             throw new PermanentJobFailure("broken");
@@ -585,6 +642,56 @@ class WorkflowTests {
         await().until(() -> one.workflows().find(run).orElseThrow().status() == WorkflowStatus.COMPLETED);
         assertThat(done).containsExactly("first", "second", "second", "second");
         assertThat(one.workflows().retry(run)).isFalse();
+    }
+
+    @Test
+    void of_steps_side_by_side_those_that_have_failed_are_retried() {
+        var broken = new AtomicBoolean(true);
+        flows.attempts = 1;
+        flows.on("retried", wf -> {
+            wf.all(Stream.of("a", "b", "c", "d")
+                    .map(name -> Step.of(name, String.class, () -> {
+                        if (broken.get() && !name.equals("d")) {
+                            throw new IllegalStateException(name + " is broken");
+                        }
+                        return did(name);
+                    }))
+                    .toList());
+            return null;
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("retried", null);
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.FAILED);
+        broken.set(false);
+        assertThat(one.workflows().retry(run)).isTrue();
+        await().until(() -> one.workflows().find(run).orElseThrow().status() == WorkflowStatus.COMPLETED);
+        assertThat(done).hasSize(4).startsWith("d").contains("a", "b", "c");
+    }
+
+    @Test
+    void a_step_that_has_failed_and_was_caught_is_not_done_again_by_a_retry() {
+        var broken = new AtomicBoolean(true);
+        flows.on("caught", wf -> {
+            try {
+                wf.step("first", String.class, () -> {
+                    did("first");
+                    throw new PermanentJobFailure("for good");
+                });
+            } catch (StepFailedException e) {
+                wf.step("instead", String.class, () -> did("instead"));
+            }
+            if (broken.get()) {
+                throw new IllegalStateException("broken");
+            }
+            return null;
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("caught", null);
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.FAILED);
+        broken.set(false);
+        assertThat(one.workflows().retry(run)).isTrue();
+        await().until(() -> one.workflows().find(run).orElseThrow().status() == WorkflowStatus.COMPLETED);
+        assertThat(done).containsExactly("first", "instead");
     }
 
     // Operators
