@@ -286,9 +286,10 @@ class JobStormTests {
         first.terminate();
         first.awaitExit(Duration.ofSeconds(20));
         long exit = (System.nanoTime() - start) / 1_000_000;
+        String log = first.log();
         await().atMost(Duration.ofSeconds(40)).until(() -> unfinished() == 0);
         System.out.printf("drain with long jobs, drain-timeout 2 s: exit after %d ms%n", exit);
-        assertThat(exit).isBetween(2_000L, 3_000L);
+        assertThat(exit).as(log).isBetween(2_000L, 3_000L);
         assertThat(count("SELECT count(*) FROM forge_jobs WHERE attempts = 1 AND recoveries = 0"))
                 .isEqualTo(8);
         assertThat(count("SELECT count(*) FROM forge_jobs WHERE claim_epoch = 2"))

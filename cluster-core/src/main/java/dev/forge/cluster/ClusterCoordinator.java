@@ -9,7 +9,8 @@ public interface ClusterCoordinator {
 
     /**
      * Tells the others. Called after the commit, on a thread of the cluster's own, at most every few milliseconds and once
-     * for all that was enqueued meanwhile. Should return soon; if it throws, it is called again a little later.
+     * for all that was enqueued meanwhile. Should return soon; if it throws, it is called again a little later. Not called
+     * while the node sees no other; what it would have told then is told as soon as one comes.
      *
      * @param priority the highest among what was enqueued
      */

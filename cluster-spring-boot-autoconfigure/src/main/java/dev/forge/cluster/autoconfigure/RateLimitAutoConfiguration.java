@@ -12,6 +12,8 @@ import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.beans.factory.BeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
@@ -150,6 +152,8 @@ public final class RateLimitAutoConfiguration {
     /** For handlers that are no controllers, whose exceptions no advice sees. */
     private static final class Fallback implements HandlerExceptionResolver, Ordered {
 
+        private static final Logger log = LoggerFactory.getLogger(Fallback.class);
+
         @Override
         public @Nullable ModelAndView resolveException(
                 HttpServletRequest request, HttpServletResponse response, @Nullable Object handler, Exception e) {
@@ -160,8 +164,7 @@ public final class RateLimitAutoConfiguration {
                 response.setHeader(HttpHeaders.RETRY_AFTER, String.valueOf(retryAfter(denied)));
                 response.sendError(HttpStatus.TOO_MANY_REQUESTS.value());
             } catch (IOException gone) {
-                // Nobody is there any more to be told.
-                request.setAttribute(Fallback.class.getName(), gone);
+                log.debug("a client left before it was told that it is limited", gone);
             }
             return new ModelAndView();
         }

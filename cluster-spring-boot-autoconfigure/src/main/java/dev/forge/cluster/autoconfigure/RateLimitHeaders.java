@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.RateLimit;
 import dev.forge.cluster.RateLimitDecision;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
@@ -26,14 +27,15 @@ final class RateLimitHeaders {
         response.setHeader("RateLimit-Limit", String.valueOf(decision.limit().burst()));
         response.setHeader("RateLimit-Remaining", String.valueOf(decision.remaining()));
         response.setHeader("RateLimit-Reset", String.valueOf(reset));
-        response.setHeader(
-                "RateLimit-Policy",
-                "%s;q=%d;w=%d"
-                        .formatted(
-                                quoted(name),
-                                decision.limit().requests(),
-                                Rules.wholeSeconds(decision.limit().per())));
+        response.setHeader("RateLimit-Policy", quoted(name) + policy(decision.limit()));
         response.setHeader("RateLimit", "%s;r=%d;t=%d".formatted(quoted(name), decision.remaining(), reset));
+    }
+
+    /** Windows have whole seconds there: ten each tenth of a second are told as a hundred each second. */
+    static String policy(RateLimit limit) {
+        long window = Rules.wholeSeconds(limit.per());
+        double quota = limit.requests() * (window * 1e9 / limit.per().toNanos());
+        return ";q=%d;w=%d".formatted(Math.round(quota), window);
     }
 
     private static String quoted(String name) {

@@ -45,6 +45,10 @@ final class Refusal extends RuntimeException {
         return new Refusal(HttpStatus.NOT_FOUND, "no job of that name can be submitted here");
     }
 
+    static Refusal unavailable() {
+        return new Refusal(HttpStatus.SERVICE_UNAVAILABLE, "the database does not answer; try again");
+    }
+
     /** What a failure means to the client; only what was written for clients passes on. */
     static Refusal of(RuntimeException failure) {
         if (failure instanceof Refusal refusal) {
@@ -67,8 +71,7 @@ final class Refusal extends RuntimeException {
         }
         if (failure instanceof DataAccessException || failure instanceof TransactionException) {
             log.warn("a request over HTTP was answered with 503: {}", failure.toString());
-            return new Refusal(
-                    HttpStatus.SERVICE_UNAVAILABLE, "the database does not answer; try again", null, failure);
+            return unavailable();
         }
         log.error("a request over HTTP failed", failure);
         return new Refusal(HttpStatus.INTERNAL_SERVER_ERROR, "something went wrong; the log says what", null, failure);

@@ -6,6 +6,7 @@ import dev.forge.cluster.Jobs;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.engine.JobHandler;
 import dev.forge.cluster.internal.engine.JobHandlers;
+import dev.forge.cluster.internal.engine.Node;
 import java.lang.reflect.Type;
 import java.util.Optional;
 import java.util.UUID;
@@ -27,6 +28,7 @@ final class Submissions {
 
     private static final Logger log = LoggerFactory.getLogger(Submissions.class);
 
+    private final Node node;
     private final Predicate<String> allowed;
     private final Jobs jobs;
     private final JobHandlers handlers;
@@ -35,7 +37,8 @@ final class Submissions {
     /** A job to be. */
     record Submission(String name, @Nullable Object payload, JobOptions options) {}
 
-    Submissions(Predicate<String> allowed, Jobs jobs, JobHandlers handlers, PayloadCodec codec) {
+    Submissions(Node node, Predicate<String> allowed, Jobs jobs, JobHandlers handlers, PayloadCodec codec) {
+        this.node = node;
         this.allowed = allowed;
         this.jobs = jobs;
         this.handlers = handlers;
@@ -44,6 +47,7 @@ final class Submissions {
 
     /** Refuses what can be refused without the database. */
     void check(Submission submission) {
+        requireDatabase();
         if (!allowed.test(submission.name)) {
             throw Refusal.unknownName();
         }
@@ -51,6 +55,13 @@ final class Submissions {
         Type type = handler == null ? null : handler.target().payloadType();
         if (type != null) {
             requireReadable(submission, type);
+        }
+    }
+
+    /** What a database that hangs would answer after the driver's timeout is better said at once. */
+    private void requireDatabase() {
+        if (node.state() == Node.State.RUNNING && !node.isInContact()) {
+            throw Refusal.unavailable();
         }
     }
 
@@ -84,6 +95,7 @@ final class Submissions {
     }
 
     Optional<JobInfo> find(UUID id) {
+        requireDatabase();
         return jobs.find(id).filter(job -> allowed.test(job.name()));
     }
 

@@ -60,13 +60,14 @@ public final class WebAutoConfiguration {
         @Bean
         RouterFunction<ServerResponse> clusterWebRoutes(
                 ClusterProperties properties,
+                ClusterLifecycle.Parts parts,
                 Jobs jobs,
                 JobHandlers handlers,
                 JobEngine.Tools tools,
                 ClusterDatabase database,
                 ObjectProvider<PlatformTransactionManager> managers) {
             ClusterProperties.Web web = properties.web();
-            var submissions = new Submissions(web.allowed(), jobs, handlers, tools.codec());
+            var submissions = new Submissions(parts.node(), web.allowed(), jobs, handlers, tools.codec());
             var tasks = new TaskExecution(submissions, new TransactionTemplate(database.transactions(managers)));
             report(web);
             return new WebRoutes(

@@ -355,6 +355,16 @@ class RateLimitedTests {
     }
 
     @Test
+    void windows_shorter_than_a_second_are_told_as_whole_seconds() {
+        assertThat(RateLimitHeaders.policy(RateLimit.of(10, Duration.ofMillis(100))))
+                .isEqualTo(";q=100;w=1");
+        assertThat(RateLimitHeaders.policy(RateLimit.of(3, Duration.ofMillis(1_500))))
+                .isEqualTo(";q=4;w=2");
+        assertThat(RateLimitHeaders.policy(RateLimit.of(3, Duration.ofMinutes(1))))
+                .isEqualTo(";q=3;w=60");
+    }
+
+    @Test
     void a_backend_of_the_application_replaces_the_table() {
         List<String> asked = new ArrayList<>();
         runner(Beans.class)

@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.autoconfigure.TestHttp.Answer;
@@ -210,6 +211,35 @@ class WebAutoConfigurationTests {
                             () -> assertThat(http.get("/_api/ready").status()).isEqualTo(503));
             assertThat(http.get("/_api/ready").object()).isEqualTo(Map.of("status", "DOWN"));
             assertThat(http.get("/_api/health").status()).isEqualTo(200);
+        }
+    }
+
+    @Test
+    void while_the_database_hangs_nobody_waits_for_it() {
+        URI server = URI.create(database.url().substring("jdbc:".length()));
+        TcpProxy network = TcpProxy.to(server.getHost(), server.getPort());
+        try (network;
+                var context = enabled(
+                        "spring.datasource.url="
+                                + database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/"),
+                        "forge.cluster.shutdown.drain-timeout=1s")) {
+            TestHttp http = TestHttp.to(context);
+            String id = (String) http.post("/forge/jobs", TASK).at("id");
+            network.cut();
+            await().atMost(Duration.ofSeconds(30))
+                    .untilAsserted(
+                            () -> assertThat(http.get("/_api/ready").status()).isEqualTo(503));
+            // The pool alone would keep each of them for half a minute.
+            assertTimeoutPreemptively(Duration.ofSeconds(20), () -> {
+                http.post("/forge/jobs", TASK).problem(503);
+                http.get("/forge/jobs/" + id).problem(503);
+                http.delete("/forge/jobs/" + id).problem(503);
+                assertThat(http.post("/forge", CALL).at("error", "code")).isEqualTo(-32000);
+            });
+            network.heal();
+            await().atMost(Duration.ofSeconds(60))
+                    .untilAsserted(() ->
+                            assertThat(http.post("/forge/jobs", TASK).status()).isEqualTo(202));
         }
     }
 

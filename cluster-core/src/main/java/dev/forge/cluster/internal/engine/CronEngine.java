@@ -340,22 +340,27 @@ public final class CronEngine implements Work {
             } catch (TransientDataAccessException e) {
                 throw e;
             } catch (RuntimeException e) {
-                setAside(cron, e);
+                if (!setAside(leader, cron, e)) {
+                    return false;
+                }
             }
         }
         return true;
     }
 
-    private void setAside(String cron, RuntimeException cause) {
+    private boolean setAside(Leader leader, String cron, RuntimeException cause) {
         // Should the database be away, this fails too, and the cron is not to blame.
         // Of its message the first line: the others may show values.
         String message =
                 String.valueOf(NestedExceptionUtils.getMostSpecificCause(cause).getMessage());
-        store.setAside(
-                cron, "could not be fired: " + message.lines().findFirst().orElse(""));
+        String problem = "could not be fired: " + message.lines().findFirst().orElse("");
+        if (!fenced(leader, () -> store.setAside(cron, problem))) {
+            return false;
+        }
         if (aside.put(cron, node.nanos()) == null) {
             log.warn("cron {}: could not be fired; tried again every {} s", cron, leftAloneFor.toSeconds(), cause);
         }
+        return true;
     }
 
     private LeftAlone leftAlone() {

@@ -13,6 +13,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
@@ -39,6 +40,9 @@ final class Finisher {
     private final Runnable introduce;
     private final BiConsumer<Running, Boolean> settled;
     private final LinkedBlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
+    /** Something has ended, or this is to stop. */
+    private final Semaphore news = new Semaphore(0);
+
     private final CountDownLatch stopped = new CountDownLatch(1);
     private volatile boolean stopping;
     private volatile @Nullable Thread thread;
@@ -66,6 +70,7 @@ final class Finisher {
     /** Ends the thread; what it could not write within that time is left to the guards in the database. */
     void stop(Duration patience) throws InterruptedException {
         stopping = true;
+        news.release();
         Thread ending = thread;
         thread = null;
         if (ending != null) {
@@ -76,6 +81,7 @@ final class Finisher {
 
     void add(Running running, Finish finish) {
         ended.add(new Ended(running, finish));
+        news.release();
     }
 
     /** Whether its thread lives, where it should. */
@@ -124,7 +130,12 @@ final class Finisher {
 
     /** Takes what there is, up to a batch; false if there is nothing. */
     private boolean gather(List<Ended> batch) throws InterruptedException {
-        Ended next = batch.isEmpty() ? ended.poll(POLL.toMillis(), TimeUnit.MILLISECONDS) : ended.poll();
+        // Before the look: what comes after it is news again.
+        news.drainPermits();
+        Ended next = ended.poll();
+        if (next == null && batch.isEmpty() && !stopping && news.tryAcquire(POLL.toMillis(), TimeUnit.MILLISECONDS)) {
+            next = ended.poll();
+        }
         long size = 0;
         while (next != null) {
             batch.add(next);

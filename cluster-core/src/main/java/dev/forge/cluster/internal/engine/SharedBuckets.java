@@ -72,11 +72,12 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
     public RateLimitDecision tryAcquire(String bucket, RateLimit limit, int permits) {
         var ask = new Ask(bucket, limit, permits, new CompletableFuture<>());
         synchronized (waiting) {
-            waiting.add(ask);
             if (!taking) {
-                taking = true;
+                // First, for it may refuse; the thread waits for this lock.
                 thread.execute(this::takeAll);
+                taking = true;
             }
+            waiting.add(ask);
         }
         try {
             return ask.answer.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
