@@ -17,6 +17,8 @@ ALTER TABLE forge_workflow_steps
     -- The job or the child run that it waits for.
     ADD COLUMN ref uuid,
     ADD COLUMN compensation_attempts int NOT NULL DEFAULT 0,
+    -- The first of the steps that ran side by side with it.
+    ADD COLUMN beside int,
     ADD CONSTRAINT forge_workflow_steps_kind CHECK
         (kind IN ('step', 'sleep', 'signal', 'job', 'child', 'now', 'uuid', 'state')),
     ADD CONSTRAINT forge_workflow_steps_status CHECK

@@ -64,12 +64,7 @@ public final class ClusterActuatorAutoConfiguration {
                 ClusterProperties properties,
                 ObjectProvider<WorkflowEngine> workflows) {
             return new ClusterHealth(
-                            parts.node(),
-                            engine,
-                            schema,
-                            properties,
-                            tools.coordinator(),
-                            workflows.getIfAvailable())
+                            parts.node(), engine, schema, properties, tools.coordinator(), workflows.getIfAvailable())
                     .contributor();
         }
 

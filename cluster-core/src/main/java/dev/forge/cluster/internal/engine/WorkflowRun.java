@@ -476,7 +476,8 @@ final class WorkflowRun implements WorkflowContext {
     @SuppressWarnings("NullAway") // A step that returns nothing returns null.
     public <T> T step(Step<T> step) {
         Row known = next("step", step.name());
-        return result(step, execute(step, position - 1, known));
+        return result(
+                step, execute(step, known != null ? known : Row.of(position - 1, step.name(), "step", "retrying")));
     }
 
     /** What came of a step. */
@@ -506,8 +507,7 @@ final class WorkflowRun implements WorkflowContext {
     }
 
     /** Does the step unless it is done. */
-    private <T> Result execute(Step<T> step, int at, @Nullable Row known) {
-        Row row = known != null ? known : Row.of(at, step.name(), "step", "retrying");
+    private <T> Result execute(Step<T> step, Row row) {
         switch (row.status()) {
             case "completed", "compensated", "compensation_failed" -> {
                 return new Result.Done(row, read(row, step.type()));
@@ -711,10 +711,11 @@ final class WorkflowRun implements WorkflowContext {
             return remembered(steps);
         }
         List<Callable<Result>> works = new ArrayList<>();
+        int first = position;
         for (Step<? extends T> step : steps) {
             Row known = next("step", step.name());
-            int at = position - 1;
-            works.add(() -> execute(step, at, known));
+            Row row = known != null ? known : Row.of(position - 1, step.name(), "step", "retrying");
+            works.add(() -> execute(step, row.sideBySide(first)));
         }
         List<Result> results = sideBySide(works);
         List<Row> again = new ArrayList<>();
@@ -724,12 +725,12 @@ final class WorkflowRun implements WorkflowContext {
             }
         });
         if (!again.isEmpty()) {
-            Instant first = again.stream()
+            Instant earliest = again.stream()
                     .map(Row::wakeAt)
                     .filter(Objects::nonNull)
                     .min(Instant::compareTo)
                     .orElseGet(this::databaseNow);
-            throw unwind(new Unwinding.Waits(again, first, null, null, WorkflowRun::nothing));
+            throw unwind(new Unwinding.Waits(again, earliest, null, null, WorkflowRun::nothing));
         }
         return values(steps, results);
     }
@@ -747,7 +748,7 @@ final class WorkflowRun implements WorkflowContext {
             Row known = Objects.requireNonNull(next("step", step.name()));
             if (!known.status().equals("retrying")) {
                 met.add(step);
-                results.add(execute(step, known.position(), known));
+                results.add(execute(step, known));
             }
         }
         if (met.size() == steps.size()) {

@@ -196,6 +196,7 @@ public final class WorkflowStore {
      * @param status see the table's constraint
      * @param result JSON
      * @param ranMillis how long ago it began; null if it did not run
+     * @param beside the first of the steps that ran side by side with it; null: it ran alone
      */
     public record Row(
             int position,
@@ -208,11 +209,12 @@ public final class WorkflowStore {
             @Nullable Instant wakeAt,
             @Nullable UUID ref,
             int compensationAttempts,
-            @Nullable Long ranMillis) {
+            @Nullable Long ranMillis,
+            @Nullable Integer beside) {
 
         /** Something that has not been met before. */
         public static Row of(int position, String name, String kind, String status) {
-            return new Row(position, name, kind, status, 0, null, null, null, null, 0, null);
+            return new Row(position, name, kind, status, 0, null, null, null, null, 0, null, null);
         }
 
         public Row with(String changed, @Nullable String value) {
@@ -227,12 +229,24 @@ public final class WorkflowStore {
                     wakeAt,
                     ref,
                     compensationAttempts,
-                    ranMillis);
+                    ranMillis,
+                    beside);
         }
 
         public Row until(@Nullable Instant time) {
             return new Row(
-                    position, name, kind, status, attempts, result, error, time, ref, compensationAttempts, ranMillis);
+                    position,
+                    name,
+                    kind,
+                    status,
+                    attempts,
+                    result,
+                    error,
+                    time,
+                    ref,
+                    compensationAttempts,
+                    ranMillis,
+                    beside);
         }
 
         public Row failed(String changed, int times, @Nullable String failure) {
@@ -247,12 +261,40 @@ public final class WorkflowStore {
                     wakeAt,
                     ref,
                     compensationAttempts,
-                    ranMillis);
+                    ranMillis,
+                    beside);
         }
 
         public Row ran(int times, long millis) {
             return new Row(
-                    position, name, kind, status, times, result, error, wakeAt, ref, compensationAttempts, millis);
+                    position,
+                    name,
+                    kind,
+                    status,
+                    times,
+                    result,
+                    error,
+                    wakeAt,
+                    ref,
+                    compensationAttempts,
+                    millis,
+                    beside);
+        }
+
+        public Row sideBySide(int first) {
+            return new Row(
+                    position,
+                    name,
+                    kind,
+                    status,
+                    attempts,
+                    result,
+                    error,
+                    wakeAt,
+                    ref,
+                    compensationAttempts,
+                    ranMillis,
+                    first);
         }
 
         public Row waitingFor(UUID other) {
@@ -267,11 +309,13 @@ public final class WorkflowStore {
                     wakeAt,
                     other,
                     compensationAttempts,
-                    ranMillis);
+                    ranMillis,
+                    beside);
         }
 
         public Row compensating(String changed, int times, @Nullable String failure, @Nullable Instant again) {
-            return new Row(position, name, kind, changed, attempts, result, failure, again, ref, times, ranMillis);
+            return new Row(
+                    position, name, kind, changed, attempts, result, failure, again, ref, times, ranMillis, beside);
         }
     }
 
@@ -292,14 +336,14 @@ public final class WorkflowStore {
                     WHERE r.id = :run AND r.status IN ('waiting', 'blocked_missing_version') AND %s)
                 SELECT 'run' AS what, 0 AS position, '' AS name, '' AS kind, r.status, 0 AS attempts, r.input::text AS payload,
                        NULL AS error, clock_timestamp() AS at, r.parent_id AS ref, 0 AS compensations, r.wake_seq,
-                       r.unwinding, r.resolution_reason IS NOT NULL AS cancelled
+                       r.unwinding, r.resolution_reason IS NOT NULL AS cancelled, NULL::int AS beside
                 FROM ~.forge_workflow_runs r WHERE r.id = :run
                 UNION ALL
                 SELECT 'step', s.position, s.name, s.kind, s.status, s.attempts, s.result::text, s.last_error, s.wake_at, s.ref,
-                       s.compensation_attempts, 0, false, false
+                       s.compensation_attempts, 0, false, false, s.beside
                 FROM ~.forge_workflow_steps s WHERE s.run_id = :run
                 UNION ALL
-                (SELECT 'signal', 0, g.name, '', '', 0, g.payload::text, NULL, NULL, g.id, 0, 0, false, false
+                (SELECT 'signal', 0, g.name, '', '', 0, g.payload::text, NULL, NULL, g.id, 0, 0, false, false, NULL
                  FROM ~.forge_workflow_signals g WHERE g.run_id = :run AND g.consumed_at IS NULL ORDER BY g.created_at, g.id)
                 """.formatted(OURS))), claim).query(row -> {
             switch (row.getString("what")) {
@@ -335,7 +379,8 @@ public final class WorkflowStore {
                 instant(row, "at"),
                 row.getObject("ref", UUID.class),
                 row.getInt("compensations"),
-                null);
+                null,
+                row.getObject("beside", Integer.class));
     }
 
     /** What came of an attempt to write. */
@@ -379,14 +424,14 @@ public final class WorkflowStore {
         return """
                 INSERT INTO ~.forge_workflow_steps
                     (run_id, position, name, kind, status, attempts, result, last_error, wake_at, ref,
-                     compensation_attempts, started_at, finished_at)
+                     compensation_attempts, beside, started_at, finished_at)
                 SELECT o.id, d.position, d.name, d.kind, d.status, d.attempts, d.result::jsonb, d.error, d.wake_at, d.ref,
-                       d.compensations, clock_timestamp() - coalesce(d.ran, 0) * interval '1 millisecond',
+                       d.compensations, d.beside, clock_timestamp() - coalesce(d.ran, 0) * interval '1 millisecond',
                        CASE WHEN d.status NOT IN ('waiting', 'retrying') THEN clock_timestamp() END
                 FROM %s o, unnest(:positions::int[], :names::text[], :kinds::text[], :statuses::text[], :attempts::int[],
                     :results::text[], :errors::text[], :wakes::timestamptz[], :refs::uuid[], :compensations::int[],
-                    :rans::bigint[])
-                    AS d (position, name, kind, status, attempts, result, error, wake_at, ref, compensations, ran)
+                    :rans::bigint[], :besides::int[])
+                    AS d (position, name, kind, status, attempts, result, error, wake_at, ref, compensations, ran, beside)
                 ON CONFLICT (run_id, position) DO UPDATE
                 SET status = EXCLUDED.status, attempts = EXCLUDED.attempts, result = EXCLUDED.result,
                     last_error = EXCLUDED.last_error, wake_at = EXCLUDED.wake_at, ref = EXCLUDED.ref,
@@ -406,7 +451,8 @@ public final class WorkflowStore {
                 .param("wakes", array(rows, row -> row.wakeAt == null ? null : row.wakeAt.toString(), String[]::new))
                 .param("refs", array(rows, Row::ref, UUID[]::new))
                 .param("compensations", array(rows, Row::compensationAttempts, Integer[]::new))
-                .param("rans", array(rows, Row::ranMillis, Long[]::new));
+                .param("rans", array(rows, Row::ranMillis, Long[]::new))
+                .param("besides", array(rows, Row::beside, Integer[]::new));
     }
 
     private static <T> @Nullable T[] array(
@@ -674,8 +720,7 @@ public final class WorkflowStore {
     public boolean retry(UUID run) {
         return joined(() -> {
             // Of a run that undoes, what could not be undone is tried again. Otherwise steps that have failed are
-            // forgotten, unless the method has gone on after them. One of several side by side may have come later in
-            // the method, but has not begun later.
+            // forgotten, unless the method has gone on after them.
             boolean revived = client.sql(schema.sql("""
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
@@ -692,7 +737,7 @@ public final class WorkflowStore {
                         WHERE s.run_id = run.id AND NOT run.unwinding AND s.status = 'failed'
                           AND NOT EXISTS (SELECT FROM ~.forge_workflow_steps later
                                           WHERE later.run_id = run.id AND later.position > s.position
-                                            AND later.started_at > s.finished_at))
+                                            AND (s.beside IS NULL OR later.beside IS DISTINCT FROM s.beside)))
                     INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at)
                     SELECT id, '%s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
                     ON CONFLICT (id) DO UPDATE

@@ -429,9 +429,10 @@ class WorkflowTests {
 
     @Test
     void a_run_that_is_cancelled_cancels_the_runs_that_it_waits_for() {
-        flows.on("grandchild", wf -> wf.step(
-                        "deep", String.class, () -> did("deep"), step -> step.compensate(it -> did("undo deep")))
-                + wf.awaitSignal("never", String.class));
+        flows.on(
+                "grandchild",
+                wf -> wf.step("deep", String.class, () -> did("deep"), step -> step.compensate(it -> did("undo deep")))
+                        + wf.awaitSignal("never", String.class));
         flows.on("child", wf -> wf.child("grandchild", null, String.class));
         flows.on("parent", wf -> {
             wf.step("own", String.class, () -> did("own"), step -> step.compensate(it -> did("undo own")));
