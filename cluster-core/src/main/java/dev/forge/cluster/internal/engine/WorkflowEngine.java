@@ -59,7 +59,7 @@ public final class WorkflowEngine implements Work {
     private static final Duration LOOK = Duration.ofSeconds(2);
     private static final Duration KEEP = Duration.ofMinutes(1);
     private static final Duration HOUR = Duration.ofHours(1);
-    private static final Duration DATABASE_AWAY = Duration.ofSeconds(1);
+    private static final Duration DATABASE_AWAY = Duration.ofMillis(250);
     private static final int BATCH = 5_000;
     private static final int RARELY = 15;
 

@@ -56,7 +56,7 @@ import org.springframework.util.ClassUtils;
 final class WorkflowRun implements WorkflowContext {
 
     private static final Logger log = LoggerFactory.getLogger(WorkflowRun.class);
-    private static final Duration DATABASE_AWAY = Duration.ofSeconds(1);
+    private static final Duration DATABASE_AWAY = Duration.ofMillis(250);
     private static final Duration LONGEST = Duration.ofDays(36_500);
 
     private final WorkflowEngine engine;

@@ -979,7 +979,7 @@ class WorkflowTests {
         });
         Member one = flows.start("one");
         Member two = flows.start("two");
-        List<UUID> runs = IntStream.range(0, 200)
+        List<UUID> runs = IntStream.range(0, 40)
                 .mapToObj(i -> (i % 2 == 0 ? one : two).workflows().start("shared", null))
                 .toList();
         runs.forEach(run -> assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED));

@@ -23,6 +23,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.stream.IntStream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
@@ -71,8 +72,18 @@ class WorkflowStoreTests {
     }
 
     @Test
+    void no_signal_slips_past_a_run_that_goes_to_wait() {
+        race(1_000);
+    }
+
+    @Test
+    @Tag("soak")
     void no_signal_slips_past_a_run_that_goes_to_wait_in_ten_thousand_races() {
-        List<UUID> runs = running(10_000);
+        race(10_000);
+    }
+
+    private void race(int races) {
+        List<UUID> runs = running(races);
         int pairs = 8;
         var threads = Executors.newFixedThreadPool(2 * pairs);
         try {
