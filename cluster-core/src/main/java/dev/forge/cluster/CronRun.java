@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  * @param slot the planned time
  * @param reason why it did not run, or ran beside the plan; null if it simply ran
  * @param job the run; null if there was none
- * @param jobStatus how far that is; null if there was none or its retention has passed, like all that follows of it
+ * @param jobStatus how far that is; null if there was none, like all that follows of it
  * @param attempts how often it was tried
  * @param error how its last attempt failed
  * @param startedAt when its last attempt began

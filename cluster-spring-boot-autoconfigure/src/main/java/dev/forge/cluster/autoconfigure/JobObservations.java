@@ -11,8 +11,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An observation around each attempt, of jobs and of steps of workflows, from the beginning of its transaction to the commit. It receives what the enqueuer
- * attached to the job, so that a tracer links the two.
+ * An observation around each attempt, of jobs and of steps of workflows, from the beginning of its transaction to the commit.
+ * That of a job receives what the enqueuer attached to it, so that a tracer links the two.
  */
 final class JobObservations implements JobMonitor {
 

@@ -750,8 +750,10 @@ public final class CronStore {
     }
 
     private static final String RUN = """
-            r.cron, r.slot, r.outcome, r.reason, r.job_id, j.status AS job_status, j.attempts, j.last_error, j.started_at,
-            j.finished_at, r.term, r.fired_at""";
+            r.cron, r.slot, r.outcome, r.reason, r.job_id, coalesce(j.status, r.job_status) AS job_status,
+            coalesce(j.attempts, r.attempts) AS attempts, coalesce(j.last_error, r.last_error) AS last_error,
+            coalesce(j.started_at, r.started_at) AS started_at, coalesce(j.finished_at, r.finished_at) AS finished_at,
+            r.term, r.fired_at""";
 
     private static final String RUNS = """
             SELECT %s FROM ~.forge_cron_runs r LEFT JOIN ~.forge_jobs j ON j.id = r.job_id

@@ -894,6 +894,26 @@ class CronTests {
     }
 
     @Test
+    void what_became_of_a_run_is_known_when_its_job_is_gone() {
+        work.on(cron("report", YEARLY), context -> {
+            throw new PermanentJobFailure("no paper");
+        });
+        Member leader = startLeader(work);
+        due("report", Duration.ofSeconds(9));
+        await().until(() -> ledger("report").stream().anyMatch(row -> row.jobStatus() == JobStatus.FAILED));
+        CronRun before = info("report").lastRun();
+        // Nor does a job of the application's get in the way that looks a little like one of a cron's.
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, metadata)
+                VALUES (gen_random_uuid(), 'other', 'failed', '{"cron": "report", "slot": "at noon"}')
+                """).update();
+        assertThat(jdbc.sql("DELETE FROM forge_jobs WHERE status = 'failed'").update())
+                .isEqualTo(2);
+        assertThat(leader.jobs().find(before.job())).isEmpty();
+        assertThat(info("report").lastRun()).isEqualTo(before);
+    }
+
+    @Test
     void a_run_that_was_put_off_by_chance_does_not_outlive_its_cron_or_a_pause() {
         work.on(cron("report", YEARLY), this::note);
         Member leader = startLeader(work);

@@ -38,7 +38,7 @@ class ContractTests {
             forge_jobs             | id name payload status priority worker_capability scheduled_at attempts max_attempts recoveries worker_id claim_epoch claimed_at started_at last_heartbeat lease_expires_at finished_at progress checkpoint result last_error unique_key metadata created_at
             forge_job_names        | name
             forge_crons            | name next_fire_at
-            forge_cron_runs        | cron slot outcome reason job_id
+            forge_cron_runs        | cron slot outcome reason job_id job_status attempts last_error started_at finished_at
             forge_daemons          | name status node_id term started_at restarts last_error
             forge_locks            | lock_name owner_node token locked_at expires_at
             forge_rate_limits      | bucket
