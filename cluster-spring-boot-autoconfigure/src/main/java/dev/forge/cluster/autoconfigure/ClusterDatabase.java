@@ -19,8 +19,10 @@ import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.beans.factory.support.AbstractBeanDefinition;
 import org.springframework.boot.jdbc.DataSourceBuilder;
 import org.springframework.boot.jdbc.DataSourceUnwrapper;
+import org.springframework.core.InfrastructureProxy;
 import org.springframework.jdbc.datasource.AbstractDataSource;
 import org.springframework.jdbc.datasource.DataSourceTransactionManager;
+import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.SimpleDriverDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
@@ -50,7 +52,7 @@ record ClusterDatabase(DataSource application, DataSource direct) {
 
     static ClusterDatabase of(ConfigurableListableBeanFactory beans, ClusterProperties.DirectConnection settings) {
         DataSource application = beans.getBean(select(beans), DataSource.class);
-        return new ClusterDatabase(application, new Direct(application, settings));
+        return new ClusterDatabase(new SelfCommitting(application), new Direct(application, settings));
     }
 
     /** The application's own, so that fenced work joins its transactions; if that is of another database, one of ours. */
@@ -64,7 +66,37 @@ record ClusterDatabase(DataSource application, DataSource direct) {
         DataSource own = manager instanceof DataSourceTransactionManager jdbc
                 ? jdbc.getDataSource()
                 : ORM ? Orm.sourceOf(manager) : null;
-        return own != null && own != application;
+        return own != null && own != ((SelfCommitting) application).getWrappedObject();
+    }
+
+    /**
+     * The application's data source, where a statement outside any transaction is one by itself. A pool may be configured not
+     * to commit (as is recommended for Hibernate), and what we wrote would be rolled back when its connection is returned.
+     * Transactions know it as what it wraps, so that what runs in one of the application's joins it.
+     */
+    private static final class SelfCommitting extends DelegatingDataSource implements InfrastructureProxy {
+
+        private final DataSource application;
+
+        SelfCommitting(DataSource application) {
+            super(application);
+            this.application = application;
+        }
+
+        @Override
+        public Object getWrappedObject() {
+            return application;
+        }
+
+        @Override
+        public Connection getConnection() throws SQLException {
+            Connection connection = super.getConnection();
+            if (!connection.getAutoCommit()) {
+                // The pool sets it back.
+                connection.setAutoCommit(true);
+            }
+            return connection;
+        }
     }
 
     private static String select(ConfigurableListableBeanFactory beans) {
