@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.store.WorkflowStore.Row;
+import dev.forge.cluster.internal.store.StepRow;
 import java.time.Instant;
 import java.util.List;
 import java.util.UUID;
@@ -38,7 +38,7 @@ final class Unwinding extends Error {
      * @param before what belongs into the same transaction
      */
     record Waits(
-            List<Row> rows,
+            List<StepRow> rows,
             @Nullable Instant until,
             @Nullable String signal,
             @Nullable UUID job,

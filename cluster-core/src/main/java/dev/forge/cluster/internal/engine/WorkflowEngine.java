@@ -14,6 +14,8 @@ import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
 import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.WorkflowKeeping;
+import dev.forge.cluster.internal.store.WorkflowReports;
 import dev.forge.cluster.internal.store.WorkflowStore;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
@@ -70,10 +72,12 @@ public final class WorkflowEngine implements Work {
     private final Setup setup;
     private final Settings settings;
     private final WorkflowStore store;
-    private final WorkflowStore control;
+    private final WorkflowReports reports;
+    private final WorkflowKeeping application;
+    private final WorkflowKeeping control;
     private final LeaderStore leaders;
     private final JobStore inbox;
-    private final JobReports reports;
+    private final JobReports inboxReports;
     private final JobJson json;
     private final RandomGenerator random = RandomGenerator.getDefault();
     private final JobIds ids;
@@ -127,10 +131,12 @@ public final class WorkflowEngine implements Work {
         this.jobs = new StoredJobs(node, engine, handlers, setup.jobs);
         // Runs write on the application's connections: they are the application's work, and there may be many.
         this.store = new WorkflowStore(members.schema(), setup.jobs.application());
-        this.control = new WorkflowStore(members.schema(), members.control());
+        this.reports = new WorkflowReports(members.schema(), setup.jobs.application());
+        this.application = new WorkflowKeeping(members.schema(), setup.jobs.application());
+        this.control = new WorkflowKeeping(members.schema(), members.control());
         this.leaders = new LeaderStore(members.schema(), members.control());
         this.inbox = new JobStore(members.schema(), setup.jobs.application());
-        this.reports = new JobReports(members.schema(), setup.jobs.application());
+        this.inboxReports = new JobReports(members.schema(), setup.jobs.application());
         this.json = new JobJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
         this.ids = new JobIds(node.clock(), random);
         this.deadlines = new StepDeadlines(node::nanos);
@@ -191,7 +197,7 @@ public final class WorkflowEngine implements Work {
         if (own.isPresent()) {
             return own.get();
         }
-        Map<Version, Boolean> elsewhere = store.advertised();
+        Map<Version, Boolean> elsewhere = application.advertised();
         return newest(
                         elsewhere.keySet(),
                         version -> version.workflow().equals(workflow)
@@ -289,6 +295,10 @@ public final class WorkflowEngine implements Work {
         return store;
     }
 
+    WorkflowReports reports() {
+        return reports;
+    }
+
     JobJson json() {
         return json;
     }
@@ -328,7 +338,7 @@ public final class WorkflowEngine implements Work {
     }
 
     Optional<JobInfo> find(UUID job) {
-        return reports.find(job);
+        return inboxReports.find(job);
     }
 
     /** What a step does, watched. */
@@ -481,7 +491,7 @@ public final class WorkflowEngine implements Work {
         }
         UUID from = looked;
         int revived = fenced(self, term.getAsLong(), () -> {
-            WorkflowStore.Slice slice = control.revive(from, BATCH);
+            WorkflowKeeping.Slice slice = control.revive(from, BATCH);
             looked = slice.next();
             return slice.revived();
         });

@@ -14,12 +14,12 @@ import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
+import dev.forge.cluster.internal.store.StepRow;
 import dev.forge.cluster.internal.store.WorkflowStore;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
 import dev.forge.cluster.internal.store.WorkflowStore.End;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
 import dev.forge.cluster.internal.store.WorkflowStore.NewRun;
-import dev.forge.cluster.internal.store.WorkflowStore.Row;
 import dev.forge.cluster.internal.store.WorkflowStore.Signal;
 import dev.forge.cluster.internal.store.WorkflowStore.Wait;
 import dev.forge.cluster.internal.store.WorkflowStore.Written;
@@ -69,7 +69,7 @@ final class WorkflowRun implements WorkflowContext {
     private final List<Signal> signals;
     private final List<Undoing<?>> undoings = new ArrayList<>();
     /** What is remembered with the next thing that is written. */
-    private final List<Row> unwritten = new ArrayList<>();
+    private final List<StepRow> unwritten = new ArrayList<>();
 
     private final AtomicInteger actions = new AtomicInteger();
     private int position;
@@ -141,7 +141,7 @@ final class WorkflowRun implements WorkflowContext {
         if (unwinding) {
             return compensate();
         }
-        Row unmet = loaded.steps().values().stream()
+        StepRow unmet = loaded.steps().values().stream()
                 .filter(row -> row.position() >= position)
                 .min((a, b) -> Integer.compare(a.position(), b.position()))
                 .orElse(null);
@@ -185,7 +185,7 @@ final class WorkflowRun implements WorkflowContext {
     }
 
     private Object end(WorkflowStatus status, @Nullable String result, @Nullable String error) {
-        List<Row> rows = taken();
+        List<StepRow> rows = taken();
         job.returned();
         job.ending();
         Written written = written(() -> store.end(claim, new End(status, result, error, rows, unwinding)));
@@ -235,7 +235,7 @@ final class WorkflowRun implements WorkflowContext {
     }
 
     private Object suspend(Unwinding.Waits waits, @Nullable String mismatch) {
-        List<Row> rows = mismatch == null ? taken() : new ArrayList<>();
+        List<StepRow> rows = mismatch == null ? taken() : new ArrayList<>();
         rows.addAll(waits.rows());
         job.returned();
         job.ending();
@@ -271,7 +271,7 @@ final class WorkflowRun implements WorkflowContext {
 
     /** A step that has been done and can be undone. */
     private record Undoing<T>(
-            Row row, Step<T> step, @Nullable T value) {
+            StepRow row, Step<T> step, @Nullable T value) {
 
         @SuppressWarnings("NullAway") // A step that returns nothing has nothing to hand to its compensation.
         @Nullable
@@ -295,7 +295,7 @@ final class WorkflowRun implements WorkflowContext {
     }
 
     private <T> @Nullable Object undo(Undoing<T> undoing) throws Throwable {
-        Row row = undoing.row;
+        StepRow row = undoing.row;
         Step<T> step = undoing.step;
         Step.Compensation<T> compensation = step.compensation();
         Instant again = row.wakeAt();
@@ -350,7 +350,7 @@ final class WorkflowRun implements WorkflowContext {
     }
 
     /** What is remembered of the next thing; null if it has not been met before. */
-    private @Nullable Row next(String kind, String name) {
+    private @Nullable StepRow next(String kind, String name) {
         if (actions.get() > 0) {
             throw new IllegalStateException(
                     "%s '%s' within a step: only the method itself may use its context".formatted(kind, name));
@@ -369,7 +369,7 @@ final class WorkflowRun implements WorkflowContext {
             throw unwind(job.stopReason() == Running.Stop.LOST ? Plain.LOST : Plain.STOPPED);
         }
         int at = position++;
-        Row known = loaded.steps().get(at);
+        StepRow known = loaded.steps().get(at);
         if (known == null) {
             if (loaded.unwinding()) {
                 throw unwind(Plain.MEMORY_ENDS);
@@ -378,17 +378,17 @@ final class WorkflowRun implements WorkflowContext {
         }
         if (!known.kind().equals(kind) || !known.name().equals(name)) {
             throw unwind(new Unwinding.Mismatch("remembered as number %d is %s, but the method asks for %s"
-                    .formatted(at, text(known), text(Row.of(at, name, kind, "")))));
+                    .formatted(at, text(known), text(StepRow.of(at, name, kind, "")))));
         }
         return known;
     }
 
-    private static String text(Row row) {
+    private static String text(StepRow row) {
         return "%s '%s'".formatted(row.kind(), row.name());
     }
 
     /** What gathers until something is written. */
-    private List<Row> taken() {
+    private List<StepRow> taken() {
         synchronized (unwritten) {
             return new ArrayList<>(unwritten);
         }
@@ -396,14 +396,14 @@ final class WorkflowRun implements WorkflowContext {
 
     /** Time and chance are remembered before anything is done with them: who does it again must have the same. */
     private void settleChance() {
-        List<Row> rows = taken();
+        List<StepRow> rows = taken();
         if (rows.stream().anyMatch(row -> row.kind().equals("now") || row.kind().equals("uuid"))) {
             accept(written(() -> store.remember(claim, rows, null)), rows.size());
         }
     }
 
-    private void remember(Row row, @Nullable UUID signal) {
-        List<Row> rows = taken();
+    private void remember(StepRow row, @Nullable UUID signal) {
+        List<StepRow> rows = taken();
         int gathered = rows.size();
         rows.add(row);
         // Whatever interrupted the step must not disturb this.
@@ -449,7 +449,7 @@ final class WorkflowRun implements WorkflowContext {
     }
 
     @SuppressWarnings("unchecked") // int.class casts nothing, Integer.class does.
-    private <T> @Nullable T read(Row row, Class<T> type) {
+    private <T> @Nullable T read(StepRow row, Class<T> type) {
         String json = row.result();
         Class<?> boxed = ClassUtils.resolvePrimitiveIfNecessary(type);
         return json == null || type == Void.class
@@ -475,18 +475,18 @@ final class WorkflowRun implements WorkflowContext {
     @Override
     @SuppressWarnings("NullAway") // A step that returns nothing returns null.
     public <T> T step(Step<T> step) {
-        Row known = next("step", step.name());
+        StepRow known = next("step", step.name());
         return result(
-                step, execute(step, known != null ? known : Row.of(position - 1, step.name(), "step", "retrying")));
+                step, execute(step, known != null ? known : StepRow.of(position - 1, step.name(), "step", "retrying")));
     }
 
     /** What came of a step. */
     private sealed interface Result {
-        record Done(Row row, @Nullable Object value) implements Result {}
+        record Done(StepRow row, @Nullable Object value) implements Result {}
 
-        record GivenUp(Row row, @Nullable Throwable cause) implements Result {}
+        record GivenUp(StepRow row, @Nullable Throwable cause) implements Result {}
 
-        record Again(Row row) implements Result {}
+        record Again(StepRow row) implements Result {}
     }
 
     @SuppressWarnings("unchecked")
@@ -502,12 +502,12 @@ final class WorkflowRun implements WorkflowContext {
             throw new StepFailedException(
                     step.name(), error == null ? "" : error.lines().findFirst().orElse(""), gone.cause);
         }
-        Row row = ((Result.Again) result).row;
+        StepRow row = ((Result.Again) result).row;
         throw unwind(new Unwinding.Waits(List.of(row), row.wakeAt(), null, null, WorkflowRun::nothing));
     }
 
     /** Does the step unless it is done. */
-    private <T> Result execute(Step<T> step, Row row) {
+    private <T> Result execute(Step<T> step, StepRow row) {
         switch (row.status()) {
             case "completed", "compensated", "compensation_failed" -> {
                 return new Result.Done(row, read(row, step.type()));
@@ -525,13 +525,13 @@ final class WorkflowRun implements WorkflowContext {
         }
     }
 
-    private <T> Result attempt(Step<T> step, Row row) {
+    private <T> Result attempt(Step<T> step, StepRow row) {
         int attempt = row.attempts() + 1;
         settleChance();
         try {
-            @Nullable Row[] done = {null};
+            @Nullable StepRow[] done = {null};
             Object value = perform(step.action(), step, (returned, ran) -> {
-                Row completed = row.failed("completed", attempt, null)
+                StepRow completed = row.failed("completed", attempt, null)
                         .with("completed", json(returned))
                         .until(null)
                         .ran(attempt, ran);
@@ -556,7 +556,7 @@ final class WorkflowRun implements WorkflowContext {
                         .until(databaseNow().plus(pause))
                         .ran(attempt, failed.ranMillis));
             }
-            Row gone = row.failed("failed", attempt, error).until(null).ran(attempt, failed.ranMillis);
+            StepRow gone = row.failed("failed", attempt, error).until(null).ran(attempt, failed.ranMillis);
             remember(gone, null);
             return new Result.GivenUp(gone, cause);
         }
@@ -590,7 +590,7 @@ final class WorkflowRun implements WorkflowContext {
     }
 
     private interface Memory {
-        Row of(@Nullable Object returned, long ranMillis);
+        StepRow of(@Nullable Object returned, long ranMillis);
     }
 
     /** Does something and remembers it, in one transaction if the step wants one. */
@@ -666,7 +666,7 @@ final class WorkflowRun implements WorkflowContext {
                 throw new PermanentJobFailure(
                         "the application's transactions are not those of the cluster's DataSource: use a step, not a transactionalStep");
             }
-            List<Row> rows = taken();
+            List<StepRow> rows = taken();
             gathered = rows.size();
             rows.add(memory.of(returned, millisSince(began)));
             written = written(() -> store.remember(claim, rows, null));
@@ -713,12 +713,12 @@ final class WorkflowRun implements WorkflowContext {
         List<Callable<Result>> works = new ArrayList<>();
         int first = position;
         for (Step<? extends T> step : steps) {
-            Row known = next("step", step.name());
-            Row row = known != null ? known : Row.of(position - 1, step.name(), "step", "retrying");
+            StepRow known = next("step", step.name());
+            StepRow row = known != null ? known : StepRow.of(position - 1, step.name(), "step", "retrying");
             works.add(() -> execute(step, row.sideBySide(first)));
         }
         List<Result> results = sideBySide(works);
-        List<Row> again = new ArrayList<>();
+        List<StepRow> again = new ArrayList<>();
         results.forEach(result -> {
             if (result instanceof Result.Again later) {
                 again.add(later.row);
@@ -726,7 +726,7 @@ final class WorkflowRun implements WorkflowContext {
         });
         if (!again.isEmpty()) {
             Instant earliest = again.stream()
-                    .map(Row::wakeAt)
+                    .map(StepRow::wakeAt)
                     .filter(Objects::nonNull)
                     .min(Instant::compareTo)
                     .orElseGet(this::databaseNow);
@@ -745,7 +745,7 @@ final class WorkflowRun implements WorkflowContext {
                 position++;
                 continue;
             }
-            Row known = Objects.requireNonNull(next("step", step.name()));
+            StepRow known = Objects.requireNonNull(next("step", step.name()));
             if (!known.status().equals("retrying")) {
                 met.add(step);
                 results.add(execute(step, known));
@@ -824,7 +824,7 @@ final class WorkflowRun implements WorkflowContext {
     }
 
     /** It will be remembered as done with the next thing that is written; until then, that its time has passed says so too. */
-    private void later(Row row) {
+    private void later(StepRow row) {
         synchronized (unwritten) {
             unwritten.add(row);
         }
@@ -833,13 +833,13 @@ final class WorkflowRun implements WorkflowContext {
     @Override
     public void sleep(String name, Duration duration) {
         bounded("sleep '%s'".formatted(name), duration);
-        Row known = next("sleep", name);
+        StepRow known = next("sleep", name);
         if (known != null && known.status().equals("completed")) {
             return;
         }
-        Row row = known != null
+        StepRow row = known != null
                 ? known
-                : Row.of(position - 1, name, "sleep", "waiting")
+                : StepRow.of(position - 1, name, "sleep", "waiting")
                         .until(databaseNow().plus(duration));
         Instant until = Objects.requireNonNull(row.wakeAt());
         if (until.isAfter(databaseNow())) {
@@ -863,16 +863,16 @@ final class WorkflowRun implements WorkflowContext {
     }
 
     private <T> Optional<T> signal(String name, Class<T> type, @Nullable Duration timeout) {
-        Row known = next("signal", name);
+        StepRow known = next("signal", name);
         if (known != null && !known.status().equals("waiting")) {
             return Optional.ofNullable(read(known, type));
         }
         if (loaded.unwinding()) {
             throw unwind(Plain.MEMORY_ENDS);
         }
-        Row row = known != null
+        StepRow row = known != null
                 ? known
-                : Row.of(position - 1, name, "signal", "waiting")
+                : StepRow.of(position - 1, name, "signal", "waiting")
                         .until(timeout == null ? null : databaseNow().plus(timeout));
         Signal given = signals.stream()
                 .filter(signal -> signal.name().equals(name))
@@ -880,7 +880,7 @@ final class WorkflowRun implements WorkflowContext {
                 .orElse(null);
         if (given != null) {
             signals.remove(given);
-            Row taken = row.with("completed", given.payload());
+            StepRow taken = row.with("completed", given.payload());
             remember(taken, given.id());
             return Optional.ofNullable(read(taken, type));
         }
@@ -895,7 +895,7 @@ final class WorkflowRun implements WorkflowContext {
 
     @Override
     public <T> T job(String name, @Nullable Object payload, Class<T> type) {
-        Row known = next("job", name);
+        StepRow known = next("job", name);
         if (known == null) {
             NewJob fresh = engine.jobs()
                     .prepare(
@@ -916,13 +916,13 @@ final class WorkflowRun implements WorkflowContext {
 
     @Override
     public <T> T child(String workflow, @Nullable Object input, Class<T> type) {
-        Row known = next("child", workflow);
+        StepRow known = next("child", workflow);
         if (known == null) {
             NewRun fresh = engine.prepare(workflow, input, null, new WorkflowEngine.Parent(id(), key(position - 1)));
             throw awaited(position - 1, "child", workflow, fresh.id(), () -> store.insert(fresh));
         }
         return outcome(known, type, () -> {
-            WorkflowInfo child = store.find(ref(known)).orElse(null);
+            WorkflowInfo child = engine.reports().find(ref(known)).orElse(null);
             return child == null
                     ? new Other(true, false, null, "its run is gone")
                     : new Other(
@@ -945,17 +945,17 @@ final class WorkflowRun implements WorkflowContext {
         return "%s%s:%d".formatted(WorkflowStore.PREFIX, id(), at);
     }
 
-    private static UUID ref(Row row) {
+    private static UUID ref(StepRow row) {
         return Objects.requireNonNull(row.ref());
     }
 
     private Unwinding awaited(int at, String kind, String name, UUID other, Runnable before) {
-        Row row = Row.of(at, name, kind, "waiting").waitingFor(other);
+        StepRow row = StepRow.of(at, name, kind, "waiting").waitingFor(other);
         return unwind(new Unwinding.Waits(List.of(row), null, null, other, before));
     }
 
     @SuppressWarnings("NullAway") // What returns nothing returns null.
-    private <T> T outcome(Row known, Class<T> type, Look look) {
+    private <T> T outcome(StepRow known, Class<T> type, Look look) {
         if (known.status().equals("completed")) {
             return read(known, type);
         }
@@ -978,7 +978,7 @@ final class WorkflowRun implements WorkflowContext {
             remember(known.failed("failed", 1, other.failure), null);
             throw new StepFailedException(known.name(), other.failure, null);
         }
-        Row done = known.with("completed", other.result);
+        StepRow done = known.with("completed", other.result);
         later(done);
         return read(done, type);
     }
@@ -1002,35 +1002,35 @@ final class WorkflowRun implements WorkflowContext {
 
     @Override
     public Instant now() {
-        Row known = next("now", "now");
+        StepRow known = next("now", "now");
         if (known != null) {
             return Instant.parse(Objects.requireNonNull(read(known, String.class)));
         }
         Instant now = databaseNow();
-        later(Row.of(position - 1, "now", "now", "completed").with("completed", "\"" + now + "\""));
+        later(StepRow.of(position - 1, "now", "now", "completed").with("completed", "\"" + now + "\""));
         return now;
     }
 
     @Override
     public UUID randomUuid() {
-        Row known = next("uuid", "uuid");
+        StepRow known = next("uuid", "uuid");
         if (known != null) {
             return UUID.fromString(Objects.requireNonNull(read(known, String.class)));
         }
         UUID random = UUID.randomUUID();
-        later(Row.of(position - 1, "uuid", "uuid", "completed").with("completed", "\"" + random + "\""));
+        later(StepRow.of(position - 1, "uuid", "uuid", "completed").with("completed", "\"" + random + "\""));
         return random;
     }
 
     @Override
     public void saveState(Object value) {
-        Row known = next("state", "state");
+        StepRow known = next("state", "state");
         if (known != null) {
             state = known.result();
             return;
         }
         state = engine.json().write(value);
-        later(Row.of(position - 1, "state", "state", "completed").with("completed", state));
+        later(StepRow.of(position - 1, "state", "state", "completed").with("completed", state));
     }
 
     @Override
