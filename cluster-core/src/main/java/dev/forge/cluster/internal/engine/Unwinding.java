@@ -42,7 +42,18 @@ final class Unwinding extends Error {
             @Nullable Instant until,
             @Nullable String signal,
             @Nullable UUID job,
-            Runnable before) implements Why {}
+            Runnable before) implements Why {
+
+        /** Nothing else belongs into the transaction. */
+        Waits(List<StepRow> rows, @Nullable Instant until, @Nullable String signal, @Nullable UUID job) {
+            this(rows, until, signal, job, () -> {});
+        }
+
+        /** Only for a time to come. */
+        static Waits until(@Nullable Instant time, List<StepRow> rows) {
+            return new Waits(rows, time, null, null);
+        }
+    }
 
     /** Its method does not do what is remembered of it. */
     record Mismatch(String message) implements Why {}
