@@ -331,7 +331,7 @@ public final class JobEngine implements Work {
     private void warnOfOrphans() {
         try {
             Map<String, Long> orphans = new TreeMap<>(keeping.orphanedNames());
-            // WorkflowEngine has its own word for these.
+            // WorkflowWatch has its own word for these.
             orphans.keySet().removeIf(WorkflowStore::isWorkflow);
             if (!orphans.isEmpty()) {
                 log.warn(

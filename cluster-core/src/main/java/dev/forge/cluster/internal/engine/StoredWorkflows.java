@@ -4,6 +4,7 @@ import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.Workflows;
+import dev.forge.cluster.internal.store.WorkflowReports;
 import dev.forge.cluster.internal.store.WorkflowStore;
 import dev.forge.cluster.internal.store.WorkflowStore.NewRun;
 import java.util.List;
@@ -21,11 +22,13 @@ public final class StoredWorkflows implements Workflows {
     private final Node node;
     private final WorkflowEngine engine;
     private final WorkflowStore store;
+    private final WorkflowReports reports;
 
     public StoredWorkflows(Node node, WorkflowEngine engine) {
         this.node = node;
         this.engine = engine;
         this.store = engine.store();
+        this.reports = engine.reports();
     }
 
     @Override
@@ -89,12 +92,12 @@ public final class StoredWorkflows implements Workflows {
 
     @Override
     public Optional<WorkflowInfo> find(UUID run) {
-        return store.find(run);
+        return reports.find(run);
     }
 
     @Override
     public <T> Optional<T> result(UUID run, Class<T> type) {
-        WorkflowInfo info = store.find(run).orElse(null);
+        WorkflowInfo info = reports.find(run).orElse(null);
         String result = info == null || info.status() != WorkflowStatus.COMPLETED ? null : info.result();
         return result == null
                 ? Optional.empty()
@@ -103,7 +106,7 @@ public final class StoredWorkflows implements Workflows {
 
     @Override
     public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
-        return store.list(workflow, status, Math.max(1, Math.min(limit, MOST_LISTED)));
+        return reports.list(workflow, status, Math.max(1, Math.min(limit, MOST_LISTED)));
     }
 
     private static void requireStorable(String what, String text) {

@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.store.WorkflowStore.Row;
+import dev.forge.cluster.internal.store.StepRow;
 import java.time.Instant;
 import java.util.List;
 import java.util.UUID;
@@ -38,11 +38,22 @@ final class Unwinding extends Error {
      * @param before what belongs into the same transaction
      */
     record Waits(
-            List<Row> rows,
+            List<StepRow> rows,
             @Nullable Instant until,
             @Nullable String signal,
             @Nullable UUID job,
-            Runnable before) implements Why {}
+            Runnable before) implements Why {
+
+        /** Nothing else belongs into the transaction. */
+        Waits(List<StepRow> rows, @Nullable Instant until, @Nullable String signal, @Nullable UUID job) {
+            this(rows, until, signal, job, () -> {});
+        }
+
+        /** Only for a time to come. */
+        static Waits until(@Nullable Instant time, List<StepRow> rows) {
+            return new Waits(rows, time, null, null);
+        }
+    }
 
     /** Its method does not do what is remembered of it. */
     record Mismatch(String message) implements Why {}

@@ -13,7 +13,8 @@ import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
-import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.WorkflowKeeping;
+import dev.forge.cluster.internal.store.WorkflowReports;
 import dev.forge.cluster.internal.store.WorkflowStore;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
@@ -22,16 +23,13 @@ import dev.forge.cluster.internal.store.WorkflowStore.Version;
 import dev.forge.cluster.internal.store.WorkflowStore.Wait;
 import java.time.Duration;
 import java.util.Comparator;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
-import java.util.concurrent.Executor;
 import java.util.function.Predicate;
 import java.util.random.RandomGenerator;
 import java.util.stream.Collectors;
@@ -45,8 +43,6 @@ import org.springframework.transaction.PlatformTransactionManager;
 /**
  * Runs workflows. Each version is a job of its own name, and one job carries a run for its whole life: claims, leases,
  * recovery, routing and draining are those of jobs. A node claims only versions that it has.
- *
- * <p>If it leads the scheduler role, it says which runs no live node can continue, and gives runs a job whose job is gone.
  */
 public final class WorkflowEngine implements Work {
 
@@ -61,7 +57,6 @@ public final class WorkflowEngine implements Work {
     private static final Duration HOUR = Duration.ofHours(1);
     private static final Duration DATABASE_AWAY = Duration.ofMillis(250);
     private static final int BATCH = 5_000;
-    private static final int RARELY = 15;
 
     private final Node node;
     private final JobEngine engine;
@@ -70,21 +65,18 @@ public final class WorkflowEngine implements Work {
     private final Setup setup;
     private final Settings settings;
     private final WorkflowStore store;
-    private final WorkflowStore control;
-    private final LeaderStore leaders;
+    private final WorkflowReports reports;
+    private final WorkflowKeeping application;
+    private final WorkflowKeeping control;
+    private final WorkflowWatch watch;
     private final JobStore inbox;
-    private final JobReports reports;
+    private final JobReports inboxReports;
     private final JobJson json;
     private final RandomGenerator random = RandomGenerator.getDefault();
     private final JobIds ids;
     private final StepDeadlines deadlines;
-    private final Executor branches;
+    private final WorkflowSteps.Tools tools;
     private final Map<String, WorkflowHandler> versions = new TreeMap<>();
-    private final Set<Version> blockedBefore = new HashSet<>();
-    private Set<Version> missing = Set.of();
-    private int looks;
-    private @Nullable UUID looked;
-    private volatile Set<Version> stranded = Set.of();
 
     /**
      * What runs work with.
@@ -127,14 +119,23 @@ public final class WorkflowEngine implements Work {
         this.jobs = new StoredJobs(node, engine, handlers, setup.jobs);
         // Runs write on the application's connections: they are the application's work, and there may be many.
         this.store = new WorkflowStore(members.schema(), setup.jobs.application());
-        this.control = new WorkflowStore(members.schema(), members.control());
-        this.leaders = new LeaderStore(members.schema(), members.control());
+        this.reports = new WorkflowReports(members.schema(), setup.jobs.application());
+        this.application = new WorkflowKeeping(members.schema(), setup.jobs.application());
+        this.control = new WorkflowKeeping(members.schema(), members.control());
+        this.watch = new WorkflowWatch(node, engine, control, settings.stranded, this::versions);
         this.inbox = new JobStore(members.schema(), setup.jobs.application());
-        this.reports = new JobReports(members.schema(), setup.jobs.application());
+        this.inboxReports = new JobReports(members.schema(), setup.jobs.application());
         this.json = new JobJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
         this.ids = new JobIds(node.clock(), random);
         this.deadlines = new StepDeadlines(node::nanos);
-        this.branches = new SimpleAsyncTaskExecutor("forge-cluster-step-");
+        this.tools = new WorkflowSteps.Tools(
+                settings,
+                setup.transactions,
+                setup.jobs.tools().monitor(),
+                deadlines,
+                new SimpleAsyncTaskExecutor("forge-cluster-step-"),
+                node::nanos,
+                random);
         node.register(this);
     }
 
@@ -191,7 +192,7 @@ public final class WorkflowEngine implements Work {
         if (own.isPresent()) {
             return own.get();
         }
-        Map<Version, Boolean> elsewhere = store.advertised();
+        Map<Version, Boolean> elsewhere = application.advertised();
         return newest(
                         elsewhere.keySet(),
                         version -> version.workflow().equals(workflow)
@@ -282,11 +283,15 @@ public final class WorkflowEngine implements Work {
             var parked = new Wait(List.of(), null, null, null, "", null, loaded.wakeSeq(), loaded.unwinding());
             return store.suspend(claim, parked, () -> {}) ? Settled.PENDING : Settled.LOST;
         }
-        return new WorkflowRun(this, handler, job, claim, loaded).run();
+        return new WorkflowRun(this, handler, job, loaded).run();
     }
 
     WorkflowStore store() {
         return store;
+    }
+
+    WorkflowReports reports() {
+        return reports;
     }
 
     JobJson json() {
@@ -297,29 +302,9 @@ public final class WorkflowEngine implements Work {
         return jobs;
     }
 
-    Settings settings() {
-        return settings;
-    }
-
-    StepDeadlines deadlines() {
-        return deadlines;
-    }
-
-    Executor branches() {
-        return branches;
-    }
-
-    PlatformTransactionManager transactions() {
-        return setup.transactions;
-    }
-
-    long nanos() {
-        return node.nanos();
-    }
-
-    /** So that what failed together does not come back together. */
-    Duration jittered(Duration pause) {
-        return Duration.ofMillis((long) (pause.toMillis() * (1 + settings.jitter * (2 * random.nextDouble() - 1))));
+    /** What steps are done with. */
+    WorkflowSteps.Tools tools() {
+        return tools;
     }
 
     /** Adds a job in the transaction that runs. */
@@ -328,97 +313,7 @@ public final class WorkflowEngine implements Work {
     }
 
     Optional<JobInfo> find(UUID job) {
-        return reports.find(job);
-    }
-
-    /** What a step does, watched. */
-    interface Action<E extends Exception> {
-        @Nullable
-        Object run() throws E;
-    }
-
-    /** Does what a step does, where those who want to know of steps see it. */
-    @SuppressWarnings("unchecked")
-    <E extends Exception> @Nullable Object observed(Version version, String step, UUID run, Action<E> work) throws E {
-        var attempt = new StepAttempt(version, step, run, work);
-        try {
-            setup.jobs.tools().monitor().observe(attempt, attempt);
-        } catch (RuntimeException | Error e) {
-            // Whoever watches a step does not decide what becomes of it.
-            log.warn("workflow {} run {}: step '{}' could not be observed", version.jobName(), run, step, e);
-        }
-        if (!attempt.made) {
-            attempt.run();
-        }
-        if (attempt.thrown instanceof Error error) {
-            throw error;
-        } else if (attempt.thrown instanceof RuntimeException bug) {
-            throw bug;
-        } else if (attempt.thrown != null) {
-            throw (E) attempt.thrown;
-        }
-        return attempt.result;
-    }
-
-    private static final class StepAttempt implements JobMonitor.StepAttempt, Runnable {
-
-        private final Version version;
-        private final String step;
-        private final UUID run;
-        private final Action<?> work;
-        private boolean made;
-        private @Nullable Object result;
-        private @Nullable Throwable thrown;
-
-        StepAttempt(Version version, String step, UUID run, Action<?> work) {
-            this.version = version;
-            this.step = step;
-            this.run = run;
-            this.work = work;
-        }
-
-        @Override
-        public void run() {
-            made = true;
-            try {
-                result = work.run();
-            } catch (Throwable e) {
-                thrown = e;
-            }
-        }
-
-        @Override
-        public String workflow() {
-            return version.workflow();
-        }
-
-        @Override
-        public String version() {
-            return version.version();
-        }
-
-        @Override
-        public String step() {
-            return step;
-        }
-
-        @Override
-        public UUID workflowRun() {
-            return run;
-        }
-
-        @Override
-        public JobMonitor.StepEnding outcome() {
-            return thrown == null
-                    ? JobMonitor.StepEnding.COMPLETED
-                    : thrown instanceof Unwinding ? JobMonitor.StepEnding.INTERRUPTED : JobMonitor.StepEnding.FAILED;
-        }
-
-        @Override
-        public @Nullable Throwable failure() {
-            // What the step has thrown is within what says that it has failed.
-            return thrown == null || thrown instanceof Unwinding ? null : thrown.getCause();
-        }
+        return inboxReports.find(job);
     }
 
     // Duties ------------------------------------------------------------------------------------------------
@@ -437,75 +332,9 @@ public final class WorkflowEngine implements Work {
         return List.of(
                 // Asking nobody: nothing may delay it.
                 new Duty("watch-steps", () -> WATCH, deadlines::watch),
-                new Duty("workflows", () -> LOOK, this::look),
-                new Duty("watch-stranded", settings.stranded::interval, this::lookForStranded),
+                new Duty("workflows", () -> LOOK, watch::look),
+                new Duty("watch-stranded", settings.stranded::interval, watch::lookForStranded),
                 new Duty("keep-workflows", () -> KEEP, this::keep, HOUR));
-    }
-
-    /** The leader's look at runs that cannot go on. */
-    void look() {
-        OptionalLong term = node.elector().term(Leadership.SCHEDULER);
-        UUID self = node.id();
-        if (term.isEmpty() || self == null) {
-            missing = Set.of();
-            looked = null;
-            return;
-        }
-        Set<Version> advertised = control.advertised().keySet();
-        Set<Version> absent = new HashSet<>(control.inFlight());
-        absent.removeAll(advertised);
-        for (Version version : absent) {
-            // Seen twice: a node that restarts is away for a moment.
-            boolean rarely = blockedBefore.contains(version) && looks % RARELY != 0;
-            if (missing.contains(version) && !rarely) {
-                int blocked = fenced(self, term.getAsLong(), () -> control.block(version, BATCH));
-                if (blocked > 0) {
-                    log.warn(
-                            "workflow {}: {} runs are blocked, no live node has this version",
-                            version.jobName(),
-                            blocked);
-                } else {
-                    // Finding that there is nothing to do means passing all that are blocked.
-                    blockedBefore.add(version);
-                }
-            }
-        }
-        missing = absent;
-        looks++;
-        blockedBefore.retainAll(absent);
-        for (Version version : control.blocked()) {
-            if (advertised.contains(version)) {
-                int freed = fenced(self, term.getAsLong(), () -> control.unblock(version, BATCH));
-                log.info("workflow {}: {} runs go on, a live node has this version", version.jobName(), freed);
-            }
-        }
-        UUID from = looked;
-        int revived = fenced(self, term.getAsLong(), () -> {
-            WorkflowStore.Slice slice = control.revive(from, BATCH);
-            looked = slice.next();
-            return slice.revived();
-        });
-        if (revived > 0) {
-            log.warn("{} runs of workflows had lost their job and have it again", revived);
-            engine.announce(JobPriority.NORMAL);
-        }
-    }
-
-    private interface Change {
-        int make();
-    }
-
-    /** Makes a change that is undone if the term is over; answers how many rows it changed. */
-    private int fenced(UUID self, long term, Change change) {
-        Integer changed = control.transaction().execute(status -> {
-            int made = change.make();
-            if (made > 0 && !leaders.fence(Leadership.SCHEDULER, self, term)) {
-                status.setRollbackOnly();
-                return 0;
-            }
-            return made;
-        });
-        return changed == null ? 0 : changed;
     }
 
     /** Deletes what was kept long enough. */
@@ -519,50 +348,16 @@ public final class WorkflowEngine implements Work {
 
     /** Whether there are runs in flight that this node, or all of them, cannot go on with: it is not ready then. */
     public boolean isStranded() {
-        return !stranded.isEmpty();
+        return watch.isStranded();
     }
 
     @Override
     public void begin() {
         try {
-            lookForStranded();
+            watch.lookForStranded();
         } catch (DataAccessException e) {
             log.debug("could not look for stranded runs; the next look will", e);
         }
-    }
-
-    /** One look for versions that have runs in flight, but no code. */
-    void lookForStranded() {
-        boolean clusterWide = settings.stranded.clusterWide;
-        Set<Version> lacking = new HashSet<>();
-        // A node that is no worker runs none of them, whatever its code.
-        if (clusterWide || engine.isWorking()) {
-            lacking.addAll(control.inFlight());
-            lacking.removeAll(versions());
-            if (clusterWide && !lacking.isEmpty()) {
-                lacking.removeAll(control.advertised().keySet());
-            }
-        }
-        Set<Version> former = stranded;
-        stranded = lacking;
-        lacking.stream().filter(version -> !former.contains(version)).forEach(this::warn);
-        if (lacking.isEmpty() && !former.isEmpty()) {
-            log.info("No runs of workflows are stranded any more: this node is ready as far as they are concerned");
-        }
-    }
-
-    private void warn(Version version) {
-        log.warn(
-                "{} runs of workflow '{}' version '{}' are in flight, but {} has that version: this node is not ready. Deploy"
-                        + " the version again until they have ended, or give them up: UPDATE forge_workflow_runs SET status ="
-                        + " 'retired_unresumable', resolution_reason = '...' WHERE workflow_name = '{}' AND workflow_version ="
-                        + " '{}' AND status NOT IN ('completed','compensated','failed','retired_unresumable','cancelled_by_operator');",
-                control.countInFlight(version),
-                version.workflow(),
-                version.version(),
-                settings.stranded.clusterWide ? "no live node" : "not this node",
-                version.workflow(),
-                version.version());
     }
 
     /** Something that can be waited for has happened, and is committed. */

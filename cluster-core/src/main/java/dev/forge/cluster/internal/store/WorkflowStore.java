@@ -1,24 +1,20 @@
 package dev.forge.cluster.internal.store;
 
-import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
-import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.Set;
 import java.util.UUID;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -42,13 +38,16 @@ import org.springframework.transaction.support.TransactionTemplate;
  * row's lock. So whichever of the two commits first, the run sees the signal.
  *
  * <p><b>Locks</b> are taken in one order: the run, then its job.
+ *
+ * <p>What people ask about runs is in {@link WorkflowReports}, what keeps the tables in order in {@link WorkflowKeeping}.
  */
 public final class WorkflowStore {
 
     /** Names of jobs that carry runs begin with it. */
     public static final String PREFIX = "workflow:";
 
-    private static final String FINAL =
+    /** What a run does not go on from. */
+    static final String FINAL =
             "('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator')";
 
     // A transaction that is cut off must not keep its rows for as long as the network lasts.
@@ -103,11 +102,6 @@ public final class WorkflowStore {
     public boolean joinsTransaction() {
         DataSource source = jdbc.getDataSource();
         return source != null && TransactionSynchronizationManager.hasResource(source);
-    }
-
-    /** A transaction on the same source, for callers that have none. */
-    public TransactionOperations transaction() {
-        return transaction;
     }
 
     // Starting ----------------------------------------------------------------------------------------------
@@ -184,147 +178,18 @@ public final class WorkflowStore {
             @Nullable String input,
             Instant now,
             long wakeSeq,
-            Map<Integer, Row> steps,
+            Map<Integer, StepRow> steps,
             List<Signal> signals) {}
 
     /** A signal that was not taken yet; payload is JSON. */
     public record Signal(UUID id, String name, @Nullable String payload) {}
 
     /**
-     * What is remembered of a step.
-     *
-     * @param status see the table's constraint
-     * @param result JSON
-     * @param ranMillis how long ago it began; null if it did not run
-     * @param beside the first of the steps that ran side by side with it; null: it ran alone
-     */
-    public record Row(
-            int position,
-            String name,
-            String kind,
-            String status,
-            int attempts,
-            @Nullable String result,
-            @Nullable String error,
-            @Nullable Instant wakeAt,
-            @Nullable UUID ref,
-            int compensationAttempts,
-            @Nullable Long ranMillis,
-            @Nullable Integer beside) {
-
-        /** Something that has not been met before. */
-        public static Row of(int position, String name, String kind, String status) {
-            return new Row(position, name, kind, status, 0, null, null, null, null, 0, null, null);
-        }
-
-        public Row with(String changed, @Nullable String value) {
-            return new Row(
-                    position,
-                    name,
-                    kind,
-                    changed,
-                    attempts,
-                    value,
-                    error,
-                    wakeAt,
-                    ref,
-                    compensationAttempts,
-                    ranMillis,
-                    beside);
-        }
-
-        public Row until(@Nullable Instant time) {
-            return new Row(
-                    position,
-                    name,
-                    kind,
-                    status,
-                    attempts,
-                    result,
-                    error,
-                    time,
-                    ref,
-                    compensationAttempts,
-                    ranMillis,
-                    beside);
-        }
-
-        public Row failed(String changed, int times, @Nullable String failure) {
-            return new Row(
-                    position,
-                    name,
-                    kind,
-                    changed,
-                    times,
-                    result,
-                    failure,
-                    wakeAt,
-                    ref,
-                    compensationAttempts,
-                    ranMillis,
-                    beside);
-        }
-
-        public Row ran(int times, long millis) {
-            return new Row(
-                    position,
-                    name,
-                    kind,
-                    status,
-                    times,
-                    result,
-                    error,
-                    wakeAt,
-                    ref,
-                    compensationAttempts,
-                    millis,
-                    beside);
-        }
-
-        public Row sideBySide(int first) {
-            return new Row(
-                    position,
-                    name,
-                    kind,
-                    status,
-                    attempts,
-                    result,
-                    error,
-                    wakeAt,
-                    ref,
-                    compensationAttempts,
-                    ranMillis,
-                    first);
-        }
-
-        public Row waitingFor(UUID other) {
-            return new Row(
-                    position,
-                    name,
-                    kind,
-                    status,
-                    attempts,
-                    result,
-                    error,
-                    wakeAt,
-                    other,
-                    compensationAttempts,
-                    ranMillis,
-                    beside);
-        }
-
-        public Row compensating(String changed, int times, @Nullable String failure, @Nullable Instant again) {
-            return new Row(
-                    position, name, kind, changed, attempts, result, failure, again, ref, times, ranMillis, beside);
-        }
-    }
-
-    /**
      * Everything about a run, which is marked as running if it has been waiting. One statement: the signals that it answers
      * are those that its {@code wakeSeq} counts.
      */
     public Optional<Loaded> load(Claim claim) {
-        var steps = new HashMap<Integer, Row>();
+        var steps = new HashMap<Integer, StepRow>();
         List<Signal> signals = new ArrayList<>();
         @Nullable Loaded[] loaded = {null};
         bind(client.sql(schema.sql("""
@@ -367,8 +232,8 @@ public final class WorkflowStore {
         return Optional.ofNullable(loaded[0]);
     }
 
-    private static Row step(ResultSet row) throws SQLException {
-        return new Row(
+    private static StepRow step(ResultSet row) throws SQLException {
+        return new StepRow(
                 row.getInt("position"),
                 row.getString("name"),
                 row.getString("kind"),
@@ -394,7 +259,7 @@ public final class WorkflowStore {
     }
 
     /** Remembers steps and takes a signal, in the transaction that runs, or else at once. */
-    public Written remember(Claim claim, List<Row> rows, @Nullable UUID signal) {
+    public Written remember(Claim claim, List<StepRow> rows, @Nullable UUID signal) {
         return bindRows(
                         bind(
                                 client.sql(schema.sql("""
@@ -439,24 +304,31 @@ public final class WorkflowStore {
                 RETURNING 1""".formatted(of);
     }
 
-    private static JdbcClient.StatementSpec bindRows(JdbcClient.StatementSpec statement, List<Row> rows) {
+    private static JdbcClient.StatementSpec bindRows(JdbcClient.StatementSpec statement, List<StepRow> rows) {
         return statement
-                .param("positions", array(rows, Row::position, Integer[]::new))
-                .param("names", array(rows, Row::name, String[]::new))
-                .param("kinds", array(rows, Row::kind, String[]::new))
-                .param("statuses", array(rows, Row::status, String[]::new))
-                .param("attempts", array(rows, Row::attempts, Integer[]::new))
-                .param("results", array(rows, Row::result, String[]::new))
-                .param("errors", array(rows, Row::error, String[]::new))
-                .param("wakes", array(rows, row -> row.wakeAt == null ? null : row.wakeAt.toString(), String[]::new))
-                .param("refs", array(rows, Row::ref, UUID[]::new))
-                .param("compensations", array(rows, Row::compensationAttempts, Integer[]::new))
-                .param("rans", array(rows, Row::ranMillis, Long[]::new))
-                .param("besides", array(rows, Row::beside, Integer[]::new));
+                .param("positions", array(rows, StepRow::position, Integer[]::new))
+                .param("names", array(rows, StepRow::name, String[]::new))
+                .param("kinds", array(rows, StepRow::kind, String[]::new))
+                .param("statuses", array(rows, StepRow::status, String[]::new))
+                .param("attempts", array(rows, StepRow::attempts, Integer[]::new))
+                .param("results", array(rows, StepRow::result, String[]::new))
+                .param("errors", array(rows, StepRow::error, String[]::new))
+                .param(
+                        "wakes",
+                        array(
+                                rows,
+                                row -> row.wakeAt() == null
+                                        ? null
+                                        : row.wakeAt().toString(),
+                                String[]::new))
+                .param("refs", array(rows, StepRow::ref, UUID[]::new))
+                .param("compensations", array(rows, StepRow::compensationAttempts, Integer[]::new))
+                .param("rans", array(rows, StepRow::ranMillis, Long[]::new))
+                .param("besides", array(rows, StepRow::beside, Integer[]::new));
     }
 
     private static <T> @Nullable T[] array(
-            List<Row> rows, Function<Row, @Nullable T> column, Function<Integer, @Nullable T[]> maker) {
+            List<StepRow> rows, Function<StepRow, @Nullable T> column, Function<Integer, @Nullable T[]> maker) {
         @Nullable T[] values = maker.apply(rows.size());
         for (int i = 0; i < values.length; i++) {
             values[i] = column.apply(rows.get(i));
@@ -472,7 +344,7 @@ public final class WorkflowStore {
     }
 
     /** From now on the run undoes what it has done; false if it is not this node's any more. */
-    public Written unwind(Claim claim, String error, List<Row> rows) {
+    public Written unwind(Claim claim, String error, List<StepRow> rows) {
         return Objects.requireNonNull(transaction.execute(status -> {
             client.sql(schema.sql("""
                     UPDATE ~.forge_workflow_runs
@@ -505,7 +377,7 @@ public final class WorkflowStore {
      * @param unwinding whether it undoes, as far as it knows
      */
     public record Wait(
-            List<Row> rows,
+            List<StepRow> rows,
             @Nullable Instant until,
             @Nullable String signal,
             @Nullable UUID job,
@@ -599,7 +471,7 @@ public final class WorkflowStore {
             WorkflowStatus status,
             @Nullable String result,
             @Nullable String error,
-            List<Row> rows,
+            List<StepRow> rows,
             boolean unwinding) {}
 
     /** Ends a run and its job; CALLED_OFF, and nothing is written, if it has to undo instead. */
@@ -752,230 +624,9 @@ public final class WorkflowStore {
         });
     }
 
-    // Keeping -----------------------------------------------------------------------------------------------
-
-    /** Versions that have runs in flight; however many, one probe of the index each. */
-    public Set<Version> inFlight() {
-        return versions("status NOT IN " + FINAL);
-    }
-
-    /** Versions that have runs which are blocked because no node had them. */
-    public Set<Version> blocked() {
-        return versions("status = 'blocked_missing_version'");
-    }
-
-    private Set<Version> versions(String which) {
-        return new HashSet<>(client.sql(schema.sql("""
-                WITH RECURSIVE version AS (
-                    (SELECT workflow_name, workflow_version FROM ~.forge_workflow_runs WHERE %1$s
-                     ORDER BY workflow_name, workflow_version LIMIT 1)
-                    UNION ALL
-                    SELECT next.* FROM version v CROSS JOIN LATERAL (
-                        SELECT r.workflow_name, r.workflow_version FROM ~.forge_workflow_runs r
-                        WHERE r.%1$s AND (r.workflow_name, r.workflow_version) > (v.workflow_name, v.workflow_version)
-                        ORDER BY r.workflow_name, r.workflow_version LIMIT 1) AS next)
-                SELECT * FROM version
-                """.formatted(which)))
-                .query((row, n) -> new Version(row.getString(1), row.getString(2)))
-                .list());
-    }
-
-    /** How many runs of a version are in flight. */
-    public long countInFlight(Version version) {
-        return client.sql(schema.sql("""
-                SELECT count(*) FROM ~.forge_workflow_runs
-                WHERE workflow_name = ? AND workflow_version = ? AND status NOT IN %s
-                """.formatted(FINAL)))
-                .params(version.workflow, version.version)
-                .query(Long.class)
-                .single();
-    }
-
-    /** What live nodes can run, and whether one of them says that it is deprecated. */
-    public Map<Version, Boolean> advertised() {
-        var versions = new HashMap<Version, Boolean>();
-        client.sql(schema.sql("""
-                SELECT h.handler, bool_or(h.handler = ANY (string_to_array(coalesce(n.info ->> 'workflows.deprecated', ''), E'\\n')))
-                FROM ~.forge_nodes n CROSS JOIN LATERAL unnest(n.handlers) AS h (handler)
-                WHERE n.status <> 'dead' AND 'worker' = ANY (n.roles) AND starts_with(h.handler, ?)
-                GROUP BY h.handler
-                """))
-                .param(PREFIX)
-                .query((row, n) -> Map.entry(row.getString(1), row.getBoolean(2)))
-                .list()
-                .forEach(entry ->
-                        Version.of(entry.getKey()).ifPresent(version -> versions.put(version, entry.getValue())));
-        return versions;
-    }
-
-    /** Says that no live node can run these, up to that many runs; their jobs stay as they are. */
-    public int block(Version version, int limit) {
-        return client.sql(schema.sql("""
-                UPDATE ~.forge_workflow_runs r SET status = 'blocked_missing_version', updated_at = clock_timestamp()
-                WHERE r.id = ANY (ARRAY(
-                    SELECT b.id FROM ~.forge_workflow_runs b
-                    WHERE b.workflow_name = :name AND b.workflow_version = :version AND b.status NOT IN %s
-                      AND b.status IN ('running', 'waiting', 'compensating')
-                      AND NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = b.job_id AND j.status IN %s)
-                    LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """.formatted(FINAL, JobStore.HELD)))
-                .param("name", version.workflow)
-                .param("version", version.version)
-                .param("limit", limit)
-                .update();
-    }
-
-    /** A live node can run these again. */
-    public int unblock(Version version, int limit) {
-        return client.sql(schema.sql("""
-                UPDATE ~.forge_workflow_runs r
-                SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'waiting' END, updated_at = clock_timestamp()
-                WHERE r.id = ANY (ARRAY(
-                    SELECT id FROM ~.forge_workflow_runs
-                    WHERE workflow_name = :name AND workflow_version = :version AND status = 'blocked_missing_version'
-                    LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """))
-                .param("name", version.workflow)
-                .param("version", version.version)
-                .param("limit", limit)
-                .update();
-    }
-
-    /**
-     * What a look for runs without a job has come to.
-     *
-     * @param revived how many it found
-     * @param next from where on to look next; null: from the beginning
-     */
-    public record Slice(int revived, @Nullable UUID next) {}
-
-    /**
-     * Gives runs a job that have lost theirs: somebody has deleted it. Looks at the next few runs only, so that it costs the
-     * same however many there are.
-     */
-    public Slice revive(@Nullable UUID from, int limit) {
-        List<UUID> slice = client.sql(schema.sql("""
-                SELECT id FROM ~.forge_workflow_runs WHERE id > coalesce(:from, '00000000-0000-0000-0000-000000000000'::uuid)
-                ORDER BY id LIMIT :limit
-                """))
-                .param("from", from, Types.OTHER)
-                .param("limit", limit)
-                .query((row, n) -> row.getObject(1, UUID.class))
-                .list();
-        if (slice.isEmpty()) {
-            return new Slice(0, null);
-        }
-        int revived = client.sql(schema.sql("""
-                INSERT INTO ~.forge_jobs (id, name, scheduled_at)
-                SELECT r.id, '%s' || r.workflow_name || '@' || r.workflow_version,
-                       CASE WHEN r.status = 'blocked_signature_mismatch' THEN 'infinity' ELSE clock_timestamp() END
-                FROM ~.forge_workflow_runs r
-                WHERE r.id = ANY (:slice::uuid[]) AND r.status NOT IN %s
-                  AND NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = r.id)
-                  -- Not one that is being started: its job comes with the same commit.
-                  AND r.updated_at < clock_timestamp() - interval '1 second'
-                ON CONFLICT DO NOTHING
-                """.formatted(PREFIX, FINAL)))
-                .param("slice", slice.toArray(UUID[]::new))
-                .update();
-        return new Slice(revived, slice.size() < limit ? null : slice.get(slice.size() - 1));
-    }
-
-    /** Deletes ended runs that were kept long enough, with all that is remembered of them; not while a parent is in flight. */
-    public int purge(Duration completed, Duration failed, int limit) {
-        return client.sql(schema.sql("""
-                WITH old AS MATERIALIZED (
-                    SELECT r.id FROM ~.forge_workflow_runs r
-                    WHERE r.status IN %1$s
-                      AND r.finished_at < now() - CASE WHEN r.status = 'completed' THEN :completed ELSE :failed END
-                                                  * interval '1 millisecond'
-                      AND NOT EXISTS (SELECT FROM ~.forge_workflow_runs p
-                                      WHERE p.id = r.parent_id AND p.status NOT IN %1$s)
-                    ORDER BY r.finished_at LIMIT :limit FOR UPDATE SKIP LOCKED),
-                steps AS (DELETE FROM ~.forge_workflow_steps WHERE run_id IN (SELECT id FROM old)),
-                signals AS (DELETE FROM ~.forge_workflow_signals WHERE run_id IN (SELECT id FROM old))
-                DELETE FROM ~.forge_workflow_runs WHERE id IN (SELECT id FROM old)
-                """.formatted(FINAL)))
-                .param("completed", completed.toMillis())
-                .param("failed", failed.toMillis())
-                .param("limit", limit)
-                .update();
-    }
-
-    // For people --------------------------------------------------------------------------------------------
-
-    private static final String COLUMNS = """
-            r.id, r.workflow_name, r.workflow_version, r.status, r.run_key, r.parent_id, %s, %s, %s, r.resolution_reason,
-            r.awaits, (SELECT j.scheduled_at FROM ~.forge_jobs j
-                       WHERE j.id = r.id AND j.status = 'pending' AND isfinite(j.scheduled_at)
-                         AND j.waits_for IS NULL AND r.status NOT IN %s),
-            r.created_at, r.finished_at""";
-
-    /** A run with its steps. */
-    public Optional<WorkflowInfo> find(UUID id) {
-        return client.sql(schema.sql("SELECT %s FROM ~.forge_workflow_runs r WHERE r.id = ?"
-                        .formatted(COLUMNS.formatted("r.input::text", "r.result::text", "r.last_error", FINAL))))
-                .param(id)
-                .query((row, n) -> info(row, steps(id)))
-                .optional();
-    }
-
-    private List<WorkflowInfo.Step> steps(UUID run) {
-        return client.sql(schema.sql("""
-                SELECT position, name, kind, status, attempts, result::text, last_error, started_at, finished_at
-                FROM ~.forge_workflow_steps WHERE run_id = ? ORDER BY position
-                """))
-                .param(run)
-                .query((row, n) -> new WorkflowInfo.Step(
-                        row.getInt(1),
-                        row.getString(2),
-                        row.getString(3),
-                        row.getString(4),
-                        row.getInt(5),
-                        row.getString(6),
-                        row.getString(7),
-                        instant(row, "started_at"),
-                        instant(row, "finished_at")))
-                .list();
-    }
-
-    /** The newest runs, without what may be large. */
-    public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
-        return client.sql(schema.sql("""
-                SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs ORDER BY id DESC LIMIT 10000) AS r
-                WHERE (:name::text IS NULL OR r.workflow_name = :name) AND (:status::text IS NULL OR r.status = :status)
-                ORDER BY r.id DESC LIMIT :limit
-                """.formatted(COLUMNS.formatted("NULL::text", "NULL::text", "NULL::text", FINAL))))
-                .param("name", workflow, Types.VARCHAR)
-                .param("status", status == null ? null : word(status), Types.VARCHAR)
-                .param("limit", limit)
-                .query((row, n) -> info(row, List.of()))
-                .list();
-    }
-
-    private static WorkflowInfo info(ResultSet row, List<WorkflowInfo.Step> steps) throws SQLException {
-        OffsetDateTime wakeAt = row.getObject(12, OffsetDateTime.class);
-        return new WorkflowInfo(
-                row.getObject(1, UUID.class),
-                row.getString(2),
-                row.getString(3),
-                status(row.getString(4)),
-                row.getString(5),
-                row.getObject(6, UUID.class),
-                row.getString(7),
-                row.getString(8),
-                row.getString(9),
-                row.getString(10),
-                row.getString(11),
-                wakeAt == null ? null : wakeAt.toInstant(),
-                Objects.requireNonNull(instant(row, "created_at")),
-                instant(row, "finished_at"),
-                steps);
-    }
-
     // -------------------------------------------------------------------------------------------------------
 
-    private static @Nullable Instant instant(ResultSet row, String column) throws SQLException {
+    static @Nullable Instant instant(ResultSet row, String column) throws SQLException {
         OffsetDateTime time = row.getObject(column, OffsetDateTime.class);
         return time == null ? null : time.toInstant();
     }

@@ -7,7 +7,6 @@ import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
 import dev.forge.cluster.internal.store.WorkflowStore.End;
-import dev.forge.cluster.internal.store.WorkflowStore.Row;
 import dev.forge.cluster.internal.store.WorkflowStore.Wait;
 import dev.forge.cluster.internal.store.WorkflowStore.Written;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -67,7 +66,7 @@ class WorkflowStoreTests {
     }
 
     private static Wait forSignal(long seen) {
-        Row row = Row.of(0, "go", "signal", "waiting");
+        StepRow row = StepRow.of(0, "go", "signal", "waiting");
         return new Wait(List.of(row), null, "go", null, null, null, seen, false);
     }
 
@@ -148,7 +147,7 @@ class WorkflowStoreTests {
         var store = new WorkflowStore(schema, database.dataSource());
         var stale = new Claim(new ClaimKey(run, 0), NODE);
         var another = new Claim(new ClaimKey(run, 1), UUID.randomUUID());
-        Row row = Row.of(0, "a", "step", "completed");
+        StepRow row = StepRow.of(0, "a", "step", "completed");
         for (Claim lost : List.of(stale, another)) {
             assertThat(store.remember(lost, List.of(row), null)).isEqualTo(Written.CLAIM_LOST);
             assertThat(store.suspend(lost, forSignal(0), () -> {})).isFalse();
@@ -181,10 +180,10 @@ class WorkflowStoreTests {
                 SELECT id, 'workflow:sleeper@' || workflow_version, now() + interval '1 day' FROM run
                 """).update();
         jdbc.sql("ANALYZE forge_workflow_runs, forge_jobs").update();
-        var store = new WorkflowStore(schema, database.dataSource());
+        var keeping = new WorkflowKeeping(schema, database.dataSource());
         var jobs = new JobStore(schema, database.dataSource());
         var names = List.of("workflow:sleeper@0", "workflow:sleeper@1", "workflow:sleeper@2");
-        assertThat(pages(() -> assertThat(store.inFlight()).hasSize(3)))
+        assertThat(pages(() -> assertThat(keeping.inFlight()).hasSize(3)))
                 .as("pages of a look for versions")
                 .isLessThan(100);
         assertThat(pages(() -> assertThat(jobs.queues(names, List.of("")).due()).isEmpty()))

@@ -1,0 +1,272 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Step;
+import dev.forge.cluster.StepFailedException;
+import dev.forge.cluster.WorkflowContext;
+import dev.forge.cluster.WorkflowInfo;
+import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.engine.Unwinding.Waits;
+import dev.forge.cluster.internal.store.JobStore.NewJob;
+import dev.forge.cluster.internal.store.StepRow;
+import dev.forge.cluster.internal.store.WorkflowStore;
+import dev.forge.cluster.internal.store.WorkflowStore.NewRun;
+import dev.forge.cluster.internal.store.WorkflowStore.Signal;
+import dev.forge.cluster.internal.store.WorkflowStore.Version;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What the method of a workflow sees of its run. What is remembered is answered from memory; what is not is done, or ends the
+ * method where it has to wait.
+ */
+final class RunContext implements WorkflowContext {
+
+    private static final Duration LONGEST = Duration.ofDays(36_500);
+
+    private final WorkflowEngine engine;
+    private final Version version;
+    private final Running job;
+    private final WorkflowMemory memory;
+    private final WorkflowSteps steps;
+    private @Nullable String state;
+
+    RunContext(WorkflowEngine engine, Version version, Running job, WorkflowMemory memory, WorkflowSteps steps) {
+        this.engine = engine;
+        this.version = version;
+        this.job = job;
+        this.memory = memory;
+        this.steps = steps;
+    }
+
+    @Override
+    public UUID id() {
+        return job.id();
+    }
+
+    @Override
+    public String name() {
+        return version.workflow();
+    }
+
+    @Override
+    public String version() {
+        return version.version();
+    }
+
+    // Steps -------------------------------------------------------------------------------------------------
+
+    @Override
+    @SuppressWarnings("NullAway") // A step that returns nothing returns null.
+    public <T> T step(Step<T> step) {
+        return steps.step(step);
+    }
+
+    @Override
+    public <T> List<T> all(List<? extends Step<? extends T>> several) {
+        return steps.all(several);
+    }
+
+    // Time and signals --------------------------------------------------------------------------------------
+
+    private static Duration bounded(String what, Duration duration) {
+        if (duration.isNegative() || duration.compareTo(LONGEST) > 0) {
+            throw new IllegalArgumentException(
+                    "%s: %s; it must lie between none and a hundred years".formatted(what, duration));
+        }
+        return duration;
+    }
+
+    @Override
+    public void sleep(String name, Duration duration) {
+        bounded("sleep '%s'".formatted(name), duration);
+        StepRow known = memory.next("sleep", name);
+        if (known != null && known.status().equals("completed")) {
+            return;
+        }
+        StepRow row = known != null
+                ? known
+                : memory.fresh("sleep", name, "waiting")
+                        .until(memory.databaseNow().plus(duration));
+        Instant until = Objects.requireNonNull(row.wakeAt());
+        if (until.isAfter(memory.databaseNow())) {
+            memory.requireOnward();
+            throw memory.unwind(Waits.until(until, List.of(row)));
+        }
+        memory.later(row.with("completed", null));
+    }
+
+    @Override
+    @SuppressWarnings("NullAway") // A signal without payload is null.
+    public <T> T awaitSignal(String name, Class<T> type) {
+        return signal(name, type, null).orElse(null);
+    }
+
+    @Override
+    public <T> Optional<T> awaitSignal(String name, Class<T> type, Duration timeout) {
+        return signal(name, type, bounded("signal '%s'".formatted(name), timeout));
+    }
+
+    private <T> Optional<T> signal(String name, Class<T> type, @Nullable Duration timeout) {
+        StepRow known = memory.next("signal", name);
+        if (known != null && !known.status().equals("waiting")) {
+            return Optional.ofNullable(memory.read(known, type));
+        }
+        memory.requireOnward();
+        StepRow row = known != null
+                ? known
+                : memory.fresh("signal", name, "waiting")
+                        .until(timeout == null ? null : memory.databaseNow().plus(timeout));
+        Signal given = memory.takeSignal(name);
+        if (given != null) {
+            StepRow taken = row.with("completed", given.payload());
+            memory.remember(taken, given.id());
+            return Optional.ofNullable(memory.read(taken, type));
+        }
+        Instant deadline = row.wakeAt();
+        // By the time of the snapshot that has shown no signal: one that came before the deadline must have been seen.
+        if (deadline != null && !deadline.isAfter(memory.snapshotTime())) {
+            memory.remember(row.with("timed_out", null), null);
+            return Optional.empty();
+        }
+        throw memory.unwind(new Waits(List.of(row), deadline, name, null));
+    }
+
+    // Other jobs and runs -----------------------------------------------------------------------------------
+
+    @Override
+    public <T> T job(String name, @Nullable Object payload, Class<T> type) {
+        StepRow known = memory.next("job", name);
+        if (known == null) {
+            NewJob fresh = engine.jobs()
+                    .prepare(
+                            name, payload, JobOptions.defaults().withMetadata(WorkflowEngine.AWAITED, id().toString()));
+            StepRow row = memory.fresh("job", name, "waiting");
+            throw awaited(row, fresh.id(), () -> engine.insert(fresh, key(row)));
+        }
+        return outcome(known, type, () -> {
+            JobInfo other = engine.find(ref(known)).orElse(null);
+            return other == null
+                    ? new Other(true, false, null, "its row was deleted")
+                    : new Other(
+                            other.status().isFinal(),
+                            other.status() == JobStatus.COMPLETED,
+                            other.result(),
+                            "the job is %s: %s".formatted(other.status(), other.lastError()));
+        });
+    }
+
+    @Override
+    public <T> T child(String workflow, @Nullable Object input, Class<T> type) {
+        StepRow known = memory.next("child", workflow);
+        if (known == null) {
+            StepRow row = memory.fresh("child", workflow, "waiting");
+            NewRun fresh = engine.prepare(workflow, input, null, new WorkflowEngine.Parent(id(), key(row)));
+            throw awaited(row, fresh.id(), () -> engine.store().insert(fresh));
+        }
+        return outcome(known, type, () -> {
+            WorkflowInfo child = engine.reports().find(ref(known)).orElse(null);
+            return child == null
+                    ? new Other(true, false, null, "its run is gone")
+                    : new Other(
+                            child.status().isFinal(),
+                            child.status() == WorkflowStatus.COMPLETED,
+                            child.result(),
+                            "the run is %s: %s".formatted(child.status(), child.lastError()));
+        });
+    }
+
+    /** Another job or run. */
+    private record Other(
+            boolean ended, boolean completed, @Nullable String result, String failure) {}
+
+    private String key(StepRow row) {
+        return "%s%s:%d".formatted(WorkflowStore.PREFIX, id(), row.position());
+    }
+
+    private static UUID ref(StepRow row) {
+        return Objects.requireNonNull(row.ref());
+    }
+
+    private Unwinding awaited(StepRow row, UUID other, Runnable before) {
+        return memory.unwind(new Waits(List.of(row.waitingFor(other)), null, null, other, before));
+    }
+
+    @SuppressWarnings("NullAway") // What returns nothing returns null.
+    private <T> T outcome(StepRow known, Class<T> type, Supplier<Other> look) {
+        if (known.status().equals("completed")) {
+            return memory.read(known, type);
+        }
+        if (known.status().equals("failed")) {
+            throw new StepFailedException(known.name(), known.error(), null);
+        }
+        memory.requireOnward();
+        Other other = memory.guarded(look);
+        if (!other.ended) {
+            throw memory.unwind(new Waits(List.of(), null, null, ref(known)));
+        }
+        if (!other.completed) {
+            memory.remember(known.failed("failed", 1, other.failure), null);
+            throw new StepFailedException(known.name(), other.failure, null);
+        }
+        StepRow done = known.with("completed", other.result);
+        memory.later(done);
+        return memory.read(done, type);
+    }
+
+    // The rest ----------------------------------------------------------------------------------------------
+
+    @Override
+    public Instant now() {
+        StepRow known = memory.next("now", "now");
+        if (known != null) {
+            return Instant.parse(Objects.requireNonNull(memory.read(known, String.class)));
+        }
+        Instant now = memory.databaseNow();
+        memory.later(memory.fresh("now", "now", "completed").with("completed", "\"" + now + "\""));
+        return now;
+    }
+
+    @Override
+    public UUID randomUuid() {
+        StepRow known = memory.next("uuid", "uuid");
+        if (known != null) {
+            return UUID.fromString(Objects.requireNonNull(memory.read(known, String.class)));
+        }
+        UUID random = UUID.randomUUID();
+        memory.later(memory.fresh("uuid", "uuid", "completed").with("completed", "\"" + random + "\""));
+        return random;
+    }
+
+    @Override
+    public void saveState(Object value) {
+        StepRow known = memory.next("state", "state");
+        if (known != null) {
+            state = known.result();
+            return;
+        }
+        state = engine.json().write(value);
+        memory.later(memory.fresh("state", "state", "completed").with("completed", state));
+    }
+
+    @Override
+    public <T> Optional<T> state(Class<T> type) {
+        String saved = state;
+        return saved == null
+                ? Optional.empty()
+                : Optional.ofNullable(type.cast(engine.json().read(saved, type)));
+    }
+
+    @Override
+    public void progress(int percent, String message) {
+        job.progress(percent, message);
+    }
+}

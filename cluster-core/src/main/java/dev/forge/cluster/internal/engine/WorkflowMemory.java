@@ -1,0 +1,360 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.engine.Unwinding.Plain;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.StepRow;
+import dev.forge.cluster.internal.store.WorkflowStore;
+import dev.forge.cluster.internal.store.WorkflowStore.Claim;
+import dev.forge.cluster.internal.store.WorkflowStore.End;
+import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
+import dev.forge.cluster.internal.store.WorkflowStore.Signal;
+import dev.forge.cluster.internal.store.WorkflowStore.Wait;
+import dev.forge.cluster.internal.store.WorkflowStore.Written;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+import org.springframework.util.ClassUtils;
+
+/**
+ * What is remembered of a run, in the order in which its method asks for it, and what is about to be. All that an execution
+ * writes about its run is written here.
+ *
+ * <p>What keeps the method from going on is thrown, and kept: from then on it is the answer to everything.
+ */
+final class WorkflowMemory {
+
+    private final WorkflowStore store;
+    private final JobJson json;
+    private final LongSupplier nanos;
+    private final Running job;
+    private final Claim claim;
+    private final Loaded loaded;
+    private final long loadedAt;
+    private final List<Signal> signals;
+    /** What is remembered with the next thing that is written. */
+    private final List<StepRow> unwritten = new ArrayList<>();
+
+    private final AtomicInteger actions = new AtomicInteger();
+    private int position;
+    private boolean unwinding;
+    private volatile boolean forgiven;
+    private volatile @Nullable Unwinding unwound;
+
+    WorkflowMemory(WorkflowStore store, JobJson json, LongSupplier nanos, Running job, Loaded loaded) {
+        this.store = store;
+        this.json = json;
+        this.nanos = nanos;
+        this.job = job;
+        this.claim = new Claim(job.key(), job.node());
+        this.loaded = loaded;
+        this.loadedAt = nanos.getAsLong();
+        this.signals = new ArrayList<>(loaded.signals());
+        this.unwinding = loaded.unwinding();
+        this.forgiven = job.claimed().recoveries() == 0;
+    }
+
+    // What ends the method ----------------------------------------------------------------------------------
+
+    /** What to throw; the first reason counts. */
+    Unwinding unwind(Unwinding.Why why) {
+        synchronized (this) {
+            if (unwound == null) {
+                unwound = new Unwinding(why);
+            }
+            return unwound;
+        }
+    }
+
+    /** The same, when the job is to stop. */
+    Unwinding stopped() {
+        return unwind(job.stopReason() == Running.Stop.LOST ? Plain.LOST : Plain.STOPPED);
+    }
+
+    /** What has been thrown. */
+    @Nullable
+    Unwinding unwound() {
+        return unwound;
+    }
+
+    /** What has ended the method does not end its being undone. */
+    void forgetEnd() {
+        unwound = null;
+    }
+
+    // What is remembered ------------------------------------------------------------------------------------
+
+    /** What is remembered of the next thing; null if it has not been met before. */
+    @Nullable
+    StepRow next(String kind, String name) {
+        if (actions.get() > 0) {
+            throw new IllegalStateException(
+                    "%s '%s' within a step: only the method itself may use its context".formatted(kind, name));
+        }
+        Unwinding pause = unwound;
+        if (pause != null) {
+            throw pause;
+        }
+        if (TransactionSynchronizationManager.isActualTransactionActive()) {
+            throw new IllegalStateException(
+                    "%s '%s' within a transaction: what is remembered must not be rolled back with it. Use a"
+                                    .formatted(kind, name)
+                            + " transactionalStep, and no @Transactional on the workflow's method.");
+        }
+        if (job.stopReason() != null) {
+            throw stopped();
+        }
+        int at = position++;
+        StepRow known = loaded.steps().get(at);
+        if (known == null) {
+            requireOnward();
+            return null;
+        }
+        if (!known.kind().equals(kind) || !known.name().equals(name)) {
+            throw unwind(new Unwinding.Mismatch(
+                    "%s, but the method asks for %s".formatted(text(known), named(StepRow.of(at, name, kind, "")))));
+        }
+        return known;
+    }
+
+    /** How what {@link #next} did not know begins to be remembered. */
+    StepRow fresh(String kind, String name, String status) {
+        return StepRow.of(position - 1, name, kind, status);
+    }
+
+    /** Passes the next thing by if it is not remembered; answers whether it did. */
+    boolean passUnknown() {
+        boolean unknown = !loaded.steps().containsKey(position);
+        if (unknown) {
+            position++;
+        }
+        return unknown;
+    }
+
+    /** The number of the next thing. */
+    int position() {
+        return position;
+    }
+
+    /** The first thing that is remembered, but that the method has not asked for. */
+    @Nullable
+    StepRow unmet() {
+        return loaded.steps().values().stream()
+                .filter(row -> row.position() >= position)
+                .min(Comparator.comparingInt(StepRow::position))
+                .orElse(null);
+    }
+
+    /** For people. */
+    static String text(StepRow row) {
+        return "remembered as number %d is %s".formatted(row.position(), named(row));
+    }
+
+    private static String named(StepRow row) {
+        return "%s '%s'".formatted(row.kind(), row.name());
+    }
+
+    /** Whether the method only runs so that it can be undone: nothing new is done then. */
+    boolean isReplay() {
+        return loaded.unwinding();
+    }
+
+    /** Something is to be done that is not remembered as done. */
+    void requireOnward() {
+        if (isReplay()) {
+            throw unwind(Plain.MEMORY_ENDS);
+        }
+    }
+
+    /** Takes the oldest signal of that name that has been given. */
+    @Nullable
+    Signal takeSignal(String name) {
+        Signal given = signals.stream()
+                .filter(signal -> signal.name().equals(name))
+                .findFirst()
+                .orElse(null);
+        if (given != null) {
+            signals.remove(given);
+        }
+        return given;
+    }
+
+    @SuppressWarnings("unchecked") // int.class casts nothing, Integer.class does.
+    <T> @Nullable T read(StepRow row, Class<T> type) {
+        String text = row.result();
+        Class<?> boxed = ClassUtils.resolvePrimitiveIfNecessary(type);
+        return text == null || type == Void.class ? null : (T) boxed.cast(json.read(text, boxed));
+    }
+
+    /** What a step has returned, as it is remembered. */
+    @Nullable
+    String json(@Nullable Object value) {
+        try {
+            return value == null ? null : json.write(value);
+        } catch (IllegalArgumentException e) {
+            throw new PermanentJobFailure("what it returned " + e.getMessage(), e);
+        }
+    }
+
+    /** By the database's clock, as far as this node can tell. */
+    Instant databaseNow() {
+        return loaded.now().plusNanos(nanos.getAsLong() - loadedAt).truncatedTo(ChronoUnit.MICROS);
+    }
+
+    /** When the signals were read, by the same clock. */
+    Instant snapshotTime() {
+        return loaded.now();
+    }
+
+    // What is written ---------------------------------------------------------------------------------------
+
+    /** A step's own code runs, which may not ask for anything. */
+    void stepBegins() {
+        actions.incrementAndGet();
+    }
+
+    void stepEnds() {
+        actions.decrementAndGet();
+    }
+
+    /** It will be remembered as done with the next thing that is written; until then, that its time has passed says so too. */
+    void later(StepRow row) {
+        synchronized (unwritten) {
+            unwritten.add(row);
+        }
+    }
+
+    /** What gathers until something is written. */
+    private List<StepRow> taken() {
+        synchronized (unwritten) {
+            return new ArrayList<>(unwritten);
+        }
+    }
+
+    /** Time and chance are remembered before anything is done with them: who does it again must have the same. */
+    void settleChance() {
+        List<StepRow> rows = taken();
+        if (rows.stream().anyMatch(row -> row.kind().equals("now") || row.kind().equals("uuid"))) {
+            accept(note(rows, rows.size(), null));
+        }
+    }
+
+    /** Remembers something, and takes a signal if there is one. */
+    void remember(StepRow row, @Nullable UUID signal) {
+        // Whatever interrupted the step must not disturb this.
+        Thread.interrupted();
+        accept(note(row, signal));
+    }
+
+    /**
+     * What has been written and, in a transaction, is not committed yet.
+     *
+     * @param gathered how many of those rows that had gathered are among it
+     */
+    record Noted(Written written, int gathered) {}
+
+    /** Whether what is noted is part of the running transaction. */
+    boolean joinsTransaction() {
+        return store.joinsTransaction();
+    }
+
+    /** Writes something with all that has gathered, in the transaction that runs, or else at once. */
+    Noted note(StepRow row, @Nullable UUID signal) {
+        List<StepRow> rows = taken();
+        int gathered = rows.size();
+        rows.add(row);
+        return note(rows, gathered, signal);
+    }
+
+    private Noted note(List<StepRow> rows, int gathered, @Nullable UUID signal) {
+        Written written = guarded(() -> store.remember(claim, rows, signal));
+        if (written == Written.CLAIM_LOST) {
+            throw unwind(Plain.LOST);
+        }
+        return new Noted(written, gathered);
+    }
+
+    /** What has been noted is committed. */
+    void accept(Noted noted) {
+        synchronized (unwritten) {
+            unwritten.subList(0, Math.min(noted.gathered, unwritten.size())).clear();
+        }
+        if (!forgiven) {
+            forgiven = true;
+            guarded(() -> {
+                store.forgiveCrashes(claim);
+                return noted;
+            });
+        }
+        if (noted.written == Written.CALLED_OFF && !unwinding) {
+            throw unwind(Plain.CALLED_OFF);
+        }
+    }
+
+    /** Tells what is the database's fault, and therefore none of the run's, from what it refuses to store. */
+    <T> T guarded(Supplier<T> work) {
+        try {
+            return work.get();
+        } catch (DataAccessException e) {
+            if (JobStore.isRefusal(e)) {
+                throw e;
+            }
+            throw unwind(new Unwinding.Unwritten(e));
+        } catch (TransactionException e) {
+            throw unwind(new Unwinding.Unwritten(e));
+        }
+    }
+
+    // How the run goes on -----------------------------------------------------------------------------------
+
+    /** Whether the run undoes what it has done. */
+    boolean isUnwinding() {
+        return unwinding;
+    }
+
+    /** From now on it does; false if it is not this node's any more. */
+    boolean beginUnwinding(String error) {
+        if (guarded(() -> store.unwind(claim, error, taken())) == Written.CLAIM_LOST) {
+            return false;
+        }
+        unwinding = true;
+        return true;
+    }
+
+    Written end(WorkflowStatus status, @Nullable String result, @Nullable String error) {
+        return guarded(() -> store.end(claim, new End(status, result, error, taken(), unwinding)));
+    }
+
+    /**
+     * Gives the job back until there is something to go on with; false if it is not this node's any more.
+     *
+     * @param mismatch why it cannot go on at all: what has gathered is then worth nothing
+     */
+    boolean suspend(Unwinding.Waits waits, @Nullable String mismatch) {
+        List<StepRow> rows = mismatch == null ? taken() : new ArrayList<>();
+        rows.addAll(waits.rows());
+        return store.suspend(
+                claim,
+                new Wait(
+                        rows,
+                        waits.until(),
+                        waits.signal(),
+                        waits.job(),
+                        mismatch,
+                        job.takeProgress(),
+                        loaded.wakeSeq(),
+                        unwinding),
+                waits.before());
+    }
+}

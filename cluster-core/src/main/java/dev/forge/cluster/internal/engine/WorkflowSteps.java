@@ -1,0 +1,450 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.PermanentJobFailure;
+import dev.forge.cluster.Step;
+import dev.forge.cluster.StepFailedException;
+import dev.forge.cluster.internal.engine.Unwinding.Plain;
+import dev.forge.cluster.internal.engine.Unwinding.Waits;
+import dev.forge.cluster.internal.engine.WorkflowMemory.Noted;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.StepRow;
+import dev.forge.cluster.internal.store.WorkflowStore.Version;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
+import java.util.function.LongSupplier;
+import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.TransactionException;
+import org.springframework.transaction.TransactionStatus;
+import org.springframework.transaction.UnexpectedRollbackException;
+import org.springframework.transaction.support.DefaultTransactionDefinition;
+
+/**
+ * Does the steps of a run, alone or side by side, and undoes them. A step that is remembered as done is not done again; one
+ * that is done is remembered before the method hears of it.
+ */
+final class WorkflowSteps {
+
+    private static final Logger log = LoggerFactory.getLogger(WorkflowSteps.class);
+
+    private final Tools tools;
+    private final Version version;
+    private final Running job;
+    private final WorkflowMemory memory;
+    private final List<Undoing<?>> undoings = new ArrayList<>();
+
+    /**
+     * What steps are done with; the same for all runs.
+     *
+     * @param branches runs steps side by side
+     */
+    record Tools(
+            WorkflowEngine.Settings settings,
+            PlatformTransactionManager transactions,
+            JobMonitor monitor,
+            StepDeadlines deadlines,
+            Executor branches,
+            LongSupplier nanos,
+            RandomGenerator random) {}
+
+    WorkflowSteps(Tools tools, Version version, Running job, WorkflowMemory memory) {
+        this.tools = tools;
+        this.version = version;
+        this.job = job;
+        this.memory = memory;
+    }
+
+    // One ---------------------------------------------------------------------------------------------------
+
+    <T> @Nullable T step(Step<T> step) {
+        return result(step, execute(step, next(step)));
+    }
+
+    private StepRow next(Step<?> step) {
+        StepRow known = memory.next("step", step.name());
+        return known != null ? known : memory.fresh("step", step.name(), "retrying");
+    }
+
+    /** What came of a step. */
+    private sealed interface Result {
+        record Done(StepRow row, @Nullable Object value) implements Result {}
+
+        record GivenUp(StepRow row, @Nullable Throwable cause) implements Result {}
+
+        record Again(StepRow row) implements Result {}
+    }
+
+    @SuppressWarnings("unchecked")
+    private <T> @Nullable T result(Step<T> step, Result result) {
+        if (result instanceof Result.Done done) {
+            T value = (T) done.value;
+            Step.Compensation<T> compensation = step.compensation();
+            if (compensation != null) {
+                undoings.add(new Undoing<>(done.row, step, compensation, value));
+            }
+            return value;
+        } else if (result instanceof Result.GivenUp gone) {
+            String error = gone.row.error();
+            throw new StepFailedException(
+                    step.name(), error == null ? "" : error.lines().findFirst().orElse(""), gone.cause);
+        }
+        StepRow row = ((Result.Again) result).row;
+        throw memory.unwind(Waits.until(row.wakeAt(), List.of(row)));
+    }
+
+    /** Does the step unless it is done. */
+    private <T> Result execute(Step<T> step, StepRow row) {
+        switch (row.status()) {
+            case "completed", "compensated", "compensation_failed" -> {
+                return new Result.Done(row, memory.read(row, step.type()));
+            }
+            case "failed" -> {
+                return new Result.GivenUp(row, null);
+            }
+            default -> {
+                memory.requireOnward();
+                Instant again = row.wakeAt();
+                return again != null && again.isAfter(memory.databaseNow())
+                        ? new Result.Again(row)
+                        : attempt(step, row);
+            }
+        }
+    }
+
+    private <T> Result attempt(Step<T> step, StepRow row) {
+        int attempt = row.attempts() + 1;
+        memory.settleChance();
+        try {
+            @Nullable StepRow[] done = {null};
+            Object value = perform(step.action(), step, (returned, ran) -> {
+                StepRow completed = row.failed("completed", attempt, null)
+                        .with("completed", memory.json(returned))
+                        .until(null)
+                        .ran(attempt, ran);
+                done[0] = completed;
+                return completed;
+            });
+            return new Result.Done(Objects.requireNonNull(done[0]), value);
+        } catch (Failed failed) {
+            Throwable cause = failed.getCause();
+            if (!isLast(step, attempt, cause)) {
+                Duration pause = pause(step, attempt, cause);
+                log.info(
+                        "workflow {} run {}: step '{}' failed, attempt {}, the next one in {} ms: {}",
+                        version.jobName(),
+                        job.id(),
+                        step.name(),
+                        attempt,
+                        pause.toMillis(),
+                        cause.toString());
+                return new Result.Again(row.failed("retrying", attempt, failed.text())
+                        .until(memory.databaseNow().plus(pause))
+                        .ran(attempt, failed.ranMillis));
+            }
+            StepRow gone =
+                    row.failed("failed", attempt, failed.text()).until(null).ran(attempt, failed.ranMillis);
+            memory.remember(gone, null);
+            return new Result.GivenUp(gone, cause);
+        }
+    }
+
+    /** Whether nothing is tried again after that. */
+    boolean isLast(Step<?> step, int attempt, Throwable cause) {
+        Integer own = step.attempts();
+        return attempt >= (own != null ? own : tools.settings.attempts()) || cause instanceof PermanentJobFailure;
+    }
+
+    Duration pause(Step<?> step, int failed, Throwable cause) {
+        BackoffStrategy own = step.backoff();
+        Duration pause = (own != null ? own : tools.settings.backoff()).delay(failed, cause);
+        return jittered(pause.isNegative() ? Duration.ZERO : pause);
+    }
+
+    /** So that what failed together does not come back together. */
+    private Duration jittered(Duration pause) {
+        double jitter = tools.settings.jitter() * (2 * tools.random.nextDouble() - 1);
+        return Duration.ofMillis((long) (pause.toMillis() * (1 + jitter)));
+    }
+
+    // Side by side ------------------------------------------------------------------------------------------
+
+    @SuppressWarnings("NullAway") // A step that returns nothing returns null.
+    <T> List<T> all(List<? extends Step<? extends T>> steps) {
+        if (memory.isReplay()) {
+            return remembered(steps);
+        }
+        List<Callable<Result>> works = new ArrayList<>();
+        int first = memory.position();
+        for (Step<? extends T> step : steps) {
+            StepRow row = next(step);
+            works.add(() -> execute(step, row.sideBySide(first)));
+        }
+        List<Result> results = sideBySide(works);
+        List<StepRow> again = results.stream()
+                .filter(Result.Again.class::isInstance)
+                .map(result -> ((Result.Again) result).row)
+                .toList();
+        if (!again.isEmpty()) {
+            Instant earliest = again.stream()
+                    .map(StepRow::wakeAt)
+                    .filter(Objects::nonNull)
+                    .min(Instant::compareTo)
+                    .orElseGet(memory::databaseNow);
+            throw memory.unwind(Waits.until(earliest, again));
+        }
+        return values(steps, results);
+    }
+
+    /** What is done of them can be undone, however many of the others are not. */
+    @SuppressWarnings("NullAway") // A step that returns nothing returns null.
+    private <T> List<T> remembered(List<? extends Step<? extends T>> steps) {
+        List<Step<? extends T>> met = new ArrayList<>();
+        List<Result> results = new ArrayList<>();
+        for (Step<? extends T> step : steps) {
+            if (memory.passUnknown()) {
+                continue;
+            }
+            StepRow known = next(step);
+            if (!known.status().equals("retrying")) {
+                met.add(step);
+                results.add(execute(step, known));
+            }
+        }
+        if (met.size() == steps.size()) {
+            return values(met, results);
+        }
+        try {
+            values(met, results);
+        } catch (StepFailedException e) {
+            log.debug("one of the steps had failed before all were done", e);
+        }
+        throw memory.unwind(Plain.MEMORY_ENDS);
+    }
+
+    @SuppressWarnings("NullAway") // A step that returns nothing returns null.
+    private <T> List<T> values(List<? extends Step<? extends T>> steps, List<Result> results) {
+        List<T> values = new ArrayList<>();
+        StepFailedException failure = null;
+        for (int i = 0; i < results.size(); i++) {
+            try {
+                values.add(result(steps.get(i), results.get(i)));
+            } catch (StepFailedException e) {
+                // The others have been done, and may have to be undone.
+                failure = failure == null ? e : failure;
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
+        return values;
+    }
+
+    /** All of them, the last on this thread. What ends the method counts only when all have come to an end. */
+    private List<Result> sideBySide(List<Callable<Result>> works) {
+        List<FutureTask<Result>> tasks = works.stream().map(FutureTask::new).toList();
+        for (int i = 0; i < tasks.size() - 1; i++) {
+            tools.branches.execute(tasks.get(i));
+        }
+        if (!tasks.isEmpty()) {
+            tasks.get(tasks.size() - 1).run();
+        }
+        List<Result> results = new ArrayList<>();
+        Unwinding pause = null;
+        for (Future<Result> task : tasks) {
+            try {
+                results.add(task.get());
+            } catch (InterruptedException e) {
+                tasks.forEach(other -> other.cancel(true));
+                throw memory.stopped();
+            } catch (ExecutionException e) {
+                if (e.getCause() instanceof Unwinding unwinding) {
+                    pause = unwinding;
+                } else if (e.getCause() instanceof RuntimeException bug) {
+                    throw bug;
+                } else {
+                    throw new IllegalStateException(e.getCause());
+                }
+            }
+        }
+        if (pause != null) {
+            throw pause;
+        }
+        return results;
+    }
+
+    // Undoing -----------------------------------------------------------------------------------------------
+
+    /** A step that has been done and can be undone. */
+    record Undoing<T>(
+            StepRow row,
+            Step<T> step,
+            Step.Compensation<T> compensation,
+            @Nullable T value) {
+
+        int attempt() {
+            return row.compensationAttempts() + 1;
+        }
+
+        @SuppressWarnings("NullAway") // A step that returns nothing has nothing to hand to its compensation.
+        @Nullable
+        Object run() throws Exception {
+            compensation.undo(value);
+            return null;
+        }
+    }
+
+    /** In the order in which the method has heard of them. */
+    List<Undoing<?>> undoings() {
+        return undoings;
+    }
+
+    void undo(Undoing<?> undoing) throws Failed {
+        perform(
+                undoing::run,
+                undoing.step,
+                (nothing, ran) -> undoing.row.compensating("compensated", undoing.attempt(), null, null));
+    }
+
+    // An attempt --------------------------------------------------------------------------------------------
+
+    /** An attempt that has failed by its own fault. */
+    static final class Failed extends Exception {
+        private static final long serialVersionUID = 1L;
+        private final long ranMillis;
+
+        Failed(Throwable cause, long ranMillis) {
+            super(null, cause, false, false);
+            this.ranMillis = ranMillis;
+        }
+
+        @Override
+        public synchronized Throwable getCause() {
+            return Objects.requireNonNull(super.getCause());
+        }
+
+        /** Why, as it is remembered. */
+        String text() {
+            return Execution.storable(Execution.text(getCause()));
+        }
+    }
+
+    private interface Remembered {
+        StepRow as(@Nullable Object returned, long ranMillis);
+    }
+
+    /** Does something and remembers it, in one transaction if the step wants one. */
+    private @Nullable Object perform(Callable<?> action, Step<?> step, Remembered remembered) throws Failed {
+        long began = tools.nanos.getAsLong();
+        return ObservedStep.observe(tools.monitor, version, step.name(), job.id(), () -> {
+            try {
+                if (step.transactional()) {
+                    return inTransaction(action, step, remembered, began);
+                }
+                Object returned = call(action, step);
+                memory.remember(remembered.as(returned, millisSince(began)), null);
+                return returned;
+            } catch (Unwinding e) {
+                throw e;
+            } catch (Throwable e) {
+                if (job.stopReason() != null) {
+                    // Not its own fault: whoever runs the step next begins it anew.
+                    throw memory.stopped();
+                }
+                throw new Failed(e, millisSince(began));
+            }
+        });
+    }
+
+    private long millisSince(long began) {
+        return (tools.nanos.getAsLong() - began) / 1_000_000;
+    }
+
+    private @Nullable Object call(Callable<?> action, Step<?> step) throws Exception {
+        memory.stepBegins();
+        try (StepDeadlines.Deadline deadline = tools.deadlines.begin(step.timeout())) {
+            try {
+                return action.call();
+            } catch (Exception e) {
+                if (deadline.hasPassed() && job.stopReason() == null) {
+                    throw new StepTimeout("it took longer than " + step.timeout(), e);
+                }
+                throw e;
+            }
+        } finally {
+            memory.stepEnds();
+            Thread.interrupted();
+        }
+    }
+
+    private static final class StepTimeout extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        StepTimeout(String message, Throwable cause) {
+            super(message, cause);
+        }
+    }
+
+    private @Nullable Object inTransaction(Callable<?> action, Step<?> step, Remembered remembered, long began)
+            throws Exception {
+        TransactionStatus status;
+        try {
+            status = tools.transactions.getTransaction(
+                    new DefaultTransactionDefinition(DefaultTransactionDefinition.PROPAGATION_REQUIRES_NEW));
+        } catch (TransactionException e) {
+            throw memory.unwind(new Unwinding.Unwritten(e));
+        }
+        Object returned;
+        Noted noted;
+        try {
+            returned = call(action, step);
+            // What an entity manager still holds back belongs before the proof.
+            status.flush();
+            if (!memory.joinsTransaction()) {
+                throw new PermanentJobFailure(
+                        "the application's transactions are not those of the cluster's DataSource: use a step, not a transactionalStep");
+            }
+            noted = memory.note(remembered.as(returned, millisSince(began)), null);
+        } catch (Throwable e) {
+            rollBack(status, e);
+            throw e;
+        }
+        try {
+            tools.transactions.commit(status);
+        } catch (UnexpectedRollbackException e) {
+            throw e;
+        } catch (DataAccessException e) {
+            if (JobStore.isRefusal(e)) {
+                throw e;
+            }
+            throw memory.unwind(new Unwinding.Unwritten(e));
+        } catch (TransactionException e) {
+            // Perhaps it is committed. The next execution will see.
+            throw memory.unwind(new Unwinding.Unwritten(e));
+        }
+        memory.accept(noted);
+        return returned;
+    }
+
+    private void rollBack(TransactionStatus status, Throwable cause) {
+        try {
+            if (!status.isCompleted()) {
+                tools.transactions.rollback(status);
+            }
+        } catch (RuntimeException e) {
+            cause.addSuppressed(e);
+        }
+    }
+}
