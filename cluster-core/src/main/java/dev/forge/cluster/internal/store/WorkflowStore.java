@@ -343,7 +343,7 @@ public final class WorkflowStore {
                 .param("node", claim.node);
     }
 
-    /** From now on the run undoes what it has done; false if it is not this node's any more. */
+    /** From now on the run undoes what it has done; CLAIM_LOST, and nothing is written, if it is not this node's any more. */
     public Written unwind(Claim claim, String error, List<StepRow> rows) {
         return Objects.requireNonNull(transaction.execute(status -> {
             client.sql(schema.sql("""
