@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
+import dev.forge.cluster.internal.store.WorkflowBatches;
 import dev.forge.cluster.internal.store.WorkflowKeeping;
 import dev.forge.cluster.internal.store.WorkflowReports;
 import dev.forge.cluster.internal.store.WorkflowStore;
@@ -65,6 +66,7 @@ public final class WorkflowEngine implements Work {
     private final Setup setup;
     private final Settings settings;
     private final WorkflowStore store;
+    private final RunStatements statements;
     private final WorkflowReports reports;
     private final WorkflowKeeping application;
     private final WorkflowKeeping control;
@@ -119,6 +121,7 @@ public final class WorkflowEngine implements Work {
         this.jobs = new StoredJobs(node, engine, handlers, setup.jobs);
         // Runs write on the application's connections: they are the application's work, and there may be many.
         this.store = new WorkflowStore(members.schema(), setup.jobs.application());
+        this.statements = new RunStatements(store, new WorkflowBatches(members.schema(), setup.jobs.application()));
         this.reports = new WorkflowReports(members.schema(), setup.jobs.application());
         this.application = new WorkflowKeeping(members.schema(), setup.jobs.application());
         this.control = new WorkflowKeeping(members.schema(), members.control());
@@ -265,7 +268,7 @@ public final class WorkflowEngine implements Work {
         var claim = new Claim(job.key(), job.node());
         Loaded loaded;
         try {
-            loaded = store.load(claim).orElse(null);
+            loaded = statements.load(claim).orElse(null);
         } catch (DataAccessException e) {
             log.info("workflow {} run {}: cannot be read now: {}", job.name(), job.id(), e.toString());
             return Outcome.snooze(DATABASE_AWAY);
@@ -288,6 +291,10 @@ public final class WorkflowEngine implements Work {
 
     WorkflowStore store() {
         return store;
+    }
+
+    RunStatements statements() {
+        return statements;
     }
 
     WorkflowReports reports() {

@@ -36,6 +36,7 @@ import org.springframework.util.ClassUtils;
 final class WorkflowMemory {
 
     private final WorkflowStore store;
+    private final RunStatements statements;
     private final JobJson json;
     private final LongSupplier nanos;
     private final Running job;
@@ -52,8 +53,15 @@ final class WorkflowMemory {
     private volatile boolean forgiven;
     private volatile @Nullable Unwinding unwound;
 
-    WorkflowMemory(WorkflowStore store, JobJson json, LongSupplier nanos, Running job, Loaded loaded) {
+    WorkflowMemory(
+            WorkflowStore store,
+            RunStatements statements,
+            JobJson json,
+            LongSupplier nanos,
+            Running job,
+            Loaded loaded) {
         this.store = store;
+        this.statements = statements;
         this.json = json;
         this.nanos = nanos;
         this.job = job;
@@ -278,7 +286,7 @@ final class WorkflowMemory {
     }
 
     private Noted note(List<StepRow> rows, int gathered, @Nullable UUID signal) {
-        Written written = guarded(() -> store.remember(claim, rows, signal));
+        Written written = guarded(() -> statements.remember(claim, rows, signal));
         if (written == Written.CLAIM_LOST) {
             throw unwind(Plain.LOST);
         }
@@ -333,7 +341,7 @@ final class WorkflowMemory {
     }
 
     Written end(WorkflowStatus status, @Nullable String result, @Nullable String error) {
-        return guarded(() -> store.end(claim, new End(status, result, error, taken(), unwinding)));
+        return guarded(() -> statements.end(claim, new End(status, result, error, taken(), unwinding)));
     }
 
     /**

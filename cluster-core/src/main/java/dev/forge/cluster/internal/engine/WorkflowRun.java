@@ -41,8 +41,13 @@ final class WorkflowRun {
         this.handler = handler;
         this.job = job;
         this.loaded = loaded;
-        this.memory =
-                new WorkflowMemory(engine.store(), engine.json(), engine.tools().nanos(), job, loaded);
+        this.memory = new WorkflowMemory(
+                engine.store(),
+                engine.statements(),
+                engine.json(),
+                engine.tools().nanos(),
+                job,
+                loaded);
         this.steps = new WorkflowSteps(engine.tools(), handler.version(), job, memory);
         this.context = new RunContext(engine, handler.version(), job, memory, steps);
     }

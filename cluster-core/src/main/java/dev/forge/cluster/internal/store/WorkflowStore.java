@@ -21,6 +21,7 @@ import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.RowCallbackHandler;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionOperations;
@@ -189,9 +190,7 @@ public final class WorkflowStore {
      * are those that its {@code wakeSeq} counts.
      */
     public Optional<Loaded> load(Claim claim) {
-        var steps = new HashMap<Integer, StepRow>();
-        List<Signal> signals = new ArrayList<>();
-        @Nullable Loaded[] loaded = {null};
+        var reading = new Reading();
         bind(client.sql(schema.sql("""
                 WITH woken AS (
                     UPDATE ~.forge_workflow_runs r
@@ -199,37 +198,66 @@ public final class WorkflowStore {
                         updated_at = clock_timestamp()
                     FROM ~.forge_jobs j
                     WHERE r.id = :run AND r.status IN ('waiting', 'blocked_missing_version') AND %s)
-                SELECT 'run' AS what, 0 AS position, '' AS name, '' AS kind, r.status, 0 AS attempts, r.input::text AS payload,
-                       NULL AS error, clock_timestamp() AS at, r.parent_id AS ref, 0 AS compensations, r.wake_seq,
-                       r.unwinding, r.resolution_reason IS NOT NULL AS cancelled, NULL::int AS beside
-                FROM ~.forge_workflow_runs r WHERE r.id = :run
+                """.formatted(OURS) + reading("= :run"))), claim)
+                .query(reading);
+        return Optional.ofNullable(reading.loaded(claim.key.id()));
+    }
+
+    /** Everything about runs, for {@link Reading}. */
+    static String reading(String runs) {
+        return """
+                SELECT 'run' AS what, r.id AS run, 0 AS position, '' AS name, '' AS kind, r.status, 0 AS attempts,
+                       r.input::text AS payload, NULL AS error, clock_timestamp() AS at, r.parent_id AS ref,
+                       0 AS compensations, r.wake_seq, r.unwinding, r.resolution_reason IS NOT NULL AS cancelled,
+                       NULL::int AS beside
+                FROM ~.forge_workflow_runs r WHERE r.id %1$s
                 UNION ALL
-                SELECT 'step', s.position, s.name, s.kind, s.status, s.attempts, s.result::text, s.last_error, s.wake_at, s.ref,
-                       s.compensation_attempts, 0, false, false, s.beside
-                FROM ~.forge_workflow_steps s WHERE s.run_id = :run
+                SELECT 'step', s.run_id, s.position, s.name, s.kind, s.status, s.attempts, s.result::text, s.last_error,
+                       s.wake_at, s.ref, s.compensation_attempts, 0, false, false, s.beside
+                FROM ~.forge_workflow_steps s WHERE s.run_id %1$s
                 UNION ALL
-                (SELECT 'signal', 0, g.name, '', '', 0, g.payload::text, NULL, NULL, g.id, 0, 0, false, false, NULL
-                 FROM ~.forge_workflow_signals g WHERE g.run_id = :run AND g.consumed_at IS NULL ORDER BY g.created_at, g.id)
-                """.formatted(OURS))), claim).query(row -> {
+                (SELECT 'signal', g.run_id, 0, g.name, '', '', 0, g.payload::text, NULL, NULL, g.id, 0, 0, false, false, NULL
+                 FROM ~.forge_workflow_signals g WHERE g.run_id %1$s AND g.consumed_at IS NULL ORDER BY g.created_at, g.id)
+                """.formatted(runs);
+    }
+
+    /** Puts runs together from rows. */
+    static final class Reading implements RowCallbackHandler {
+
+        private final Map<UUID, Loaded> runs = new HashMap<>();
+        private final Map<UUID, Map<Integer, StepRow>> steps = new HashMap<>();
+        private final Map<UUID, List<Signal>> signals = new HashMap<>();
+
+        @Nullable
+        Loaded loaded(UUID run) {
+            return runs.get(run);
+        }
+
+        @Override
+        public void processRow(ResultSet row) throws SQLException {
+            UUID run = row.getObject("run", UUID.class);
+            Map<Integer, StepRow> ofRun = steps.computeIfAbsent(run, id -> new HashMap<>());
+            List<Signal> toRun = signals.computeIfAbsent(run, id -> new ArrayList<>());
             switch (row.getString("what")) {
                 case "run" ->
-                    loaded[0] = new Loaded(
-                            status(row.getString("status")),
-                            row.getBoolean("unwinding"),
-                            row.getBoolean("cancelled"),
-                            row.getObject("ref", UUID.class),
-                            row.getString("payload"),
-                            Objects.requireNonNull(instant(row, "at")),
-                            row.getLong("wake_seq"),
-                            steps,
-                            signals);
-                case "step" -> steps.put(row.getInt("position"), step(row));
+                    runs.put(
+                            run,
+                            new Loaded(
+                                    status(row.getString("status")),
+                                    row.getBoolean("unwinding"),
+                                    row.getBoolean("cancelled"),
+                                    row.getObject("ref", UUID.class),
+                                    row.getString("payload"),
+                                    Objects.requireNonNull(instant(row, "at")),
+                                    row.getLong("wake_seq"),
+                                    ofRun,
+                                    toRun));
+                case "step" -> ofRun.put(row.getInt("position"), step(row));
                 default ->
-                    signals.add(new Signal(
+                    toRun.add(new Signal(
                             row.getObject("ref", UUID.class), row.getString("name"), row.getString("payload")));
             }
-        });
-        return Optional.ofNullable(loaded[0]);
+        }
     }
 
     private static StepRow step(ResultSet row) throws SQLException {
@@ -273,6 +301,7 @@ public final class WorkflowStore {
                 """.formatted(OURS, upsert("held"))))
                                         .param("signal", signal, Types.OTHER),
                                 claim),
+                        claim,
                         rows)
                 .query((row, n) -> row.getBoolean(1) ? Written.CALLED_OFF : Written.WRITTEN)
                 .optional()
@@ -285,7 +314,11 @@ public final class WorkflowStore {
                 .update();
     }
 
-    private static String upsert(String of) {
+    /** A row, and whose it is. */
+    record RunRow(UUID run, StepRow row) {}
+
+    /** Remembers rows of those runs; see {@link #bindRows}. */
+    static String upsert(String of) {
         return """
                 INSERT INTO ~.forge_workflow_steps
                     (run_id, position, name, kind, status, attempts, result, last_error, wake_at, ref,
@@ -293,10 +326,11 @@ public final class WorkflowStore {
                 SELECT o.id, d.position, d.name, d.kind, d.status, d.attempts, d.result::jsonb, d.error, d.wake_at, d.ref,
                        d.compensations, d.beside, clock_timestamp() - coalesce(d.ran, 0) * interval '1 millisecond',
                        CASE WHEN d.status NOT IN ('waiting', 'retrying') THEN clock_timestamp() END
-                FROM %s o, unnest(:positions::int[], :names::text[], :kinds::text[], :statuses::text[], :attempts::int[],
-                    :results::text[], :errors::text[], :wakes::timestamptz[], :refs::uuid[], :compensations::int[],
-                    :rans::bigint[], :besides::int[])
-                    AS d (position, name, kind, status, attempts, result, error, wake_at, ref, compensations, ran, beside)
+                FROM %s o JOIN unnest((SELECT :rows::uuid[]), :positions::int[], :names::text[], :kinds::text[],
+                    :statuses::text[], :attempts::int[], :results::text[], :errors::text[], :wakes::timestamptz[],
+                    :refs::uuid[], :compensations::int[], :rans::bigint[], :besides::int[])
+                    AS d (run, position, name, kind, status, attempts, result, error, wake_at, ref, compensations, ran, beside)
+                    ON d.run = o.id
                 ON CONFLICT (run_id, position) DO UPDATE
                 SET status = EXCLUDED.status, attempts = EXCLUDED.attempts, result = EXCLUDED.result,
                     last_error = EXCLUDED.last_error, wake_at = EXCLUDED.wake_at, ref = EXCLUDED.ref,
@@ -304,8 +338,16 @@ public final class WorkflowStore {
                 RETURNING 1""".formatted(of);
     }
 
-    private static JdbcClient.StatementSpec bindRows(JdbcClient.StatementSpec statement, List<StepRow> rows) {
+    private static JdbcClient.StatementSpec bindRows(
+            JdbcClient.StatementSpec statement, Claim claim, List<StepRow> rows) {
+        return bindRows(
+                statement,
+                rows.stream().map(row -> new RunRow(claim.key.id(), row)).toList());
+    }
+
+    static JdbcClient.StatementSpec bindRows(JdbcClient.StatementSpec statement, List<RunRow> rows) {
         return statement
+                .param("rows", rows.stream().map(RunRow::run).toArray(UUID[]::new))
                 .param("positions", array(rows, StepRow::position, Integer[]::new))
                 .param("names", array(rows, StepRow::name, String[]::new))
                 .param("kinds", array(rows, StepRow::kind, String[]::new))
@@ -313,25 +355,22 @@ public final class WorkflowStore {
                 .param("attempts", array(rows, StepRow::attempts, Integer[]::new))
                 .param("results", array(rows, StepRow::result, String[]::new))
                 .param("errors", array(rows, StepRow::error, String[]::new))
-                .param(
-                        "wakes",
-                        array(
-                                rows,
-                                row -> row.wakeAt() == null
-                                        ? null
-                                        : row.wakeAt().toString(),
-                                String[]::new))
+                .param("wakes", array(rows, row -> text(row.wakeAt()), String[]::new))
                 .param("refs", array(rows, StepRow::ref, UUID[]::new))
                 .param("compensations", array(rows, StepRow::compensationAttempts, Integer[]::new))
                 .param("rans", array(rows, StepRow::ranMillis, Long[]::new))
                 .param("besides", array(rows, StepRow::beside, Integer[]::new));
     }
 
+    private static @Nullable String text(@Nullable Instant time) {
+        return time == null ? null : time.toString();
+    }
+
     private static <T> @Nullable T[] array(
-            List<StepRow> rows, Function<StepRow, @Nullable T> column, Function<Integer, @Nullable T[]> maker) {
+            List<RunRow> rows, Function<StepRow, @Nullable T> column, Function<Integer, @Nullable T[]> maker) {
         @Nullable T[] values = maker.apply(rows.size());
         for (int i = 0; i < values.length; i++) {
-            values[i] = column.apply(rows.get(i));
+            values[i] = column.apply(rows.get(i).row);
         }
         return values;
     }
@@ -440,6 +479,7 @@ public final class WorkflowStore {
                                             .param("forever", forever)
                                             .param("until", offset(until), Types.TIMESTAMP_WITH_TIMEZONE),
                                     claim),
+                            claim,
                             wait.rows)
                     .query((row, n) -> true)
                     .optional()
@@ -512,6 +552,7 @@ public final class WorkflowStore {
                                             .param("status", completed ? "completed" : "failed")
                                             .param("error", end.error, Types.VARCHAR),
                                     claim),
+                            claim,
                             end.rows)
                     .query((row, n) -> true)
                     .optional()

@@ -7,12 +7,16 @@ import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
 import dev.forge.cluster.internal.store.WorkflowStore.End;
+import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
 import dev.forge.cluster.internal.store.WorkflowStore.Wait;
 import dev.forge.cluster.internal.store.WorkflowStore.Written;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
+import java.sql.SQLException;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CyclicBarrier;
@@ -166,6 +170,86 @@ class WorkflowStoreTests {
         assertThat(store.remember(claim(run), List.of(row), null)).isEqualTo(Written.WRITTEN);
         assertThat(store.end(claim(run), new End(WorkflowStatus.COMPLETED, null, null, List.of(), false)))
                 .isEqualTo(Written.WRITTEN);
+    }
+
+    @Test
+    void what_many_runs_write_together_is_what_each_would_write_alone() {
+        List<UUID> runs = running(4);
+        List<Claim> claims = runs.stream().map(WorkflowStoreTests::claim).toList();
+        var store = new WorkflowStore(schema, database.dataSource());
+        var batches = new WorkflowBatches(schema, database.dataSource());
+        jdbc.sql("UPDATE forge_workflow_runs SET unwinding = true WHERE id = ?")
+                .param(runs.get(1))
+                .update();
+        jdbc.sql("UPDATE forge_jobs SET claim_epoch = 2 WHERE id = ?")
+                .param(runs.get(2))
+                .update();
+        Map<Claim, List<StepRow>> memories = new HashMap<>();
+        claims.forEach(claim -> memories.put(
+                claim, List.of(StepRow.of(0, "a", "step", "completed"), StepRow.of(1, "b", "step", "completed"))));
+        assertThat(batches.remember(memories))
+                .containsOnly(
+                        Map.entry(claims.get(0), Written.WRITTEN),
+                        Map.entry(claims.get(1), Written.CALLED_OFF),
+                        Map.entry(claims.get(3), Written.WRITTEN));
+        Map<Claim, Loaded> loaded = batches.load(claims);
+        assertThat(loaded).containsOnlyKeys(claims);
+        for (Claim claim : claims) {
+            Loaded alone = store.load(claim).orElseThrow();
+            assertThat(loaded.get(claim))
+                    .usingRecursiveComparison()
+                    .ignoringFields("now")
+                    .isEqualTo(alone);
+        }
+        assertThat(loaded.get(claims.get(0)).steps()).containsOnlyKeys(0, 1);
+        assertThat(loaded.get(claims.get(2)).steps()).isEmpty();
+        Map<Claim, End> ends = new HashMap<>();
+        StepRow last = StepRow.of(2, "c", "step", "completed");
+        claims.forEach(
+                claim -> ends.put(claim, new End(WorkflowStatus.COMPLETED, "{\"a\": 1}", null, List.of(last), false)));
+        assertThat(batches.end(ends))
+                .as("neither the one that is to undo, nor the one whose claim is lost")
+                .containsOnly(Map.entry(claims.get(0), Written.WRITTEN), Map.entry(claims.get(3), Written.WRITTEN));
+        assertThat(jdbc.sql("""
+                                SELECT r.status || ' ' || coalesce(r.result ->> 'a', '-') || ' ' || j.status || ' ' ||
+                                       (SELECT count(*) FROM forge_workflow_steps s WHERE s.run_id = r.id)
+                                FROM forge_workflow_runs r JOIN forge_jobs j USING (id)
+                                """).query(String.class).list())
+                .containsExactlyInAnyOrder(
+                        "completed 1 completed 3",
+                        "running - running 2",
+                        "running - running 0",
+                        "completed 1 completed 3");
+    }
+
+    @Test
+    void what_somebody_has_locked_is_left_out_of_what_is_written_together() throws SQLException {
+        List<UUID> runs = running(3);
+        List<Claim> claims = runs.stream().map(WorkflowStoreTests::claim).toList();
+        var batches = new WorkflowBatches(schema, database.dataSource());
+        StepRow row = StepRow.of(0, "a", "step", "completed");
+        var end = new End(WorkflowStatus.COMPLETED, null, null, List.of(), false);
+        try (Connection holder = database.dataSource().getConnection()) {
+            holder.setAutoCommit(false);
+            var locking = JdbcClient.create(new SingleConnectionDataSource(holder, true));
+            locking.sql("SELECT FROM forge_jobs WHERE id = ? FOR UPDATE")
+                    .param(runs.get(0))
+                    .query()
+                    .listOfRows();
+            locking.sql("SELECT FROM forge_workflow_runs WHERE id = ? FOR UPDATE")
+                    .param(runs.get(1))
+                    .query()
+                    .listOfRows();
+            Map<Claim, List<StepRow>> memories = new HashMap<>();
+            Map<Claim, End> ends = new HashMap<>();
+            claims.forEach(claim -> {
+                memories.put(claim, List.of(row));
+                ends.put(claim, end);
+            });
+            assertThat(batches.remember(memories)).containsOnlyKeys(claims.get(1), claims.get(2));
+            assertThat(batches.end(ends)).containsOnlyKeys(claims.get(2));
+            holder.rollback();
+        }
     }
 
     @Test

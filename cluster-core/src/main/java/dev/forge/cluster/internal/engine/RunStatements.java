@@ -1,0 +1,54 @@
+package dev.forge.cluster.internal.engine;
+
+import dev.forge.cluster.internal.store.StepRow;
+import dev.forge.cluster.internal.store.WorkflowBatches;
+import dev.forge.cluster.internal.store.WorkflowStore;
+import dev.forge.cluster.internal.store.WorkflowStore.Claim;
+import dev.forge.cluster.internal.store.WorkflowStore.End;
+import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
+import dev.forge.cluster.internal.store.WorkflowStore.Written;
+import java.util.List;
+import java.util.Optional;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What every run does again and again, together with the other runs of this node that do it at the same moment. Whatever
+ * stands in a run's way (a lost claim, a row that somebody has locked, a value that cannot be stored) leaves it out of what is
+ * done together; then it acts alone, and waits, or learns what it is.
+ */
+final class RunStatements {
+
+    private static final int MOST = 100;
+
+    private final WorkflowStore alone;
+    private final Gathering<Claim, Claim, Loaded> loads;
+    private final Gathering<Claim, List<StepRow>, Written> memories;
+    private final Gathering<Claim, End, Written> ends;
+
+    RunStatements(WorkflowStore alone, WorkflowBatches together) {
+        this.alone = alone;
+        this.loads = new Gathering<>(MOST, claims -> together.load(claims.keySet()));
+        this.memories = new Gathering<>(MOST, together::remember);
+        this.ends = new Gathering<>(MOST, together::end);
+    }
+
+    Optional<Loaded> load(Claim claim) {
+        Loaded loaded = loads.ask(claim, claim);
+        return loaded != null ? Optional.of(loaded) : alone.load(claim);
+    }
+
+    /** In the transaction that runs, or else at once. */
+    Written remember(Claim claim, List<StepRow> rows, @Nullable UUID signal) {
+        if (signal != null || alone.joinsTransaction()) {
+            return alone.remember(claim, rows, signal);
+        }
+        Written written = memories.ask(claim, rows);
+        return written != null ? written : alone.remember(claim, rows, null);
+    }
+
+    Written end(Claim claim, End end) {
+        Written written = ends.ask(claim, end);
+        return written != null ? written : alone.end(claim, end);
+    }
+}

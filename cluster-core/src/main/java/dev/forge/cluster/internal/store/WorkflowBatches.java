@@ -1,0 +1,163 @@
+package dev.forge.cluster.internal.store;
+
+import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.store.WorkflowStore.Claim;
+import dev.forge.cluster.internal.store.WorkflowStore.End;
+import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
+import dev.forge.cluster.internal.store.WorkflowStore.RunRow;
+import dev.forge.cluster.internal.store.WorkflowStore.Written;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/**
+ * What {@link WorkflowStore} does for one run, for many runs of a node in one statement. It waits for nobody: a run whose rows
+ * somebody has locked is not in the answer, nor is one whose claim is lost or for which there is something else to do; nothing
+ * was written for it then.
+ */
+public final class WorkflowBatches {
+
+    private final Schema schema;
+    private final JdbcClient client;
+
+    public WorkflowBatches(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.client = JdbcClient.create(source);
+    }
+
+    /** Runs with all that is remembered of them; those that are running, and need not be marked as such. */
+    public Map<Claim, Loaded> load(Collection<Claim> claims) {
+        Map<UUID, Claim> byRun =
+                claims.stream().collect(Collectors.toMap(claim -> claim.key().id(), claim -> claim));
+        var reading = new WorkflowStore.Reading();
+        client.sql(schema.sql(WorkflowStore.reading("= ANY (:runs::uuid[])")))
+                .param("runs", byRun.keySet().toArray(UUID[]::new))
+                .query(reading);
+        var loaded = new HashMap<Claim, Loaded>();
+        byRun.forEach((run, claim) -> {
+            Loaded one = reading.loaded(run);
+            if (one != null && isRunning(one.status())) {
+                loaded.put(claim, one);
+            }
+        });
+        return loaded;
+    }
+
+    private static boolean isRunning(WorkflowStatus status) {
+        return status == WorkflowStatus.RUNNING || status == WorkflowStatus.COMPENSATING;
+    }
+
+    /** Remembers steps. */
+    public Map<Claim, Written> remember(Map<Claim, List<StepRow>> memories) {
+        List<Claim> claims = List.copyOf(memories.keySet());
+        Map<UUID, Written> written = new HashMap<>();
+        var rows = new ArrayList<RunRow>();
+        memories.forEach(
+                (claim, of) -> of.forEach(row -> rows.add(new RunRow(claim.key().id(), row))));
+        WorkflowStore.bindRows(
+                        bind(client.sql(schema.sql("""
+                WITH held AS MATERIALIZED (
+                    SELECT j.id FROM %s JOIN ~.forge_jobs j ON %s FOR SHARE OF j SKIP LOCKED),
+                saved AS (%s)
+                SELECT r.id, r.unwinding FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
+                """.formatted(CLAIMS, OURS, WorkflowStore.upsert("held")))), claims),
+                        rows)
+                .query((row, n) -> written.put(
+                        row.getObject(1, UUID.class), row.getBoolean(2) ? Written.CALLED_OFF : Written.WRITTEN))
+                .list();
+        return byClaim(claims, written);
+    }
+
+    /** Ends runs and their jobs. */
+    public Map<Claim, Written> end(Map<Claim, End> ends) {
+        List<Claim> claims = List.copyOf(ends.keySet());
+        List<End> inOrder = claims.stream().map(ends::get).toList();
+        Map<UUID, Written> written = new HashMap<>();
+        var rows = new ArrayList<RunRow>();
+        ends.forEach((claim, end) ->
+                end.rows().forEach(row -> rows.add(new RunRow(claim.key().id(), row))));
+        WorkflowStore.bindRows(
+                        bind(
+                                        client.sql(schema.sql("""
+                WITH wanted AS MATERIALIZED (
+                    SELECT * FROM unnest((SELECT :runs::uuid[]), (SELECT :ends::text[]), (SELECT :outcomes::text[]),
+                                         (SELECT :failures::text[]), (SELECT :unwindings::boolean[]))
+                                  AS w (run, status, result, error, unwinding)),
+                -- The run before its job, as everybody does.
+                open AS MATERIALIZED (
+                    SELECT r.id FROM wanted w JOIN ~.forge_workflow_runs r ON r.id = w.run
+                    WHERE r.status NOT IN %1$s AND r.unwinding = w.unwinding FOR UPDATE OF r SKIP LOCKED),
+                held AS MATERIALIZED (
+                    SELECT j.id FROM %2$s JOIN open ON open.id = c.run JOIN ~.forge_jobs j ON %3$s
+                    FOR UPDATE OF j SKIP LOCKED),
+                job AS (
+                    UPDATE ~.forge_jobs j
+                    SET status = CASE WHEN w.status = 'completed' THEN 'completed' ELSE 'failed' END,
+                        finished_at = clock_timestamp(), lease_expires_at = NULL,
+                        last_error = coalesce(w.error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at)
+                    FROM held JOIN wanted w ON w.run = held.id
+                    WHERE j.id = held.id),
+                saved AS (%4$s)
+                UPDATE ~.forge_workflow_runs r
+                SET status = w.status, result = w.result::jsonb, last_error = coalesce(w.error, r.last_error),
+                    finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL
+                FROM held JOIN wanted w ON w.run = held.id
+                WHERE r.id = held.id
+                RETURNING r.id
+                """.formatted(
+                                                WorkflowStore.FINAL, CLAIMS, OURS, WorkflowStore.upsert("held")))),
+                                        claims)
+                                .param("ends", texts(inOrder, end -> WorkflowStore.word(end.status())))
+                                .param("outcomes", texts(inOrder, End::result))
+                                .param("failures", texts(inOrder, End::error))
+                                .param(
+                                        "unwindings",
+                                        inOrder.stream().map(End::unwinding).toArray(Boolean[]::new)),
+                        rows)
+                .query((row, n) -> written.put(row.getObject(1, UUID.class), Written.WRITTEN))
+                .list();
+        return byClaim(claims, written);
+    }
+
+    private static final String CLAIMS =
+            "unnest((SELECT :runs::uuid[]), (SELECT :epochs::bigint[]), (SELECT :nodes::uuid[])) AS c (run, epoch, node)";
+
+    private static final String OURS =
+            "j.id = c.run AND j.claim_epoch = c.epoch AND j.worker_id = c.node AND j.status IN " + JobStore.HELD;
+
+    private static JdbcClient.StatementSpec bind(JdbcClient.StatementSpec statement, List<Claim> claims) {
+        return statement
+                .param("runs", claims.stream().map(claim -> claim.key().id()).toArray(UUID[]::new))
+                .param(
+                        "epochs",
+                        claims.stream().map(claim -> claim.key().epoch()).toArray(Long[]::new))
+                .param("nodes", claims.stream().map(Claim::node).toArray(UUID[]::new));
+    }
+
+    private static @Nullable String[] texts(List<End> ends, Function<End, @Nullable String> text) {
+        @Nullable String[] texts = new @Nullable String[ends.size()];
+        for (int i = 0; i < texts.length; i++) {
+            texts[i] = text.apply(ends.get(i));
+        }
+        return texts;
+    }
+
+    private static Map<Claim, Written> byClaim(List<Claim> claims, Map<UUID, Written> written) {
+        var answers = new HashMap<Claim, Written>();
+        for (Claim claim : claims) {
+            Written how = written.get(claim.key().id());
+            if (how != null) {
+                answers.put(claim, how);
+            }
+        }
+        return answers;
+    }
+}
