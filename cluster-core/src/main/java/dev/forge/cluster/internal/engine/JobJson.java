@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
+import org.springframework.util.ClassUtils;
 
 /** JSON as PostgreSQL stores it: without NUL characters and without halves of surrogate pairs. */
 final class JobJson {
@@ -49,6 +50,13 @@ final class JobJson {
     @Nullable
     Object read(String json, Type type) {
         return codec.read(json, type);
+    }
+
+    /** Of that class, which may be {@code int}. */
+    @SuppressWarnings("unchecked") // int.class casts nothing, Integer.class does.
+    <T> @Nullable T readAs(String json, Class<T> type) {
+        Class<?> boxed = ClassUtils.resolvePrimitiveIfNecessary(type);
+        return (T) boxed.cast(codec.read(json, boxed));
     }
 
     Map<String, String> readTexts(String json) {

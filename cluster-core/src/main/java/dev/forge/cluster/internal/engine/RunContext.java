@@ -262,7 +262,7 @@ final class RunContext implements WorkflowContext {
         String saved = state;
         return saved == null
                 ? Optional.empty()
-                : Optional.ofNullable(type.cast(engine.json().read(saved, type)));
+                : Optional.ofNullable(engine.json().readAs(saved, type));
     }
 
     @Override

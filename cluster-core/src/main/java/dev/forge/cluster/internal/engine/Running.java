@@ -113,7 +113,7 @@ final class Running implements JobContext, JobMonitor.Attempt {
     /** What it was enqueued with; empty if that is nothing. */
     <T> Optional<T> payload(Class<T> type) {
         String text = claimed.payload();
-        return text.equals("{}") ? Optional.empty() : Optional.ofNullable(type.cast(json.read(text, type)));
+        return text.equals("{}") ? Optional.empty() : Optional.ofNullable(json.readAs(text, type));
     }
 
     JobHandler handler() {
@@ -333,7 +333,7 @@ final class Running implements JobContext, JobMonitor.Attempt {
     @Override
     public <T> Optional<T> checkpoint(Class<T> type) {
         String text = checkpoint;
-        return text == null ? Optional.empty() : Optional.ofNullable(type.cast(json.read(text, type)));
+        return text == null ? Optional.empty() : Optional.ofNullable(json.readAs(text, type));
     }
 
     @Override

@@ -74,7 +74,7 @@ public final class StoredStates implements ClusterStateStore {
     // Without the key, which may be a secret, and without the value.
     private <T> T value(String text, Class<T> type) {
         try {
-            return Objects.requireNonNull(type.cast(json.read(text, type)), "it is null");
+            return Objects.requireNonNull(json.readAs(text, type), "it is null");
         } catch (RuntimeException e) {
             throw new IllegalArgumentException("a state cannot be read as " + type.getName(), e);
         }

@@ -101,7 +101,7 @@ public final class StoredWorkflows implements Workflows {
         String result = info == null || info.status() != WorkflowStatus.COMPLETED ? null : info.result();
         return result == null
                 ? Optional.empty()
-                : Optional.ofNullable(type.cast(engine.json().read(result, type)));
+                : Optional.ofNullable(engine.json().readAs(result, type));
     }
 
     @Override

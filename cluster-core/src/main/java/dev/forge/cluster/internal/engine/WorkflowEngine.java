@@ -40,6 +40,7 @@ import org.slf4j.LoggerFactory;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.TransactionException;
 
 /**
  * Runs workflows. Each version is a job of its own name, and one job carries a run for its whole life: claims, leases,
@@ -284,7 +285,12 @@ public final class WorkflowEngine implements Work {
             job.ending();
             // Until somebody lets it go on.
             var parked = new Wait(List.of(), null, null, null, "", null, loaded.wakeSeq(), loaded.unwinding());
-            return store.suspend(claim, parked, () -> {}) ? Settled.PENDING : Settled.LOST;
+            try {
+                return store.suspend(claim, parked, () -> {}) ? Settled.PENDING : Settled.LOST;
+            } catch (DataAccessException | TransactionException e) {
+                log.info("workflow {} run {}: cannot be parked now: {}", job.name(), job.id(), e.toString());
+                return Outcome.snooze(DATABASE_AWAY);
+            }
         }
         return new WorkflowRun(this, handler, job, loaded).run();
     }

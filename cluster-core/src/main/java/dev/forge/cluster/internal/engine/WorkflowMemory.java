@@ -25,7 +25,6 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
-import org.springframework.util.ClassUtils;
 
 /**
  * What is remembered of a run, in the order in which its method asks for it, and what is about to be. All that an execution
@@ -198,11 +197,9 @@ final class WorkflowMemory {
         return given;
     }
 
-    @SuppressWarnings("unchecked") // int.class casts nothing, Integer.class does.
     <T> @Nullable T read(StepRow row, Class<T> type) {
         String text = row.result();
-        Class<?> boxed = ClassUtils.resolvePrimitiveIfNecessary(type);
-        return text == null || type == Void.class ? null : (T) boxed.cast(json.read(text, boxed));
+        return text == null || type == Void.class ? null : json.readAs(text, type);
     }
 
     /** What a step has returned, as it is remembered. */

@@ -16,10 +16,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
-import java.util.concurrent.ExecutionException;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
-import java.util.concurrent.Future;
-import java.util.concurrent.FutureTask;
 import java.util.function.LongSupplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
@@ -85,6 +83,9 @@ final class WorkflowSteps {
         record GivenUp(StepRow row, @Nullable Throwable cause) implements Result {}
 
         record Again(StepRow row) implements Result {}
+
+        /** Not by the step's own fault: its back-off strategy throws, what it has returned cannot be read any more. */
+        record Broken(Throwable cause) implements Result {}
     }
 
     @SuppressWarnings("unchecked")
@@ -100,6 +101,9 @@ final class WorkflowSteps {
             String error = gone.row.error();
             throw new StepFailedException(
                     step.name(), error == null ? "" : error.lines().findFirst().orElse(""), gone.cause);
+        }
+        if (result instanceof Result.Broken broken) {
+            throw broken.cause instanceof RuntimeException bug ? bug : new IllegalStateException(broken.cause);
         }
         StepRow row = ((Result.Again) result).row;
         throw memory.unwind(Waits.until(row.wakeAt(), List.of(row)));
@@ -193,11 +197,12 @@ final class WorkflowSteps {
             works.add(() -> execute(step, row.sideBySide(first)));
         }
         List<Result> results = sideBySide(works);
+        boolean broken = results.stream().anyMatch(Result.Broken.class::isInstance);
         List<StepRow> again = results.stream()
                 .filter(Result.Again.class::isInstance)
                 .map(result -> ((Result.Again) result).row)
                 .toList();
-        if (!again.isEmpty()) {
+        if (!again.isEmpty() && !broken) {
             Instant earliest = again.stream()
                     .map(StepRow::wakeAt)
                     .filter(Objects::nonNull)
@@ -237,11 +242,15 @@ final class WorkflowSteps {
     @SuppressWarnings("NullAway") // A step that returns nothing returns null.
     private <T> List<T> values(List<? extends Step<? extends T>> steps, List<Result> results) {
         List<T> values = new ArrayList<>();
-        StepFailedException failure = null;
+        RuntimeException failure = null;
         for (int i = 0; i < results.size(); i++) {
+            if (results.get(i) instanceof Result.Again) {
+                // One of the others is broken, or this would not be asked for.
+                continue;
+            }
             try {
                 values.add(result(steps.get(i), results.get(i)));
-            } catch (StepFailedException e) {
+            } catch (RuntimeException e) {
                 // The others have been done, and may have to be undone.
                 failure = failure == null ? e : failure;
             }
@@ -252,37 +261,88 @@ final class WorkflowSteps {
         return values;
     }
 
-    /** All of them, the last on this thread. What ends the method counts only when all have come to an end. */
+    /** All of them, the last on this thread. Whatever becomes of them counts only when all have come to an end. */
     private List<Result> sideBySide(List<Callable<Result>> works) {
-        List<FutureTask<Result>> tasks = works.stream().map(FutureTask::new).toList();
-        for (int i = 0; i < tasks.size() - 1; i++) {
-            tools.branches.execute(tasks.get(i));
+        List<Branch> branches = works.stream().map(Branch::new).toList();
+        for (int i = 0; i < branches.size() - 1; i++) {
+            tools.branches.execute(branches.get(i));
         }
-        if (!tasks.isEmpty()) {
-            tasks.get(tasks.size() - 1).run();
+        if (!branches.isEmpty()) {
+            branches.get(branches.size() - 1).run();
         }
-        List<Result> results = new ArrayList<>();
-        Unwinding pause = null;
-        for (Future<Result> task : tasks) {
+        boolean interrupted = job.stopReason() != null;
+        for (Branch branch : branches) {
+            if (interrupted) {
+                branches.forEach(Branch::interrupt);
+            }
+            interrupted |= branch.awaitEnd(() -> branches.forEach(Branch::interrupt));
+        }
+        if (interrupted) {
+            throw memory.stopped();
+        }
+        return branches.stream().map(Branch::result).toList();
+    }
+
+    /** One of several steps side by side. */
+    private final class Branch implements Runnable {
+
+        private final Callable<Result> work;
+        private final CountDownLatch ended = new CountDownLatch(1);
+        private @Nullable Thread thread;
+        private @Nullable Result result;
+        private @Nullable Throwable thrown;
+
+        Branch(Callable<Result> work) {
+            this.work = work;
+        }
+
+        @Override
+        public void run() {
+            synchronized (this) {
+                thread = Thread.currentThread();
+            }
             try {
-                results.add(task.get());
-            } catch (InterruptedException e) {
-                tasks.forEach(other -> other.cancel(true));
-                throw memory.stopped();
-            } catch (ExecutionException e) {
-                if (e.getCause() instanceof Unwinding unwinding) {
-                    pause = unwinding;
-                } else if (e.getCause() instanceof RuntimeException bug) {
-                    throw bug;
-                } else {
-                    throw new IllegalStateException(e.getCause());
+                if (job.stopReason() != null) {
+                    throw memory.stopped();
                 }
+                result = work.call();
+            } catch (Throwable e) {
+                thrown = e;
+            } finally {
+                synchronized (this) {
+                    thread = null;
+                }
+                ended.countDown();
             }
         }
-        if (pause != null) {
-            throw pause;
+
+        synchronized void interrupt() {
+            if (thread != null) {
+                thread.interrupt();
+            }
         }
-        return results;
+
+        /** Answers whether somebody wants the method to end, of which the others are told. */
+        boolean awaitEnd(Runnable tell) {
+            boolean interrupted = false;
+            while (ended.getCount() > 0) {
+                try {
+                    ended.await();
+                } catch (InterruptedException e) {
+                    interrupted = true;
+                    tell.run();
+                }
+            }
+            return interrupted;
+        }
+
+        Result result() {
+            if (thrown instanceof Unwinding pause) {
+                throw pause;
+            }
+            Result done = result;
+            return done != null ? done : new Result.Broken(Objects.requireNonNull(thrown));
+        }
     }
 
     // Undoing -----------------------------------------------------------------------------------------------

@@ -38,8 +38,10 @@ public final class WorkflowReports {
                         .formatted(COLUMNS.formatted(
                                 "r.input::text", "r.result::text", "r.last_error", WorkflowStore.FINAL))))
                 .param(id)
-                .query((row, n) -> info(row, steps(id)))
-                .optional();
+                .query((row, n) -> info(row))
+                .optional()
+                // Not while the first answer is read: that would take a second connection.
+                .map(run -> withSteps(run, steps(id)));
     }
 
     private List<WorkflowInfo.Step> steps(UUID run) {
@@ -72,11 +74,30 @@ public final class WorkflowReports {
                 .param("name", workflow, Types.VARCHAR)
                 .param("status", status == null ? null : WorkflowStore.word(status), Types.VARCHAR)
                 .param("limit", limit)
-                .query((row, n) -> info(row, List.of()))
+                .query((row, n) -> info(row))
                 .list();
     }
 
-    private static WorkflowInfo info(ResultSet row, List<WorkflowInfo.Step> steps) throws SQLException {
+    private static WorkflowInfo withSteps(WorkflowInfo run, List<WorkflowInfo.Step> steps) {
+        return new WorkflowInfo(
+                run.id(),
+                run.name(),
+                run.version(),
+                run.status(),
+                run.key(),
+                run.parent(),
+                run.input(),
+                run.result(),
+                run.lastError(),
+                run.resolutionReason(),
+                run.awaits(),
+                run.wakeAt(),
+                run.createdAt(),
+                run.finishedAt(),
+                steps);
+    }
+
+    private static WorkflowInfo info(ResultSet row) throws SQLException {
         OffsetDateTime wakeAt = row.getObject(12, OffsetDateTime.class);
         return new WorkflowInfo(
                 row.getObject(1, UUID.class),
@@ -93,6 +114,6 @@ public final class WorkflowReports {
                 wakeAt == null ? null : wakeAt.toInstant(),
                 Objects.requireNonNull(WorkflowStore.instant(row, "created_at")),
                 WorkflowStore.instant(row, "finished_at"),
-                steps);
+                List.of());
     }
 }

@@ -95,6 +95,18 @@ class WorkflowTests {
     // Steps
 
     @Test
+    void what_is_remembered_may_be_of_a_primitive_type() {
+        flows.on("primitive", wf -> {
+            wf.saveState(7);
+            return wf.step("step", int.class, () -> 35) + wf.state(int.class).orElseThrow();
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("primitive", null);
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(one.workflows().result(run, int.class)).contains(42);
+    }
+
+    @Test
     void a_run_takes_its_input_through_its_steps_to_its_result() {
         flows.on("order", Order.class, (wf, input) -> {
             Order order = (Order) input;
@@ -574,6 +586,35 @@ class WorkflowTests {
     }
 
     @Test
+    void steps_side_by_side_come_to_their_end_before_a_broken_one_counts_and_are_undone() throws InterruptedException {
+        var slow = new CountDownLatch(1);
+        var broke = new CountDownLatch(1);
+        flows.on(
+                "parallel",
+                wf -> wf.all(List.of(
+                        Step.of("broken", String.class, () -> {
+                                    throw new IllegalStateException("fails");
+                                })
+                                .retry(5, (failed, failure) -> {
+                                    broke.countDown();
+                                    throw new IllegalStateException("no pause");
+                                }),
+                        Step.of("slow", String.class, () -> {
+                                    slow.await();
+                                    return wrote(wf.id(), "slow");
+                                })
+                                .compensate(what -> wrote(wf.id(), "undo " + what)))));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parallel", null);
+        assertThat(broke.await(10, TimeUnit.SECONDS)).isTrue();
+        slow.countDown();
+        WorkflowInfo info = one.ended(run);
+        assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(info.lastError()).contains("no pause");
+        assertThat(written(run)).containsExactly("slow", "undo slow");
+    }
+
+    @Test
     void steps_side_by_side_that_are_done_are_undone_if_others_are_not() {
         flows.on(
                 "parallel",
@@ -967,6 +1008,46 @@ class WorkflowTests {
         assertThat(done).containsExactly("before", "middle");
         // Leaving is no failure of the step.
         assertThat(info.steps().get(1).attempts()).isEqualTo(1);
+    }
+
+    @Test
+    void steps_side_by_side_all_end_when_their_node_leaves() throws InterruptedException {
+        var begun = new CountDownLatch(3);
+        var interrupted = new CopyOnWriteArrayList<String>();
+        var first = new AtomicBoolean(true);
+        flows.on("moves", wf -> {
+            boolean waits = first.getAndSet(false);
+            return wf.all(Stream.of("a", "b", "c")
+                    .map(name -> Step.of(name, String.class, () -> {
+                        if (!waits) {
+                            return did(name);
+                        }
+                        begun.countDown();
+                        try {
+                            new CountDownLatch(1).await();
+                        } catch (InterruptedException e) {
+                            interrupted.add(name);
+                            throw e;
+                        }
+                        return name;
+                    }))
+                    .toList());
+        });
+        Member one = flows.start(
+                "one",
+                settings -> new NodeSettings(
+                        settings.presence(),
+                        settings.heartbeat(),
+                        settings.detection(),
+                        settings.election(),
+                        Duration.ofMillis(200)));
+        UUID run = one.workflows().start("moves", null);
+        assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
+        Member two = flows.start("two");
+        one.member().stop();
+        assertThat(interrupted).containsExactlyInAnyOrder("a", "b", "c");
+        assertThat(two.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(done).containsExactlyInAnyOrder("a", "b", "c");
     }
 
     @Test
