@@ -22,6 +22,9 @@ final class WorkflowWatch {
 
     private static final Logger log = LoggerFactory.getLogger(WorkflowWatch.class);
     private static final int BATCH = 5_000;
+    /** How many runs a look goes through, ended or not. */
+    private static final int SLICE = 1_000;
+
     private static final int RARELY = 15;
 
     private final Node node;
@@ -92,12 +95,14 @@ final class WorkflowWatch {
         }
         UUID from = looked;
         int revived = fenced(self, term.getAsLong(), () -> {
-            WorkflowKeeping.Slice slice = keeping.revive(from, BATCH);
+            WorkflowKeeping.Slice slice = keeping.revive(from, SLICE);
             looked = slice.next();
             return slice.revived();
         });
         if (revived > 0) {
-            log.warn("{} runs of workflows had lost their job and have it again", revived);
+            log.warn(
+                    "{} runs of workflows were waiting for nothing: their job was gone, or a signal had been inserted by hand; they go on",
+                    revived);
             engine.announce(JobPriority.NORMAL);
         }
     }

@@ -129,7 +129,7 @@ public final class WorkflowKeeping {
     }
 
     /**
-     * What a look for runs without a job has come to.
+     * What a look for runs that nothing would wake has come to.
      *
      * @param revived how many it found
      * @param next from where on to look next; null: from the beginning
@@ -137,8 +137,8 @@ public final class WorkflowKeeping {
     public record Slice(int revived, @Nullable UUID next) {}
 
     /**
-     * Gives runs a job that have lost theirs: somebody has deleted it. Looks at the next few runs only, so that it costs the
-     * same however many there are.
+     * Gives runs a job that have lost theirs (somebody has deleted it), and wakes those that wait for a signal which is there
+     * (somebody has inserted it). Looks at the next few runs only, so that it costs the same however many there are.
      */
     public Slice revive(@Nullable UUID from, int limit) {
         List<UUID> slice = client.sql(schema.sql("""
@@ -163,6 +163,16 @@ public final class WorkflowKeeping {
                   AND r.updated_at < clock_timestamp() - interval '1 second'
                 ON CONFLICT DO NOTHING
                 """.formatted(WorkflowStore.PREFIX, WorkflowStore.FINAL)))
+                .param("slice", slice.toArray(UUID[]::new))
+                .update();
+        revived += client.sql(schema.sql("""
+                UPDATE ~.forge_jobs j SET scheduled_at = clock_timestamp(), waits_for = NULL
+                FROM ~.forge_workflow_runs r
+                WHERE r.id = ANY (:slice::uuid[]) AND r.status = 'waiting' AND j.id = r.id AND j.status = 'pending'
+                  AND j.scheduled_at > clock_timestamp()
+                  AND EXISTS (SELECT FROM ~.forge_workflow_signals g
+                              WHERE g.run_id = r.id AND g.name = r.awaits AND g.consumed_at IS NULL)
+                """))
                 .param("slice", slice.toArray(UUID[]::new))
                 .update();
         return new Slice(revived, slice.size() < limit ? null : slice.get(slice.size() - 1));

@@ -808,6 +808,19 @@ class WorkflowTests {
     }
 
     @Test
+    void a_signal_that_somebody_has_inserted_by_hand_is_taken() {
+        flows.on("signalled", wf -> wf.awaitSignal("go", String.class));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("signalled", null);
+        one.await(run, WorkflowStatus.WAITING);
+        jdbc.sql("""
+                INSERT INTO forge_workflow_signals (id, run_id, name, payload) VALUES (gen_random_uuid(), ?, 'go', '"on"')
+                """).param(run).update();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(one.workflows().result(run, String.class)).contains("on");
+    }
+
+    @Test
     void ended_runs_are_deleted_with_all_that_is_remembered_of_them() {
         flows.completed = Duration.ofMinutes(1);
         flows.on("short", wf -> wf.step("a", String.class, () -> "a") + wf.awaitSignal("s", String.class));
