@@ -26,7 +26,7 @@ public class StormWorkflows {
     @ClusterWorkflow(name = "storm")
     String storm(WorkflowContext wf) {
         undoable(wf, "one");
-        wf.step("two", () -> {});
+        wf.step("two", () -> Thread.sleep(50));
         wf.sleep("nap", Duration.ofMillis(300));
         undoable(wf, "three");
         String by = wf.awaitSignal("go", String.class);
@@ -53,10 +53,12 @@ public class StormWorkflows {
                 options -> options.compensate(it -> trace(wf.id(), "undo " + it)));
     }
 
-    private String trace(UUID run, String step) {
+    private String trace(UUID run, String step) throws InterruptedException {
         jdbc.sql("INSERT INTO traces (run, step) VALUES (?, ?)")
                 .params(run, step)
                 .update();
+        // Long enough for some to be killed in the middle.
+        Thread.sleep(150);
         return step;
     }
 

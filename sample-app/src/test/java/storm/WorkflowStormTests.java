@@ -83,7 +83,7 @@ class WorkflowStormTests {
         // Each gets its signal at some moment of the storm, before or after it waits for it.
         database.jdbc().sql("""
                 SELECT count(forge_enqueue('approve', jsonb_build_object('run', id),
-                                           scheduled_at => now() + random() * interval '20 seconds'))
+                                           scheduled_at => now() + random() * interval '60 seconds'))
                 FROM forge_workflow_runs
                 """).query((row, n) -> row.getLong(1)).single();
     }
@@ -112,7 +112,7 @@ class WorkflowStormTests {
         }
         await().until(() -> count(IN_FLIGHT) == 0);
         System.out.printf(
-                "%d workflows under %d kills: %d completed, %d undone, %d claims%n",
+                "%d workflows under %d kills: %d completed, %d undone, %d claims where 3 would do undisturbed%n",
                 runs,
                 kills,
                 count("SELECT count(*) FROM forge_workflow_runs WHERE status = 'completed'"),
@@ -123,6 +123,7 @@ class WorkflowStormTests {
                 .query(UUID.class)
                 .list();
         assertThat(all).hasSize(runs);
+        assertThat(kills).as("or it was no storm").isGreaterThanOrEqualTo(5);
         all.forEach(this::check);
         assertThat(count("SELECT count(*) FROM forge_workflow_signals WHERE consumed_at IS NULL"))
                 .isZero();

@@ -1,8 +1,10 @@
 package dev.forge.cluster;
 
+import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.concurrent.Callable;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.ParameterizedTypeReference;
 
 /**
  * A step of a workflow: what it does, and what is done when that fails.
@@ -17,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record Step<T>(
         String name,
-        Class<T> type,
+        Type type,
         Callable<? extends @Nullable T> action,
         boolean transactional,
         @Nullable Integer attempts,
@@ -60,6 +62,12 @@ public record Step<T>(
         return new Step<>(name, type, action, false, null, null, null, null);
     }
 
+    /** The same for what no class says: {@code new ParameterizedTypeReference<List<Order>>() {}}. */
+    public static <T> Step<T> of(
+            String name, ParameterizedTypeReference<T> type, Callable<? extends @Nullable T> action) {
+        return new Step<>(name, type.getType(), action, false, null, null, null, null);
+    }
+
     /** In a transaction of its own: what it writes to the cluster's database happens exactly once. */
     public Step<T> inTransaction() {
         return new Step<>(name, type, action, true, attempts, backoff, timeout, compensation);
@@ -85,7 +93,11 @@ public record Step<T>(
         return new Step<>(name, type, action, transactional, attempts, backoff, longest, compensation);
     }
 
-    /** Undoes it if the run fails, or is cancelled, after it. */
+    /**
+     * Undoes it if the run fails, or is cancelled, after it. Tried as often as is usual, with the step's own pauses. Only what
+     * is remembered as done is undone: of a step that is no transaction, and whose node died in the middle or that has timed
+     * out, nobody knows what it did.
+     */
     public Step<T> compensate(Compensation<T> undoing) {
         return new Step<>(name, type, action, transactional, attempts, backoff, timeout, undoing);
     }

@@ -4,7 +4,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A step of a workflow has failed for good. It is remembered like a result: whenever the method runs again it is thrown
- * again, then without its cause. Uncaught, it makes the run undo what it has done.
+ * again. Its message names what the step threw; it has no cause, which only the first of them could have. Uncaught, it makes
+ * the run undo what it has done.
  */
 public class StepFailedException extends RuntimeException {
 
@@ -12,8 +13,8 @@ public class StepFailedException extends RuntimeException {
 
     private final String step;
 
-    public StepFailedException(String step, @Nullable String message, @Nullable Throwable cause) {
-        super("step '%s' failed: %s".formatted(step, message), cause);
+    public StepFailedException(String step, @Nullable String message) {
+        super("step '%s' failed: %s".formatted(step, message));
         this.step = step;
     }
 

@@ -8,6 +8,7 @@ import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.ParameterizedTypeReference;
 
 /**
  * A run of a workflow, as its method sees it. Everything that is done through it is remembered under its name and its place
@@ -36,6 +37,11 @@ public interface WorkflowContext {
      * @throws StepFailedException if it has failed as often as it may
      */
     default <T> T step(String name, Class<T> type, Callable<? extends @Nullable T> action) {
+        return step(Step.of(name, type, action));
+    }
+
+    /** The same for what no class says: {@code new ParameterizedTypeReference<List<Order>>() {}}. */
+    default <T> T step(String name, ParameterizedTypeReference<T> type, Callable<? extends @Nullable T> action) {
         return step(Step.of(name, type, action));
     }
 
@@ -82,8 +88,11 @@ public interface WorkflowContext {
     /** Waits for a signal of that name; one that came before is taken at once. Each is taken once, the oldest first. */
     <T> T awaitSignal(String name, Class<T> type);
 
-    /** The same; empty when none has come in time. */
+    /** The same; empty when none has come in time. One without payload, or that cannot be read, is set aside. */
     <T> Optional<T> awaitSignal(String name, Class<T> type, Duration timeout);
+
+    /** The same for one whose payload does not matter; false when none has come in time. */
+    boolean awaitSignal(String name, Duration timeout);
 
     /**
      * Enqueues a job by name and waits for its result, which is kept until the run has seen it, whatever its retention.

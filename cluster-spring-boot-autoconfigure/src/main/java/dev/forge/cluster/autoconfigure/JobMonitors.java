@@ -39,6 +39,15 @@ record JobMonitors(List<JobMonitor> all) implements JobMonitor {
     }
 
     @Override
+    public Runnable carried(Runnable work) {
+        Runnable carried = work;
+        for (JobMonitor monitor : all) {
+            carried = monitor.carried(carried);
+        }
+        return carried;
+    }
+
+    @Override
     public Map<String, String> origin(String name) {
         var origin = new HashMap<String, String>();
         all.forEach(monitor -> origin.putAll(monitor.origin(name)));

@@ -95,6 +95,18 @@ final class JobObservations implements JobMonitor {
         }
     }
 
+    @Override
+    public Runnable carried(Runnable work) {
+        Observation current = registry.getCurrentObservation();
+        return current == null
+                ? work
+                : () -> {
+                    try (Observation.Scope scope = current.openScope()) {
+                        work.run();
+                    }
+                };
+    }
+
     private static Map<String, String> metadata(JobContext job) {
         try {
             return job.metadata();

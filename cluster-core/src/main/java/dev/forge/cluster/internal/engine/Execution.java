@@ -413,6 +413,15 @@ final class Execution {
                 : clean.substring(0, LONGEST_ERROR) + "\n... (%d characters)".formatted(clean.length());
     }
 
+    /** In a line, whatever its author has made of it. */
+    static String brief(Throwable failure) {
+        try {
+            return failure.toString();
+        } catch (RuntimeException | Error e) {
+            return failure.getClass().getName() + ", which cannot be printed";
+        }
+    }
+
     static String text(Throwable failure) {
         var text = new StringWriter();
         try {

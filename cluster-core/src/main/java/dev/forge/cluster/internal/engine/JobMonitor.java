@@ -23,6 +23,11 @@ public interface JobMonitor {
         run.run();
     }
 
+    /** What another thread does for this one, seen as part of what is observed here. */
+    default Runnable carried(Runnable work) {
+        return work;
+    }
+
     /** An attempt of a step. How it ended can be asked once it has. */
     interface StepAttempt {
 

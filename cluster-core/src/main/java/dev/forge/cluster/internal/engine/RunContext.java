@@ -23,6 +23,8 @@ import java.util.Optional;
 import java.util.UUID;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What the method of a workflow sees of its run. What is remembered is answered from memory; what is not is done, or ends the
@@ -30,6 +32,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class RunContext implements WorkflowContext {
 
+    private static final Logger log = LoggerFactory.getLogger(RunContext.class);
     private static final Duration LONGEST = Duration.ofDays(36_500);
 
     private final WorkflowEngine engine;
@@ -107,37 +110,66 @@ final class RunContext implements WorkflowContext {
     @Override
     @SuppressWarnings("NullAway") // A signal without payload is null.
     public <T> T awaitSignal(String name, Class<T> type) {
-        return signal(name, type, null).orElse(null);
+        Given<T> given = signal(name, type, null);
+        return given == null ? null : given.payload;
     }
 
     @Override
     public <T> Optional<T> awaitSignal(String name, Class<T> type, Duration timeout) {
-        return signal(name, type, bounded("signal '%s'".formatted(name), timeout));
+        if (type == Void.class || type == void.class) {
+            throw new IllegalArgumentException(
+                    "signal '%s': nobody could tell one without payload from none; use awaitSignal(name, timeout)"
+                            .formatted(name));
+        }
+        Given<T> given = signal(name, type, bounded("signal '%s'".formatted(name), timeout));
+        return given == null ? Optional.empty() : Optional.ofNullable(given.payload);
     }
 
-    private <T> Optional<T> signal(String name, Class<T> type, @Nullable Duration timeout) {
+    @Override
+    public boolean awaitSignal(String name, Duration timeout) {
+        return signal(name, Void.class, bounded("signal '%s'".formatted(name), timeout)) != null;
+    }
+
+    private record Given<T>(@Nullable T payload) {}
+
+    /** A signal; null if none has come in time. */
+    private <T> @Nullable Given<T> signal(String name, Class<T> type, @Nullable Duration timeout) {
         StepRow known = memory.next("signal", name);
         if (known != null && !known.status().equals("waiting")) {
-            return Optional.ofNullable(memory.read(known, type));
+            return known.status().equals("timed_out") ? null : new Given<>(memory.read(known, type));
         }
         memory.requireOnward();
         StepRow row = known != null
                 ? known
                 : memory.fresh("signal", name, "waiting")
                         .until(timeout == null ? null : memory.databaseNow().plus(timeout));
-        Signal given = memory.takeSignal(name);
-        if (given != null) {
-            StepRow taken = row.with("completed", given.payload());
-            memory.remember(taken, given.id());
-            return Optional.ofNullable(memory.read(taken, type));
+        for (Signal signal = memory.takeSignal(name); signal != null; signal = memory.takeSignal(name)) {
+            StepRow taken = row.with("completed", signal.payload());
+            Given<T> given = given(taken, type);
+            if (given != null && (given.payload != null || timeout == null || type == Void.class)) {
+                memory.remember(taken, signal.id());
+                return given;
+            }
+            log.warn("run {}: a signal '{}' is set aside, {} is awaited", id(), name, type.getName());
+            memory.setAside(signal);
         }
         Instant deadline = row.wakeAt();
         // By the time of the snapshot that has shown no signal: one that came before the deadline must have been seen.
         if (deadline != null && !deadline.isAfter(memory.snapshotTime())) {
             memory.remember(row.with("timed_out", null), null);
-            return Optional.empty();
+            return null;
         }
         throw memory.unwind(new Waits(List.of(row), deadline, name, null));
+    }
+
+    /** Null if it cannot be read as that. */
+    private <T> @Nullable Given<T> given(StepRow taken, Class<T> type) {
+        try {
+            return new Given<>(memory.read(taken, type));
+        } catch (RuntimeException e) {
+            log.debug("run {}: signal '{}' cannot be read", id(), taken.name(), e);
+            return null;
+        }
     }
 
     // Other jobs and runs -----------------------------------------------------------------------------------
@@ -146,9 +178,11 @@ final class RunContext implements WorkflowContext {
     public <T> T job(String name, @Nullable Object payload, Class<T> type) {
         StepRow known = memory.next("job", name);
         if (known == null) {
-            NewJob fresh = engine.jobs()
+            NewJob fresh = memory.guarded(() -> engine.jobs()
                     .prepare(
-                            name, payload, JobOptions.defaults().withMetadata(WorkflowEngine.AWAITED, id().toString()));
+                            name,
+                            payload,
+                            JobOptions.defaults().withMetadata(WorkflowEngine.AWAITED, id().toString())));
             StepRow row = memory.fresh("job", name, "waiting");
             throw awaited(row, fresh.id(), () -> engine.insert(fresh, key(row)));
         }
@@ -169,7 +203,13 @@ final class RunContext implements WorkflowContext {
         StepRow known = memory.next("child", workflow);
         if (known == null) {
             StepRow row = memory.fresh("child", workflow, "waiting");
-            NewRun fresh = engine.prepare(workflow, input, null, new WorkflowEngine.Parent(id(), key(row)));
+            // One that somebody has retried before this run was.
+            UUID active = memory.guarded(() -> engine.active(key(row))).orElse(null);
+            if (active != null) {
+                throw awaited(row, active, () -> {});
+            }
+            NewRun fresh = memory.guarded(
+                    () -> engine.prepare(workflow, input, null, new WorkflowEngine.Parent(id(), key(row))));
             throw awaited(row, fresh.id(), () -> engine.store().insert(fresh));
         }
         return outcome(known, type, () -> {
@@ -206,7 +246,7 @@ final class RunContext implements WorkflowContext {
             return memory.read(known, type);
         }
         if (known.status().equals("failed")) {
-            throw new StepFailedException(known.name(), known.error(), null);
+            throw new StepFailedException(known.name(), known.error());
         }
         memory.requireOnward();
         Other other = memory.guarded(look);
@@ -215,7 +255,7 @@ final class RunContext implements WorkflowContext {
         }
         if (!other.completed) {
             memory.remember(known.failed("failed", 1, other.failure), null);
-            throw new StepFailedException(known.name(), other.failure, null);
+            throw new StepFailedException(known.name(), other.failure);
         }
         StepRow done = known.with("completed", other.result);
         memory.later(done);

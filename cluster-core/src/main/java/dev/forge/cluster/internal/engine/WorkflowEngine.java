@@ -325,6 +325,20 @@ public final class WorkflowEngine implements Work {
         inbox.insertUnique(job, key, UniquePolicy.KEEP);
     }
 
+    /** Lets the run go on that waits for this one. */
+    void freeParent(UUID run) {
+        try {
+            inbox.freeSuccessorOf(run);
+        } catch (DataAccessException e) {
+            log.debug("run {}: whoever waits for it is freed by the sweeper", run, e);
+        }
+    }
+
+    /** The run that was started under that key, if it has not ended. */
+    Optional<UUID> active(String key) {
+        return store.active(key);
+    }
+
     Optional<JobInfo> find(UUID job) {
         return inboxReports.find(job);
     }

@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
 import dev.forge.cluster.internal.store.WorkflowStore.Signal;
 import dev.forge.cluster.internal.store.WorkflowStore.Wait;
 import dev.forge.cluster.internal.store.WorkflowStore.Written;
+import java.lang.reflect.Type;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
@@ -46,6 +47,7 @@ final class WorkflowMemory {
     /** What is remembered with the next thing that is written. */
     private final List<StepRow> unwritten = new ArrayList<>();
 
+    private final Thread thread = Thread.currentThread();
     private final AtomicInteger actions = new AtomicInteger();
     private int position;
     private boolean unwinding;
@@ -105,6 +107,13 @@ final class WorkflowMemory {
     /** What is remembered of the next thing; null if it has not been met before. */
     @Nullable
     StepRow next(String kind, String name) {
+        if (name.isBlank() || name.indexOf('\0') >= 0) {
+            throw new IllegalArgumentException("a %s needs a name".formatted(kind));
+        }
+        if (Thread.currentThread() != thread && actions.get() == 0) {
+            throw new IllegalStateException(
+                    "%s '%s' on another thread: only that of the method may use its context".formatted(kind, name));
+        }
         if (actions.get() > 0) {
             throw new IllegalStateException(
                     "%s '%s' within a step: only the method itself may use its context".formatted(kind, name));
@@ -200,6 +209,38 @@ final class WorkflowMemory {
     <T> @Nullable T read(StepRow row, Class<T> type) {
         String text = row.result();
         return text == null || type == Void.class ? null : json.readAs(text, type);
+    }
+
+    @Nullable
+    Object read(StepRow row, Type type) {
+        if (type instanceof Class<?> plain) {
+            return read(row, plain);
+        }
+        String text = row.result();
+        return text == null ? null : json.read(text, type);
+    }
+
+    /** What a step has returned, as whoever runs the method again will be given it: nobody is to see a difference. */
+    @Nullable
+    Object readAgain(StepRow row, Type type) {
+        try {
+            return read(row, type);
+        } catch (RuntimeException e) {
+            throw new PermanentJobFailure(
+                    "what it returned cannot be read again as %s: %s".formatted(type.getTypeName(), e.getMessage()), e);
+        }
+    }
+
+    /** A signal of no use is taken, and that is all. */
+    void setAside(Signal signal) {
+        guarded(() -> store.remember(claim, List.of(), signal.id()));
+    }
+
+    /** What cannot be stored is not to keep the run from ending. */
+    void forgetUnwritten() {
+        synchronized (unwritten) {
+            unwritten.clear();
+        }
     }
 
     /** What a step has returned, as it is remembered. */
@@ -338,7 +379,8 @@ final class WorkflowMemory {
     }
 
     Written end(WorkflowStatus status, @Nullable String result, @Nullable String error) {
-        return guarded(() -> statements.end(claim, new End(status, result, error, taken(), unwinding)));
+        return guarded(
+                () -> statements.end(claim, new End(status, result, error, taken(), job.takeProgress(), unwinding)));
     }
 
     /**

@@ -7,8 +7,10 @@ import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
 import dev.forge.cluster.internal.engine.WorkflowSteps.Undoing;
+import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.StepRow;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
+import dev.forge.cluster.internal.store.WorkflowStore.Written;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.time.Instant;
@@ -99,16 +101,17 @@ final class WorkflowRun {
     // The method has ended ----------------------------------------------------------------------------------
 
     private Object ended(@Nullable Object result, @Nullable Throwable failure) {
-        if (memory.isUnwinding()) {
-            return compensate();
-        }
+        // Before anything is undone: what the method has not come to would be left out.
         StepRow unmet = memory.unmet();
         if (unmet != null) {
             return block("%s, but the method has %s before it came to that%s"
                     .formatted(
                             WorkflowMemory.text(unmet),
                             failure == null ? "returned" : "failed",
-                            failure == null ? "" : ": " + failure));
+                            failure == null ? "" : ": " + Execution.brief(failure)));
+        }
+        if (memory.isUnwinding()) {
+            return compensate();
         }
         if (failure != null) {
             return fail(failure);
@@ -130,17 +133,43 @@ final class WorkflowRun {
                 handler.version().jobName(),
                 job.id(),
                 undoings == 0 ? "there is nothing to undo" : "undoes " + undoings + " steps",
-                failure.toString());
+                Execution.brief(failure));
         if (undoings == 0) {
             return end(WorkflowStatus.FAILED, null, error);
         }
-        return memory.beginUnwinding(error) ? compensate() : Settled.LOST;
+        boolean ours;
+        try {
+            ours = memory.beginUnwinding(error);
+        } catch (DataAccessException e) {
+            memory.forgetUnwritten();
+            ours = memory.beginUnwinding(error);
+        }
+        return ours ? compensate() : Settled.LOST;
+    }
+
+    private Object refused(String what, DataAccessException refusal) {
+        memory.forgetUnwritten();
+        return fail(new PermanentJobFailure("%s cannot be stored: %s".formatted(what, refusal.getMessage()), refusal));
     }
 
     private Object end(WorkflowStatus status, @Nullable String result, @Nullable String error) {
         job.returned();
         job.ending();
-        return switch (memory.end(status, result, error)) {
+        Written written;
+        try {
+            written = memory.end(status, result, error);
+        } catch (DataAccessException e) {
+            if (status == WorkflowStatus.COMPLETED) {
+                return refused("its result", e);
+            }
+            memory.forgetUnwritten();
+            written = memory.end(status, result, error);
+        }
+        if (written == Written.WRITTEN && WorkflowEngine.isAwaited(job.claimed())) {
+            // What the database does by itself it does not under the snapshots that an application may have chosen.
+            engine.freeParent(job.id());
+        }
+        return switch (written) {
             case CLAIM_LOST -> Settled.LOST;
             // If it was an operator who has ended it, the job is not ours any more, and that will be found out.
             case CALLED_OFF -> Outcome.snooze(Duration.ZERO);
@@ -195,6 +224,9 @@ final class WorkflowRun {
             }
             return back ? Settled.PENDING : Settled.LOST;
         } catch (DataAccessException | TransactionException e) {
+            if (e instanceof DataAccessException refusal && JobStore.isRefusal(e) && !memory.isUnwinding()) {
+                return refused("what it waits for", refusal);
+            }
             log.info(
                     "workflow {} run {}: could not go to wait, it runs again: {}",
                     handler.version().jobName(),
@@ -235,7 +267,7 @@ final class WorkflowRun {
             int attempt = undoing.attempt();
             Throwable cause = failed.getCause();
             String error = failed.text();
-            if (steps.isLast(step, attempt, cause)) {
+            if (steps.isLastUndoing(attempt, cause)) {
                 log.warn(
                         "workflow {} run {}: step '{}' cannot be undone, attempt {} was the last",
                         handler.version().jobName(),

@@ -14,21 +14,28 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.InvalidIsolationLevelException;
 import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
 import org.springframework.transaction.UnexpectedRollbackException;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
+import org.springframework.transaction.support.TransactionSynchronization;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /**
  * Does the steps of a run, alone or side by side, and undoes them. A step that is remembered as done is not done again; one
@@ -80,7 +87,7 @@ final class WorkflowSteps {
     private sealed interface Result {
         record Done(StepRow row, @Nullable Object value) implements Result {}
 
-        record GivenUp(StepRow row, @Nullable Throwable cause) implements Result {}
+        record GivenUp(StepRow row) implements Result {}
 
         record Again(StepRow row) implements Result {}
 
@@ -99,8 +106,9 @@ final class WorkflowSteps {
             return value;
         } else if (result instanceof Result.GivenUp gone) {
             String error = gone.row.error();
+            // Without its cause, which no replay has: what a method makes of it must be the same each time.
             throw new StepFailedException(
-                    step.name(), error == null ? "" : error.lines().findFirst().orElse(""), gone.cause);
+                    step.name(), error == null ? "" : error.lines().findFirst().orElse(""));
         }
         if (result instanceof Result.Broken broken) {
             throw broken.cause instanceof RuntimeException bug ? bug : new IllegalStateException(broken.cause);
@@ -116,7 +124,7 @@ final class WorkflowSteps {
                 return new Result.Done(row, memory.read(row, step.type()));
             }
             case "failed" -> {
-                return new Result.GivenUp(row, null);
+                return new Result.GivenUp(row);
             }
             default -> {
                 memory.requireOnward();
@@ -132,16 +140,16 @@ final class WorkflowSteps {
         int attempt = row.attempts() + 1;
         memory.settleChance();
         try {
-            @Nullable StepRow[] done = {null};
-            Object value = perform(step.action(), step, (returned, ran) -> {
+            @Nullable Result[] done = {null};
+            perform(step.action(), step, (returned, ran) -> {
                 StepRow completed = row.failed("completed", attempt, null)
                         .with("completed", memory.json(returned))
                         .until(null)
                         .ran(attempt, ran);
-                done[0] = completed;
+                done[0] = new Result.Done(completed, memory.readAgain(completed, step.type()));
                 return completed;
             });
-            return new Result.Done(Objects.requireNonNull(done[0]), value);
+            return Objects.requireNonNull(done[0]);
         } catch (Failed failed) {
             Throwable cause = failed.getCause();
             if (!isLast(step, attempt, cause)) {
@@ -153,7 +161,7 @@ final class WorkflowSteps {
                         step.name(),
                         attempt,
                         pause.toMillis(),
-                        cause.toString());
+                        Execution.brief(cause));
                 return new Result.Again(row.failed("retrying", attempt, failed.text())
                         .until(memory.databaseNow().plus(pause))
                         .ran(attempt, failed.ranMillis));
@@ -161,7 +169,14 @@ final class WorkflowSteps {
             StepRow gone =
                     row.failed("failed", attempt, failed.text()).until(null).ran(attempt, failed.ranMillis);
             memory.remember(gone, null);
-            return new Result.GivenUp(gone, cause);
+            log.warn(
+                    "workflow {} run {}: step '{}' failed, attempt {} was the last",
+                    version.jobName(),
+                    job.id(),
+                    step.name(),
+                    attempt,
+                    cause);
+            return new Result.GivenUp(gone);
         }
     }
 
@@ -169,6 +184,11 @@ final class WorkflowSteps {
     boolean isLast(Step<?> step, int attempt, Throwable cause) {
         Integer own = step.attempts();
         return attempt >= (own != null ? own : tools.settings.attempts()) || cause instanceof PermanentJobFailure;
+    }
+
+    /** The same for undoing, which is tried as often as is usual, however seldom the step may be. */
+    boolean isLastUndoing(int attempt, Throwable cause) {
+        return attempt >= tools.settings.attempts() || cause instanceof PermanentJobFailure;
     }
 
     Duration pause(Step<?> step, int failed, Throwable cause) {
@@ -264,8 +284,15 @@ final class WorkflowSteps {
     /** All of them, the last on this thread. Whatever becomes of them counts only when all have come to an end. */
     private List<Result> sideBySide(List<Callable<Result>> works) {
         List<Branch> branches = works.stream().map(Branch::new).toList();
+        Map<String, String> about = MDC.getCopyOfContextMap();
         for (int i = 0; i < branches.size() - 1; i++) {
-            tools.branches.execute(branches.get(i));
+            Runnable carried = tools.monitor.carried(branches.get(i));
+            tools.branches.execute(() -> {
+                if (about != null) {
+                    MDC.setContextMap(about);
+                }
+                carried.run();
+            });
         }
         if (!branches.isEmpty()) {
             branches.get(branches.size() - 1).run();
@@ -414,7 +441,11 @@ final class WorkflowSteps {
                     return inTransaction(action, step, remembered, began);
                 }
                 Object returned = call(action, step);
-                memory.remember(remembered.as(returned, millisSince(began)), null);
+                StepRow row = remembered.as(returned, millisSince(began));
+                storable(() -> {
+                    memory.remember(row, null);
+                    return row;
+                });
                 return returned;
             } catch (Unwinding e) {
                 throw e;
@@ -426,6 +457,15 @@ final class WorkflowSteps {
                 throw new Failed(e, millisSince(began));
             }
         });
+    }
+
+    /** What the database refuses to store it will refuse the next time, too. */
+    private static <T> T storable(Supplier<T> write) {
+        try {
+            return write.get();
+        } catch (DataAccessException e) {
+            throw new PermanentJobFailure("what it returned cannot be stored: " + e.getMessage(), e);
+        }
     }
 
     private long millisSince(long began) {
@@ -459,12 +499,10 @@ final class WorkflowSteps {
 
     private @Nullable Object inTransaction(Callable<?> action, Step<?> step, Remembered remembered, long began)
             throws Exception {
-        TransactionStatus status;
-        try {
-            status = tools.transactions.getTransaction(
-                    new DefaultTransactionDefinition(DefaultTransactionDefinition.PROPAGATION_REQUIRES_NEW));
-        } catch (TransactionException e) {
-            throw memory.unwind(new Unwinding.Unwritten(e));
+        TransactionStatus status = begin(step);
+        var completion = new Completion();
+        if (TransactionSynchronizationManager.isSynchronizationActive()) {
+            TransactionSynchronizationManager.registerSynchronization(completion);
         }
         Object returned;
         Noted noted;
@@ -476,26 +514,67 @@ final class WorkflowSteps {
                 throw new PermanentJobFailure(
                         "the application's transactions are not those of the cluster's DataSource: use a step, not a transactionalStep");
             }
-            noted = memory.note(remembered.as(returned, millisSince(began)), null);
+            StepRow row = remembered.as(returned, millisSince(began));
+            noted = storable(() -> memory.note(row, null));
         } catch (Throwable e) {
             rollBack(status, e);
             throw e;
         }
         try {
             tools.transactions.commit(status);
-        } catch (UnexpectedRollbackException e) {
-            throw e;
-        } catch (DataAccessException e) {
-            if (JobStore.isRefusal(e)) {
-                throw e;
-            }
-            throw memory.unwind(new Unwinding.Unwritten(e));
-        } catch (TransactionException e) {
-            // Perhaps it is committed. The next execution will see.
-            throw memory.unwind(new Unwinding.Unwritten(e));
+        } catch (RuntimeException e) {
+            requireCommitted(completion, step, e);
         }
         memory.accept(noted);
         return returned;
+    }
+
+    /** What comes after the commit (sending a mail, say) may fail, but does not undo it. */
+    private void requireCommitted(Completion completion, Step<?> step, RuntimeException failure) {
+        if (completion.status == TransactionSynchronization.STATUS_COMMITTED) {
+            log.warn(
+                    "workflow {} run {}: step '{}' is done and committed, but something that was to follow its commit failed",
+                    version.jobName(),
+                    job.id(),
+                    step.name(),
+                    failure);
+        } else if (failure instanceof UnexpectedRollbackException || JobStore.isRefusal(failure)) {
+            throw failure;
+        } else {
+            // Perhaps it is committed. The next execution will see.
+            throw memory.unwind(new Unwinding.Unwritten(failure));
+        }
+    }
+
+    /** What became of a transaction. */
+    private static final class Completion implements TransactionSynchronization {
+
+        private int status = STATUS_UNKNOWN;
+
+        @Override
+        public void afterCompletion(int how) {
+            status = how;
+        }
+    }
+
+    private TransactionStatus begin(Step<?> step) {
+        var definition = new DefaultTransactionDefinition(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
+        // Under a snapshot the proof of the claim would fail as soon as the lease is renewed.
+        definition.setIsolationLevel(TransactionDefinition.ISOLATION_READ_COMMITTED);
+        Duration timeout = step.timeout();
+        if (timeout != null) {
+            definition.setTimeout(
+                    (int) Math.min(Integer.MAX_VALUE, timeout.plusMillis(999).toSeconds()));
+        }
+        try {
+            return tools.transactions.getTransaction(definition);
+        } catch (InvalidIsolationLevelException e) {
+            // A manager that leaves that to the application.
+            definition.setIsolationLevel(TransactionDefinition.ISOLATION_DEFAULT);
+            return tools.transactions.getTransaction(definition);
+        } catch (TransactionException e) {
+            throw memory.unwind(new Unwinding.Unwritten(e));
+        }
     }
 
     private void rollBack(TransactionStatus status, Throwable cause) {

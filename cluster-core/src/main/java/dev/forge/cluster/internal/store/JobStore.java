@@ -734,7 +734,7 @@ public final class JobStore {
     }
 
     /** Whether the server rejects the values themselves, so that no repetition helps. */
-    public static boolean isRefusal(DataAccessException failure) {
+    public static boolean isRefusal(Throwable failure) {
         String state = state(failure);
         return state != null && (state.startsWith("22") || state.startsWith("23") || state.startsWith("54"));
     }

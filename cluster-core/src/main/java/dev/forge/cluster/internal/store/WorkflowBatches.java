@@ -89,8 +89,9 @@ public final class WorkflowBatches {
                                         client.sql(schema.sql("""
                 WITH wanted AS MATERIALIZED (
                     SELECT * FROM unnest((SELECT :runs::uuid[]), (SELECT :ends::text[]), (SELECT :outcomes::text[]),
-                                         (SELECT :failures::text[]), (SELECT :unwindings::boolean[]))
-                                  AS w (run, status, result, error, unwinding)),
+                                         (SELECT :failures::text[]), (SELECT :progresses::text[]),
+                                         (SELECT :unwindings::boolean[]))
+                                  AS w (run, status, result, error, progress, unwinding)),
                 -- The run before its job, as everybody does.
                 open AS MATERIALIZED (
                     SELECT r.id FROM wanted w JOIN ~.forge_workflow_runs r ON r.id = w.run
@@ -102,7 +103,8 @@ public final class WorkflowBatches {
                     UPDATE ~.forge_jobs j
                     SET status = CASE WHEN w.status = 'completed' THEN 'completed' ELSE 'failed' END,
                         finished_at = clock_timestamp(), lease_expires_at = NULL,
-                        last_error = coalesce(w.error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at)
+                        last_error = coalesce(w.error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at),
+                        progress = coalesce(w.progress::jsonb, j.progress)
                     FROM held JOIN wanted w ON w.run = held.id
                     WHERE j.id = held.id),
                 saved AS (%4$s)
@@ -118,6 +120,7 @@ public final class WorkflowBatches {
                                 .param("ends", texts(inOrder, end -> WorkflowStore.word(end.status())))
                                 .param("outcomes", texts(inOrder, End::result))
                                 .param("failures", texts(inOrder, End::error))
+                                .param("progresses", texts(inOrder, End::progress))
                                 .param(
                                         "unwindings",
                                         inOrder.stream().map(End::unwinding).toArray(Boolean[]::new)),

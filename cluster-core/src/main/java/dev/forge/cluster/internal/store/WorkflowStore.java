@@ -150,6 +150,18 @@ public final class WorkflowStore {
                 == 1;
     }
 
+    /** The run whose job has that unique key, if it has not ended. */
+    public Optional<UUID> active(String jobKey) {
+        return client.sql(schema.sql("""
+                SELECT id FROM ~.forge_jobs
+                WHERE starts_with(name, '%s') AND unique_key = ? AND status IN ('pending', 'claimed', 'running')
+                LIMIT 1
+                """.formatted(PREFIX)))
+                .param(jobKey)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .optional();
+    }
+
     /** The run with that key. */
     public Optional<UUID> byKey(String workflow, String key) {
         return client.sql(schema.sql("SELECT id FROM ~.forge_workflow_runs WHERE workflow_name = ? AND run_key = ?"))
@@ -297,8 +309,8 @@ public final class WorkflowStore {
                     UPDATE ~.forge_workflow_signals g SET consumed_at = clock_timestamp() FROM held
                     WHERE g.id = :signal),
                 saved AS (%s)
-                SELECT r.unwinding FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
-                """.formatted(OURS, upsert("held"))))
+                SELECT r.unwinding, %s FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
+                """.formatted(OURS, upsert("held"), BOUND)))
                                         .param("signal", signal, Types.OTHER),
                                 claim),
                         claim,
@@ -320,7 +332,7 @@ public final class WorkflowStore {
     /** Remembers rows of those runs; see {@link #bindRows}. */
     static String upsert(String of) {
         return """
-                INSERT INTO ~.forge_workflow_steps
+                INSERT INTO ~.forge_workflow_steps AS s
                     (run_id, position, name, kind, status, attempts, result, last_error, wake_at, ref,
                      compensation_attempts, beside, started_at, finished_at)
                 SELECT o.id, d.position, d.name, d.kind, d.status, d.attempts, d.result::jsonb, d.error, d.wake_at, d.ref,
@@ -335,6 +347,8 @@ public final class WorkflowStore {
                 SET status = EXCLUDED.status, attempts = EXCLUDED.attempts, result = EXCLUDED.result,
                     last_error = EXCLUDED.last_error, wake_at = EXCLUDED.wake_at, ref = EXCLUDED.ref,
                     compensation_attempts = EXCLUDED.compensation_attempts, finished_at = EXCLUDED.finished_at
+                -- What is done stays done, whatever somebody believes who did not hear of it.
+                WHERE s.status IN ('waiting', 'retrying') OR EXCLUDED.status NOT IN ('waiting', 'retrying')
                 RETURNING 1""".formatted(of);
     }
 
@@ -505,6 +519,7 @@ public final class WorkflowStore {
      *
      * @param result JSON
      * @param rows what is still to be remembered
+     * @param progress JSON
      * @param unwinding whether it undoes, as far as it knows
      */
     public record End(
@@ -512,6 +527,7 @@ public final class WorkflowStore {
             @Nullable String result,
             @Nullable String error,
             List<StepRow> rows,
+            @Nullable String progress,
             boolean unwinding) {}
 
     /** Ends a run and its job; CALLED_OFF, and nothing is written, if it has to undo instead. */
@@ -543,13 +559,15 @@ public final class WorkflowStore {
                     WITH job AS (
                         UPDATE ~.forge_jobs j
                         SET status = :status, finished_at = clock_timestamp(), lease_expires_at = NULL,
-                            last_error = coalesce(:error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at)
+                            last_error = coalesce(:error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at),
+                            progress = coalesce(:progress::jsonb, j.progress)
                         WHERE %s
                         RETURNING j.id),
                     saved AS (%s)
                     SELECT 1 FROM job
                     """.formatted(OURS, upsert("job"))))
                                             .param("status", completed ? "completed" : "failed")
+                                            .param("progress", end.progress, Types.VARCHAR)
                                             .param("error", end.error, Types.VARCHAR),
                                     claim),
                             claim,

@@ -156,7 +156,7 @@ class WorkflowStoreTests {
             assertThat(store.remember(lost, List.of(row), null)).isEqualTo(Written.CLAIM_LOST);
             assertThat(store.suspend(lost, forSignal(0), () -> {})).isFalse();
             assertThat(store.unwind(lost, "failed", List.of(row))).isEqualTo(Written.CLAIM_LOST);
-            assertThat(store.end(lost, new End(WorkflowStatus.COMPLETED, null, null, List.of(row), false)))
+            assertThat(store.end(lost, new End(WorkflowStatus.COMPLETED, null, null, List.of(row), null, false)))
                     .isEqualTo(Written.CLAIM_LOST);
         }
         assertThat(jdbc.sql("SELECT count(*) FROM forge_workflow_steps")
@@ -168,7 +168,7 @@ class WorkflowStoreTests {
                         .single())
                 .isEqualTo("running");
         assertThat(store.remember(claim(run), List.of(row), null)).isEqualTo(Written.WRITTEN);
-        assertThat(store.end(claim(run), new End(WorkflowStatus.COMPLETED, null, null, List.of(), false)))
+        assertThat(store.end(claim(run), new End(WorkflowStatus.COMPLETED, null, null, List.of(), null, false)))
                 .isEqualTo(Written.WRITTEN);
     }
 
@@ -205,8 +205,8 @@ class WorkflowStoreTests {
         assertThat(loaded.get(claims.get(2)).steps()).isEmpty();
         Map<Claim, End> ends = new HashMap<>();
         StepRow last = StepRow.of(2, "c", "step", "completed");
-        claims.forEach(
-                claim -> ends.put(claim, new End(WorkflowStatus.COMPLETED, "{\"a\": 1}", null, List.of(last), false)));
+        claims.forEach(claim ->
+                ends.put(claim, new End(WorkflowStatus.COMPLETED, "{\"a\": 1}", null, List.of(last), null, false)));
         assertThat(batches.end(ends))
                 .as("neither the one that is to undo, nor the one whose claim is lost")
                 .containsOnly(Map.entry(claims.get(0), Written.WRITTEN), Map.entry(claims.get(3), Written.WRITTEN));
@@ -228,7 +228,7 @@ class WorkflowStoreTests {
         List<Claim> claims = runs.stream().map(WorkflowStoreTests::claim).toList();
         var batches = new WorkflowBatches(schema, database.dataSource());
         StepRow row = StepRow.of(0, "a", "step", "completed");
-        var end = new End(WorkflowStatus.COMPLETED, null, null, List.of(), false);
+        var end = new End(WorkflowStatus.COMPLETED, null, null, List.of(), null, false);
         try (Connection holder = database.dataSource().getConnection()) {
             holder.setAutoCommit(false);
             var locking = JdbcClient.create(new SingleConnectionDataSource(holder, true));
