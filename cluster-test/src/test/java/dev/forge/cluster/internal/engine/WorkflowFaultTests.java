@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.Step;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.TestWorkflows.Member;
@@ -21,6 +22,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -132,6 +134,39 @@ class WorkflowFaultTests {
         assertThat(points).as("statements of a run").isGreaterThan(8);
     }
 
+    @Test
+    void whatever_statement_the_connection_dies_at_jobs_children_and_steps_side_by_side_are_done_once() {
+        flows.attempts = 5;
+        flows.work = jobs -> jobs.on(TestJobs.job("add"), (payload, context) -> "added");
+        flows.on("child", wf -> wf.transactionalStep("born", String.class, () -> write(wf.id(), "born")));
+        flows.on("sideways", wf -> {
+            wf.saveState("begun");
+            wf.all(Stream.of("left", "right")
+                    .map(name -> Step.of(name, String.class, () -> write(wf.id(), name))
+                            .inTransaction())
+                    .toList());
+            return wf.job("add", null, String.class) + wf.child("child", null, String.class);
+        });
+        Member one = flows.start("one");
+        int points = everyPoint(one, "sideways", run -> {
+            WorkflowInfo info = one.ended(run);
+            assertThat(info.status()).as(source.where()).isEqualTo(WorkflowStatus.COMPLETED);
+            assertThat(info.result()).as(source.where()).isEqualTo("\"addedborn\"");
+            assertThat(effects(run)).as(source.where()).containsExactlyInAnyOrder("left", "right");
+        });
+        assertThat(points).as("statements of a run").isGreaterThan(12);
+        assertThat(jdbc.sql("SELECT run FROM fault_effects WHERE step = 'born' GROUP BY run HAVING count(*) > 1")
+                        .query(UUID.class)
+                        .list())
+                .isEmpty();
+        assertThat(jdbc.sql("""
+                                SELECT parent_id FROM forge_workflow_runs WHERE parent_id IS NOT NULL
+                                GROUP BY parent_id HAVING count(*) > 1
+                                """).query(UUID.class).list())
+                .as("parents with two children")
+                .isEmpty();
+    }
+
     private interface Check {
         void of(UUID run);
     }
@@ -184,7 +219,7 @@ class WorkflowFaultTests {
         }
 
         private synchronized boolean isFatal(String what, boolean side) {
-            if (fatal == 0 || !Thread.currentThread().getName().startsWith("forge-job")) {
+            if (fatal == 0 || !Thread.currentThread().getName().matches("forge-(job|cluster-step).*")) {
                 return false;
             }
             if (!side) {
