@@ -98,13 +98,7 @@ final class JobObservations implements JobMonitor {
     @Override
     public Runnable carried(Runnable work) {
         Observation current = registry.getCurrentObservation();
-        return current == null
-                ? work
-                : () -> {
-                    try (Observation.Scope scope = current.openScope()) {
-                        work.run();
-                    }
-                };
+        return current == null ? work : () -> current.scoped(work);
     }
 
     private static Map<String, String> metadata(JobContext job) {

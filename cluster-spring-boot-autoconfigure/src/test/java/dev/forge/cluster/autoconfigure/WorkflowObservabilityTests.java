@@ -1,0 +1,68 @@
+package dev.forge.cluster.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterWorkflow;
+import dev.forge.cluster.Step;
+import dev.forge.cluster.WorkflowContext;
+import dev.forge.cluster.Workflows;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.observation.Observation;
+import io.micrometer.observation.ObservationRegistry;
+import java.util.List;
+import java.util.UUID;
+import org.junit.jupiter.api.Test;
+import org.slf4j.MDC;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+
+/** What those who watch see of workflows. */
+@ClusterPostgres
+class WorkflowObservabilityTests {
+
+    private final TestDatabase database;
+
+    WorkflowObservabilityTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    static class Flows {
+
+        private final ObservationRegistry observations;
+
+        Flows(ObservationRegistry observations) {
+            this.observations = observations;
+        }
+
+        @ClusterWorkflow
+        List<String> sideBySide(WorkflowContext wf) {
+            return wf.all(List.of(Step.of("a", String.class, this::where), Step.of("b", String.class, this::where)));
+        }
+
+        private String where() {
+            Observation current = observations.getCurrentObservation();
+            return MDC.get("forge.job.id") + " "
+                    + (current != null && current.getContextView().getParentObservation() != null);
+        }
+    }
+
+    @Test
+    void steps_side_by_side_are_logged_and_traced_as_those_of_their_run() {
+        ObservationRegistry observations = ObservationRegistry.create();
+        observations.observationConfig().observationHandler(context -> true);
+        TestApplications.on(database)
+                .withBean(ObservationRegistry.class, () -> observations)
+                .withBean(Flows.class)
+                .withConfiguration(
+                        AutoConfigurations.of(WorkflowAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
+                .run(context -> {
+                    Workflows workflows = context.getBean(Workflows.class);
+                    UUID run = workflows.start("side-by-side", null);
+                    await().until(() ->
+                            workflows.find(run).orElseThrow().status().isFinal());
+                    assertThat(workflows.find(run).orElseThrow().result())
+                            .isEqualTo("[\"%1$s true\", \"%1$s true\"]".formatted(run));
+                });
+    }
+}
