@@ -161,6 +161,7 @@ class CronFaultTests {
     }
 
     @Test
+    @Tag("soak")
     void every_slot_runs_once_when_the_leader_is_killed() {
         start("a", "b", "c");
         List<Long> lateness = new ArrayList<>();

@@ -350,6 +350,7 @@ class FaultTests {
     }
 
     @Test
+    @Tag("soak")
     void a_node_comes_up_again_under_the_id_of_its_killed_self() {
         AppProcess first = start("a", "forge.cluster.node.id=same");
         first.awaitReady(START);

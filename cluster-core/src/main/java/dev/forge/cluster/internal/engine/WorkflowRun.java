@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.Step;
+import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
@@ -15,6 +16,8 @@ import java.lang.reflect.Type;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -239,6 +242,11 @@ final class WorkflowRun {
     // Undoing -----------------------------------------------------------------------------------------------
 
     private Object compensate() {
+        // What it waits for has been called off with it, and comes first.
+        WorkflowInfo child = memory.guarded(this::awaitedChild).orElse(null);
+        if (child != null && !child.status().isFinal()) {
+            return suspend(new Waits(List.of(), null, null, child.id()), null);
+        }
         List<Undoing<?>> undoings = steps.undoings();
         for (int i = undoings.size() - 1; i >= 0; i--) {
             if (undoings.get(i).row().status().equals("completed")) {
@@ -248,8 +256,20 @@ final class WorkflowRun {
                 }
             }
         }
+        if (child != null && child.status() == WorkflowStatus.FAILED) {
+            return end(WorkflowStatus.FAILED, null, "its child %s could not be undone".formatted(child.id()));
+        }
         boolean undone = loaded.cancelled() || !undoings.isEmpty();
         return end(undone ? WorkflowStatus.COMPENSATED : WorkflowStatus.FAILED, null, null);
+    }
+
+    private Optional<WorkflowInfo> awaitedChild() {
+        return loaded.steps().values().stream()
+                .filter(row -> row.kind().equals("child") && row.status().equals("waiting"))
+                .map(StepRow::ref)
+                .filter(Objects::nonNull)
+                .findFirst()
+                .flatMap(engine.reports()::find);
     }
 
     /** Undoes a step; answers what became of the job if that was not possible, or not now. */

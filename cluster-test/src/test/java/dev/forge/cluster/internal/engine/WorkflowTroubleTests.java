@@ -654,4 +654,35 @@ class WorkflowTroubleTests {
         one.ended(run);
         assertThat(one.workflows().result(run, String.class)).contains("refused");
     }
+
+    @Test
+    void a_cancelled_parent_is_not_compensated_if_its_child_cannot_be() throws InterruptedException {
+        flows.attempts = 1;
+        flows.on("child", wf -> {
+            wf.step(
+                    "deep",
+                    String.class,
+                    () -> did("deep"),
+                    s -> s.compensate(x -> {
+                        throw new PermanentJobFailure("cannot be undone");
+                    }));
+            return wf.awaitSignal("never", String.class);
+        });
+        flows.on("parent", wf -> {
+            wf.step("own", String.class, () -> did("own"), s -> s.compensate(x -> did("undo own")));
+            return wf.child("child", null, String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parent", null);
+        await().until(() ->
+                !one.workflows().list("child", WorkflowStatus.WAITING, 1).isEmpty());
+        UUID child = one.workflows().list("child", null, 1).get(0).id();
+        one.await(run, WorkflowStatus.WAITING);
+        one.workflows().cancel(run, "no");
+        one.ended(child);
+        WorkflowInfo failed = one.ended(run);
+        assertThat(failed.status()).isEqualTo(WorkflowStatus.FAILED);
+        assertThat(failed.lastError()).contains(child.toString());
+        assertThat(done).containsExactly("own", "deep", "undo own");
+    }
 }
