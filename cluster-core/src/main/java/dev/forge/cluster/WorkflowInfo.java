@@ -15,6 +15,7 @@ import org.jspecify.annotations.Nullable;
  * @param resolutionReason why somebody has ended it
  * @param awaits the signal it waits for
  * @param wakeAt when it goes on by itself; null if it does not, or is not waiting
+ * @param progress JSON with percent and message, for as long as its job is kept; null in lists
  * @param steps what is remembered of it, in order; empty in lists
  */
 public record WorkflowInfo(
@@ -30,6 +31,7 @@ public record WorkflowInfo(
         @Nullable String resolutionReason,
         @Nullable String awaits,
         @Nullable Instant wakeAt,
+        @Nullable String progress,
         Instant createdAt,
         @Nullable Instant finishedAt,
         List<Step> steps) {
@@ -39,7 +41,9 @@ public record WorkflowInfo(
      *
      * @param kind step, sleep, signal, job, child, now, uuid or state
      * @param status waiting, retrying, completed, failed, timed_out, compensated or compensation_failed
+     * @param compensationAttempts how often it was tried to undo it
      * @param result JSON
+     * @param finishedAt when it was done; not when it was undone
      */
     public record Step(
             int position,
@@ -47,6 +51,7 @@ public record WorkflowInfo(
             String kind,
             String status,
             int attempts,
+            int compensationAttempts,
             @Nullable String result,
             @Nullable String lastError,
             @Nullable Instant startedAt,

@@ -12,7 +12,7 @@ public enum WorkflowStatus {
     COMPLETED,
     /** It failed or was cancelled, and what it had done is undone. */
     COMPENSATED,
-    /** It failed, and there was nothing to undo, or undoing failed too. */
+    /** It failed, and there was nothing to undo, or undoing failed too, or its job was ended without it: nothing is undone then. */
     FAILED,
     /** No live node has its version. */
     BLOCKED_MISSING_VERSION,

@@ -26,6 +26,13 @@ ALTER TABLE forge_workflow_steps
 
 CREATE INDEX forge_workflow_runs_finished ON forge_workflow_runs (finished_at)
     WHERE status IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
+-- With the status: so many runs of each are counted without touching the table.
+DROP INDEX forge_workflow_runs_in_flight;
+CREATE INDEX forge_workflow_runs_in_flight ON forge_workflow_runs (workflow_name, workflow_version, status)
+    WHERE status NOT IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
+-- The leader goes through them slice by slice, and meets none that has ended.
+CREATE INDEX forge_workflow_runs_in_flight_by_id ON forge_workflow_runs (id)
+    WHERE status NOT IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
 CREATE INDEX forge_workflow_runs_blocked ON forge_workflow_runs (workflow_name, workflow_version)
     WHERE status = 'blocked_missing_version';
 -- Jobs are kept until the run that waits for them has taken what they returned.
@@ -33,7 +40,8 @@ CREATE INDEX forge_workflow_steps_awaited ON forge_workflow_steps (ref) WHERE re
 CREATE INDEX forge_workflow_runs_children ON forge_workflow_runs (parent_id) WHERE parent_id IS NOT NULL;
 
 -- An operator's word is obeyed in the transaction in which it is given: the run's job ends with it, and with the job
--- the right of whoever has it to write anything more.
+-- the right of whoever has it to write anything more. With the rights of the tables' owner: who may change runs need not
+-- be allowed to change jobs.
 CREATE FUNCTION forge_workflow_resolve() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.finished_at := coalesce(NEW.finished_at, clock_timestamp());
@@ -45,7 +53,8 @@ CREATE TRIGGER forge_workflow_runs_resolve BEFORE UPDATE OF status ON forge_work
     WHEN (NEW.status IN ('retired_unresumable', 'cancelled_by_operator') AND NEW.status <> OLD.status)
     EXECUTE FUNCTION forge_workflow_resolve();
 
-CREATE FUNCTION forge_workflow_resolved() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION forge_workflow_resolved() RETURNS trigger LANGUAGE plpgsql
+    SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
     EXECUTE format('UPDATE %I.forge_jobs SET status = ''cancelled'', finished_at = clock_timestamp(),
                         lease_expires_at = NULL, waits_for = NULL
@@ -57,8 +66,10 @@ CREATE TRIGGER forge_workflow_runs_resolved AFTER UPDATE OF status ON forge_work
     WHEN (NEW.status IN ('retired_unresumable', 'cancelled_by_operator') AND NEW.status <> OLD.status)
     EXECUTE FUNCTION forge_workflow_resolved();
 
--- A run whose job ends without it (abandoned after too many crashes, called off by hand) has failed; it can be retried.
-CREATE FUNCTION forge_workflow_job_ended() RETURNS trigger LANGUAGE plpgsql AS $$
+-- A run whose job ends without it (abandoned after too many crashes, ended by hand) has failed; it can be retried, or
+-- cancelled, which undoes what it has done.
+CREATE FUNCTION forge_workflow_job_ended() RETURNS trigger LANGUAGE plpgsql
+    SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
     EXECUTE format('UPDATE %I.forge_workflow_runs
                     SET status = ''failed'', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
@@ -71,8 +82,10 @@ BEGIN
 END
 $$;
 CREATE TRIGGER forge_jobs_workflow_ended AFTER UPDATE OF status ON forge_jobs FOR EACH ROW
-    WHEN (NEW.status IN ('failed', 'cancelled', 'abandoned') AND OLD.status IN ('pending', 'claimed', 'running')
-          AND NEW.name LIKE 'workflow:%')
+    WHEN (OLD.status IN ('pending', 'claimed', 'running') AND NEW.name LIKE 'workflow:%'
+          AND (NEW.status IN ('failed', 'cancelled', 'abandoned')
+               -- By hand: whoever completes a run takes its job's lease away, and the run has ended by then.
+               OR NEW.status = 'completed' AND (OLD.status = 'pending' OR NEW.lease_expires_at IS NOT NULL)))
     EXECUTE FUNCTION forge_workflow_job_ended();
 
 INSERT INTO forge_schema_versions (version, needs_library) VALUES (8, 1);

@@ -7,6 +7,7 @@ import dev.forge.cluster.NodeStatus;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.NodeStore;
+import dev.forge.cluster.internal.store.WorkflowReports;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;
@@ -15,6 +16,7 @@ import io.micrometer.core.instrument.Tags;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
 import org.jspecify.annotations.Nullable;
@@ -36,13 +38,19 @@ final class ClusterMetrics {
     private final Sources sources;
     private final MultiGauge jobs;
     private final MultiGauge daemons;
+    private final MultiGauge workflows;
     private final List<Meter> clusterWide = new ArrayList<>();
     private @Nullable Future<?> counting;
     private volatile double oldestAge = Double.NaN;
     private final ConcurrentHashMap<String, Boolean> roles = new ConcurrentHashMap<>();
 
     /** What there is to be told of the whole cluster, and who asks for it in time. */
-    record Sources(NodeStore nodes, JobReports jobs, DaemonStore daemons, TaskScheduler scheduler) {}
+    record Sources(
+            NodeStore nodes,
+            JobReports jobs,
+            DaemonStore daemons,
+            WorkflowReports workflows,
+            TaskScheduler scheduler) {}
 
     ClusterMetrics(MeterRegistry registry, String cluster, Leadership leadership, Sources sources) {
         this.cluster = cluster;
@@ -55,6 +63,11 @@ final class ClusterMetrics {
                 .register(registry);
         this.daemons = MultiGauge.builder("forge.cluster.daemons")
                 .description("Instances of daemons by name and status")
+                .tag("cluster", cluster)
+                .register(registry);
+        this.workflows = MultiGauge.builder("forge.cluster.workflows")
+                .description(
+                        "Unfinished runs of workflows by version and status; 10,000 of them mean that many or more")
                 .tag("cluster", cluster)
                 .register(registry);
         List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
@@ -99,6 +112,7 @@ final class ClusterMetrics {
         clusterWide.clear();
         jobs.register(List.of(), true);
         daemons.register(List.of(), true);
+        workflows.register(List.of(), true);
         if (counting != null) {
             counting.cancel(false);
             counting = null;
@@ -108,6 +122,32 @@ final class ClusterMetrics {
     private void count() {
         countJobs();
         countDaemons();
+        countWorkflows();
+    }
+
+    void countWorkflows() {
+        List<MultiGauge.Row<?>> rows = new ArrayList<>();
+        try {
+            sources.workflows
+                    .unfinished()
+                    .forEach(count -> rows.add(MultiGauge.Row.of(
+                            Tags.of(
+                                    "workflow",
+                                    count.version().workflow(),
+                                    "version",
+                                    count.version().version(),
+                                    "status",
+                                    // As the table has it.
+                                    count.status().name().toLowerCase(Locale.ROOT)),
+                            count.runs())));
+        } catch (DataAccessException e) {
+            rows.clear();
+        }
+        synchronized (clusterWide) {
+            if (counting != null) {
+                workflows.register(rows, true);
+            }
+        }
     }
 
     void countDaemons() {

@@ -19,6 +19,8 @@ final class JobObservations implements JobMonitor {
     static final String NAME = "forge.cluster.job.execution";
     /** Of workflows. */
     static final String STEP = "forge.cluster.workflow.step";
+    /** Of steps that are undone. */
+    static final String COMPENSATION = "forge.cluster.workflow.compensation";
 
     private static final Logger log = LoggerFactory.getLogger(JobObservations.class);
 
@@ -70,8 +72,9 @@ final class JobObservations implements JobMonitor {
             run.run();
             return;
         }
-        Observation observation = Observation.createNotStarted(STEP, registry)
-                .contextualName("step " + attempt.step())
+        boolean undoing = attempt.undoing();
+        Observation observation = Observation.createNotStarted(undoing ? COMPENSATION : STEP, registry)
+                .contextualName((undoing ? "undo step " : "step ") + attempt.step())
                 .lowCardinalityKeyValue("cluster", cluster)
                 .lowCardinalityKeyValue("workflow", attempt.workflow())
                 .lowCardinalityKeyValue("version", attempt.version())

@@ -62,6 +62,9 @@ final class WorkflowsResource {
         }
         boolean shown = values.isShown(reader);
         Map<String, Object> view = summary(info);
+        put(view, "awaits", values.clean("awaits", info.awaits(), shown));
+        put(view, "resolutionReason", values.clean("resolutionReason", info.resolutionReason(), shown));
+        put(view, "progress", values.json("progress", info.progress(), shown));
         put(view, "key", values.clean("key", info.key(), shown));
         put(view, "input", values.json("input", info.input(), shown));
         put(view, "result", values.json("result", info.result(), shown));
@@ -77,6 +80,9 @@ final class WorkflowsResource {
         view.put("kind", step.kind());
         view.put("status", step.status());
         view.put("attempts", step.attempts());
+        if (step.compensationAttempts() > 0) {
+            view.put("compensationAttempts", step.compensationAttempts());
+        }
         put(view, "startedAt", step.startedAt());
         put(view, "finishedAt", step.finishedAt());
         put(view, "result", values.json("steps." + step.name(), step.result(), shown));
@@ -91,9 +97,7 @@ final class WorkflowsResource {
         view.put("version", run.version());
         view.put("status", word(run.status()));
         put(view, "parent", run.parent());
-        put(view, "awaits", run.awaits());
         put(view, "wakeAt", run.wakeAt());
-        put(view, "resolutionReason", run.resolutionReason());
         view.put("createdAt", run.createdAt());
         put(view, "finishedAt", run.finishedAt());
         return view;

@@ -5,13 +5,16 @@ import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.ClusterWorkflow;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.WorkflowContext;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.Workflows;
+import dev.forge.cluster.internal.engine.JobMonitor;
 import dev.forge.cluster.internal.engine.WorkflowEngine;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.observation.DefaultMeterObservationHandler;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
@@ -24,6 +27,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.boot.health.contributor.Health;
@@ -112,6 +116,132 @@ class WorkflowDiscoveryTests {
                             .count())
                     .isEqualTo(1);
         });
+    }
+
+    static class Patient {
+
+        @ClusterWorkflow
+        String approval(WorkflowContext wf) {
+            wf.progress(40, "half-way");
+            return wf.awaitSignal("the-word", String.class);
+        }
+    }
+
+    @Test
+    void operators_see_masked_what_is_in_a_run_and_are_told_where_to_order() {
+        runner().withBean(Patient.class).run(context -> {
+            Workflows workflows = context.getBean(Workflows.class);
+            UUID run = workflows.start("approval", null);
+            await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
+            ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
+            assertThat(String.valueOf(endpoint.resource(null, null, null, null, "workflows", run.toString())))
+                    .contains("awaits=******", "progress={", "percent=******", "message=******")
+                    .doesNotContain("the-word=", "half-way");
+            for (String order : new String[] {"cancelled", "retry"}) {
+                refused(endpoint.order(new String[] {"jobs", run.toString()}, order), "Workflows.");
+            }
+            assertThat(workflows.cancel(run, "the reason")).isTrue();
+            ended(context, run);
+            for (String[] path : new String[][] {{"workflows"}, {"workflows", run.toString()}}) {
+                assertThat(String.valueOf(endpoint.resource(null, null, null, null, path)))
+                        .contains("status=compensated")
+                        .doesNotContain("the reason");
+            }
+            refused(endpoint.order(new String[] {"workflows", run.toString()}, "cancelled"), "is compensated");
+        });
+    }
+
+    private static void refused(Object answer, String reason) {
+        assertThat(answer).isInstanceOf(WebEndpointResponse.class);
+        var response = (WebEndpointResponse<?>) answer;
+        assertThat(response.getStatus()).isEqualTo(WebEndpointResponse.STATUS_BAD_REQUEST);
+        assertThat(String.valueOf(response.getBody())).contains(reason);
+    }
+
+    @Test
+    void unfinished_runs_are_told_of_by_the_aggregator_alone() {
+        strand("place-order");
+        strand("place-order");
+        runner().run(context -> {
+            MeterRegistry meters = context.getBean(MeterRegistry.class);
+            ClusterMetrics metrics = context.getBean(ClusterMetrics.class);
+            await().until(() -> meters.find("forge.cluster.queue.oldest.age").gauge() != null);
+            metrics.countWorkflows();
+            assertThat(
+                            meters
+                                    .get("forge.cluster.workflows")
+                                    .tags("workflow", "place-order", "version", "1")
+                                    .gauges()
+                                    .stream()
+                                    .mapToDouble(Gauge::value)
+                                    .sum())
+                    .isEqualTo(2);
+            database.jdbc()
+                    .sql("UPDATE forge_workflow_runs SET status = 'retired_unresumable'")
+                    .update();
+            metrics.countWorkflows();
+            assertThat(meters.find("forge.cluster.workflows").gauges()).isEmpty();
+            strand("place-order");
+            metrics.countWorkflows();
+            assertThat(meters.find("forge.cluster.workflows").gauges()).hasSize(1);
+            context.getBean(Leadership.class).leave(Leadership.METRICS_AGGREGATOR);
+            await().until(() -> meters.find("forge.cluster.workflows").gauge() == null);
+            metrics.countWorkflows();
+            assertThat(meters.find("forge.cluster.workflows").gauge()).isNull();
+        });
+    }
+
+    /** A step that is being undone. */
+    private static final class Undone implements JobMonitor.StepAttempt {
+
+        @Override
+        public String workflow() {
+            return "place-order";
+        }
+
+        @Override
+        public String version() {
+            return "1";
+        }
+
+        @Override
+        public String step() {
+            return "place";
+        }
+
+        @Override
+        public UUID workflowRun() {
+            return UUID.randomUUID();
+        }
+
+        @Override
+        public boolean undoing() {
+            return true;
+        }
+
+        @Override
+        public JobMonitor.StepEnding outcome() {
+            return JobMonitor.StepEnding.COMPLETED;
+        }
+
+        @Override
+        public Throwable failure() {
+            return null;
+        }
+    }
+
+    @Test
+    void undoing_is_observed_by_another_name_than_the_step() {
+        var meters = new SimpleMeterRegistry();
+        var registry = ObservationRegistry.create();
+        registry.observationConfig().observationHandler(new DefaultMeterObservationHandler(meters));
+        new JobObservations(registry, "orders").observe(new Undone(), () -> {});
+        assertThat(meters.find("forge.cluster.workflow.step").timers()).isEmpty();
+        assertThat(meters.get("forge.cluster.workflow.compensation")
+                        .tags("workflow", "place-order", "version", "1", "step", "place", "outcome", "COMPLETED")
+                        .timer()
+                        .count())
+                .isEqualTo(1);
     }
 
     static class TakesTwo {

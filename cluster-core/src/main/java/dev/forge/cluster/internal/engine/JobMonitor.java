@@ -39,6 +39,11 @@ public interface JobMonitor {
 
         UUID workflowRun();
 
+        /** Whether the step is undone. */
+        default boolean undoing() {
+            return false;
+        }
+
         StepEnding outcome();
 
         /** What it threw; null if it returned, or was only interrupted. */

@@ -20,23 +20,31 @@ final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
     private final Version version;
     private final String step;
     private final UUID run;
+    private final boolean undoing;
     private final Action<?> work;
     private boolean made;
     private @Nullable Object result;
     private @Nullable Throwable thrown;
 
-    private ObservedStep(Version version, String step, UUID run, Action<?> work) {
+    private ObservedStep(Version version, String step, UUID run, boolean undoing, Action<?> work) {
         this.version = version;
         this.step = step;
         this.run = run;
+        this.undoing = undoing;
         this.work = work;
     }
 
     /** Does what a step does; answers what it returns, throws what it throws. */
-    @SuppressWarnings("unchecked")
     static <E extends Exception> @Nullable Object observe(
             JobMonitor monitor, Version version, String step, UUID run, Action<E> work) throws E {
-        var attempt = new ObservedStep(version, step, run, work);
+        return observe(monitor, version, step, run, false, work);
+    }
+
+    /** The same, or what undoes a step. */
+    @SuppressWarnings("unchecked")
+    static <E extends Exception> @Nullable Object observe(
+            JobMonitor monitor, Version version, String step, UUID run, boolean undoing, Action<E> work) throws E {
+        var attempt = new ObservedStep(version, step, run, undoing, work);
         try {
             monitor.observe(attempt, attempt);
         } catch (RuntimeException | Error e) {
@@ -84,6 +92,11 @@ final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
     @Override
     public UUID workflowRun() {
         return run;
+    }
+
+    @Override
+    public boolean undoing() {
+        return undoing;
     }
 
     @Override

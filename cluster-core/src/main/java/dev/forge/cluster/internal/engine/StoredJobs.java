@@ -318,6 +318,7 @@ public final class StoredJobs implements Jobs {
         node.requireMayMutate();
         Cancelled cancelled = inbox.cancel(id).orElse(null);
         if (cancelled == null) {
+            refuseRun(id, "Workflows.cancel undoes what it has done");
             return false;
         }
         AfterCommit.run(() -> {
@@ -337,8 +338,18 @@ public final class StoredJobs implements Jobs {
         boolean begun = inbox.retry(id);
         if (begun) {
             AfterCommit.run(() -> engine.announce(JobPriority.NORMAL));
+        } else {
+            refuseRun(id, "Workflows.retry lets it go on");
         }
         return begun;
+    }
+
+    /** The job of a run is the run's: ended or begun without it, nothing would be undone or go on. */
+    private void refuseRun(UUID id, String instead) {
+        reports.find(id).filter(job -> WorkflowStore.isWorkflow(job.name())).ifPresent(job -> {
+            throw new JobRejectedException(
+                    "job %s ('%s') carries a run of a workflow; %s".formatted(id, job.name(), instead));
+        });
     }
 
     @Override

@@ -6,6 +6,7 @@ import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.Workflows;
 import dev.forge.cluster.internal.store.WorkflowReports;
 import dev.forge.cluster.internal.store.WorkflowStore;
+import dev.forge.cluster.internal.store.WorkflowStore.CalledOff;
 import dev.forge.cluster.internal.store.WorkflowStore.NewRun;
 import java.util.List;
 import java.util.Optional;
@@ -73,11 +74,14 @@ public final class StoredWorkflows implements Workflows {
     @Override
     public boolean cancel(UUID run, String reason) {
         node.requireMayMutate();
-        List<UUID> cancelled = store.cancel(run, reason.replace('\0', ' '));
-        if (!cancelled.isEmpty()) {
-            AfterCommit.run(engine::announce);
+        CalledOff cancelled = store.cancel(run, reason.replace('\0', ' '));
+        if (!cancelled.runs().isEmpty()) {
+            AfterCommit.run(() -> {
+                engine.announce();
+                cancelled.jobs().forEach(engine::announceCancelled);
+            });
         }
-        return cancelled.contains(run);
+        return cancelled.runs().contains(run);
     }
 
     @Override

@@ -49,7 +49,7 @@ import org.springframework.transaction.TransactionException;
 public final class WorkflowEngine implements Work {
 
     /** What the metadata of a job says that a run waits for. */
-    static final String AWAITED = "forge.workflow";
+    static final String AWAITED = WorkflowStore.AWAITED;
 
     private static final Logger log = LoggerFactory.getLogger(WorkflowEngine.class);
     private static final String DEPRECATED = "workflows.deprecated";
@@ -185,7 +185,7 @@ public final class WorkflowEngine implements Work {
                 .collect(Collectors.toCollection(TreeSet::new));
     }
 
-    /** The version that new runs have. */
+    /** The version that new runs have: this node's own if it works, otherwise what somebody can run. */
     private Version newest(String workflow) {
         Optional<Version> own = newest(
                 versions.values().stream()
@@ -193,7 +193,7 @@ public final class WorkflowEngine implements Work {
                         .map(WorkflowHandler::version)
                         .toList(),
                 version -> version.workflow().equals(workflow));
-        if (own.isPresent()) {
+        if (own.isPresent() && engine.isWorking()) {
             return own.get();
         }
         Map<Version, Boolean> elsewhere = application.advertised();
@@ -201,7 +201,9 @@ public final class WorkflowEngine implements Work {
                         elsewhere.keySet(),
                         version -> version.workflow().equals(workflow)
                                 && Boolean.FALSE.equals(elsewhere.get(version))
-                                && !versions.containsKey(version.jobName()))
+                                && !isDeprecated(version))
+                // Nobody can run it now; whoever comes with what this node has will.
+                .or(() -> own)
                 .orElseThrow(() -> new WorkflowRejectedException(
                         "no live node has a version of workflow '%s' that is not deprecated; known here are %s, elsewhere %s"
                                 .formatted(
@@ -210,6 +212,11 @@ public final class WorkflowEngine implements Work {
                                         elsewhere.keySet().stream()
                                                 .map(Version::jobName)
                                                 .collect(Collectors.toCollection(TreeSet::new)))));
+    }
+
+    private boolean isDeprecated(Version version) {
+        WorkflowHandler handler = versions.get(version.jobName());
+        return handler != null && handler.deprecated();
     }
 
     private static Optional<Version> newest(Iterable<Version> versions, Predicate<Version> which) {
@@ -381,7 +388,7 @@ public final class WorkflowEngine implements Work {
     @Override
     public void begin() {
         try {
-            watch.lookForStranded();
+            watch.begin();
         } catch (DataAccessException e) {
             log.debug("could not look for stranded runs; the next look will", e);
         }
@@ -390,6 +397,11 @@ public final class WorkflowEngine implements Work {
     /** Something that can be waited for has happened, and is committed. */
     void announce() {
         engine.announce(JobPriority.NORMAL);
+    }
+
+    /** A job was called off, and that is committed: whoever runs it stops. */
+    void announceCancelled(UUID job) {
+        engine.announceCancelled(job);
     }
 
     @Override

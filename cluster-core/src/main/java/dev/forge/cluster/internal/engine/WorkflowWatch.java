@@ -38,6 +38,8 @@ final class WorkflowWatch {
     private int looks;
     private @Nullable UUID looked;
     private volatile Set<Version> stranded = Set.of();
+    /** Versions without code here that had runs in flight when the node began, as far as they still have; null: not looked yet. */
+    private @Nullable Set<Version> found;
 
     /** @param own the versions that this node has */
     WorkflowWatch(
@@ -131,18 +133,33 @@ final class WorkflowWatch {
         return !stranded.isEmpty();
     }
 
-    /** One look for versions that have runs in flight, but no code. */
-    void lookForStranded() {
+    /** The node begins: what is in flight by now makes it unready if it has no code for it. */
+    synchronized void begin() {
+        found = null;
+        lookForStranded();
+    }
+
+    /**
+     * One look for versions that have runs in flight, but no code. A version that this node found in flight when it began
+     * counts until it is drained: a deployment must not go on over its runs. One that appears later belongs to a newer
+     * release: it counts if no live node has it.
+     */
+    synchronized void lookForStranded() {
         boolean clusterWide = settings.clusterWide();
         Set<Version> lacking = new HashSet<>();
         // A node that is no worker runs none of them, whatever its code.
         if (clusterWide || engine.isWorking()) {
             lacking.addAll(keeping.inFlight());
             lacking.removeAll(own.get());
-            if (clusterWide && !lacking.isEmpty()) {
-                lacking.removeAll(keeping.advertised().keySet());
-            }
         }
+        Set<Version> counting = clusterWide ? new HashSet<>() : new HashSet<>(found == null ? lacking : found);
+        counting.retainAll(lacking);
+        found = Set.copyOf(counting);
+        lacking.removeAll(counting);
+        if (!lacking.isEmpty()) {
+            lacking.removeAll(keeping.advertised().keySet());
+        }
+        lacking.addAll(counting);
         Set<Version> former = stranded;
         stranded = lacking;
         lacking.stream().filter(version -> !former.contains(version)).forEach(this::warn);
@@ -160,7 +177,7 @@ final class WorkflowWatch {
                 keeping.countInFlight(version),
                 version.workflow(),
                 version.version(),
-                settings.clusterWide() ? "no live node" : "not this node",
+                found != null && found.contains(version) ? "not this node" : "no live node",
                 version.workflow(),
                 version.version());
     }

@@ -904,14 +904,14 @@ public final class JobStore {
                 .list();
     }
 
-    /** Calls a job off; nothing if there is no such active job. */
+    /** Calls a job off; nothing if there is no such active job, or it carries a run of a workflow. */
     public Optional<Cancelled> cancel(UUID id) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
-                WHERE id = ? AND status IN %s
+                WHERE id = ? AND status IN %s AND NOT starts_with(name, '%s')
                 RETURNING j.worker_id, j.unique_key IS NOT NULL
-                """.formatted(ACTIVE)))
+                """.formatted(ACTIVE, WorkflowStore.PREFIX)))
                 .param(id)
                 .query((row, n) -> new Cancelled(row.getObject(1, UUID.class), row.getBoolean(2)))
                 .optional();
@@ -925,19 +925,23 @@ public final class JobStore {
      */
     public record Cancelled(@Nullable UUID node, boolean hasKey) {}
 
-    /** Begins a failed, cancelled or abandoned job anew, unless an active one has its key by now. */
+    /**
+     * Begins a failed, cancelled or abandoned job anew, unless an active one has its key by now, or it carries a run of a
+     * workflow.
+     */
     public boolean retry(UUID id) {
         return Boolean.TRUE.equals(jdbc.execute((ConnectionCallback<Boolean>) connection -> {
             // Somebody may be enqueueing its key at this moment; the caller's transaction must survive that.
             Savepoint before = connection.getAutoCommit() ? null : connection.setSavepoint();
-            try (PreparedStatement statement = connection.prepareStatement(schema.sql("""
+            try (PreparedStatement statement =
+                    connection.prepareStatement(schema.sql("""
                     UPDATE ~.forge_jobs j
                     SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, finished_at = NULL,
                         started_at = NULL, worker_id = NULL, retention = NULL, waits_for = NULL
-                    WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned')
+                    WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned') AND NOT starts_with(name, '%s')
                       AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key
                                       AND a.waits_for IS NULL AND a.status IN ('pending', 'claimed', 'running'))
-                    """))) {
+                    """.formatted(WorkflowStore.PREFIX)))) {
                 statement.setObject(1, id);
                 boolean begun = statement.executeUpdate() == 1;
                 if (before != null) {

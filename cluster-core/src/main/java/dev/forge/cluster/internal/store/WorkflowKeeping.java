@@ -138,13 +138,15 @@ public final class WorkflowKeeping {
 
     /**
      * Gives runs a job that have lost theirs (somebody has deleted it), and wakes those that wait for a signal which is there
-     * (somebody has inserted it). Looks at the next few runs only, so that it costs the same however many there are.
+     * (somebody has inserted it). Looks at the next few in flight only, so that it costs the same however many there are. The
+     * job of a child is made such that its end frees the parent.
      */
     public Slice revive(@Nullable UUID from, int limit) {
         List<UUID> slice = client.sql(schema.sql("""
-                SELECT id FROM ~.forge_workflow_runs WHERE id > coalesce(:from, '00000000-0000-0000-0000-000000000000'::uuid)
+                SELECT id FROM ~.forge_workflow_runs
+                WHERE id > coalesce(:from, '00000000-0000-0000-0000-000000000000'::uuid) AND status NOT IN %s
                 ORDER BY id LIMIT :limit
-                """))
+                """.formatted(WorkflowStore.FINAL)))
                 .param("from", from, Types.OTHER)
                 .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -152,17 +154,21 @@ public final class WorkflowKeeping {
         if (slice.isEmpty()) {
             return new Slice(0, null);
         }
-        int revived = client.sql(schema.sql("""
-                INSERT INTO ~.forge_jobs (id, name, scheduled_at)
-                SELECT r.id, '%s' || r.workflow_name || '@' || r.workflow_version,
-                       CASE WHEN r.status = 'blocked_signature_mismatch' THEN 'infinity' ELSE clock_timestamp() END
+        int revived = client.sql(
+                        schema.sql("""
+                INSERT INTO ~.forge_jobs (id, name, scheduled_at, unique_key, metadata)
+                SELECT r.id, '%1$s' || r.workflow_name || '@' || r.workflow_version,
+                       CASE WHEN r.status = 'blocked_signature_mismatch' THEN 'infinity' ELSE clock_timestamp() END,
+                       '%1$s' || p.run_id || ':' || p.position,
+                       CASE WHEN p.run_id IS NULL THEN '{}' ELSE jsonb_build_object('%3$s', p.run_id::text) END
                 FROM ~.forge_workflow_runs r
-                WHERE r.id = ANY (:slice::uuid[]) AND r.status NOT IN %s
+                LEFT JOIN ~.forge_workflow_steps p ON p.ref = r.id AND p.status = 'waiting' AND p.kind = 'child'
+                WHERE r.id = ANY (:slice::uuid[]) AND r.status NOT IN %2$s
                   AND NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = r.id)
                   -- Not one that is being started: its job comes with the same commit.
                   AND r.updated_at < clock_timestamp() - interval '1 second'
                 ON CONFLICT DO NOTHING
-                """.formatted(WorkflowStore.PREFIX, WorkflowStore.FINAL)))
+                """.formatted(WorkflowStore.PREFIX, WorkflowStore.FINAL, WorkflowStore.AWAITED)))
                 .param("slice", slice.toArray(UUID[]::new))
                 .update();
         revived += client.sql(schema.sql("""

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.store;
 
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.store.WorkflowStore.Version;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
@@ -22,7 +23,10 @@ public final class WorkflowReports {
             r.awaits, (SELECT j.scheduled_at FROM ~.forge_jobs j
                        WHERE j.id = r.id AND j.status = 'pending' AND isfinite(j.scheduled_at)
                          AND j.waits_for IS NULL AND r.status NOT IN %s),
-            r.created_at, r.finished_at""";
+            r.created_at, r.finished_at, %s""";
+
+    private static final String PROGRESS = "(SELECT j.progress::text FROM ~.forge_jobs j WHERE j.id = r.id)";
+    private static final int MOST_COUNTED = 10_000;
 
     private final Schema schema;
     private final JdbcClient client;
@@ -36,7 +40,7 @@ public final class WorkflowReports {
     public Optional<WorkflowInfo> find(UUID id) {
         return client.sql(schema.sql("SELECT %s FROM ~.forge_workflow_runs r WHERE r.id = ?"
                         .formatted(COLUMNS.formatted(
-                                "r.input::text", "r.result::text", "r.last_error", WorkflowStore.FINAL))))
+                                "r.input::text", "r.result::text", "r.last_error", WorkflowStore.FINAL, PROGRESS))))
                 .param(id)
                 .query((row, n) -> info(row))
                 .optional()
@@ -46,7 +50,8 @@ public final class WorkflowReports {
 
     private List<WorkflowInfo.Step> steps(UUID run) {
         return client.sql(schema.sql("""
-                SELECT position, name, kind, status, attempts, result::text, last_error, started_at, finished_at
+                SELECT position, name, kind, status, attempts, compensation_attempts, result::text, last_error, started_at,
+                       finished_at
                 FROM ~.forge_workflow_steps WHERE run_id = ? ORDER BY position
                 """))
                 .param(run)
@@ -56,8 +61,9 @@ public final class WorkflowReports {
                         row.getString(3),
                         row.getString(4),
                         row.getInt(5),
-                        row.getString(6),
+                        row.getInt(6),
                         row.getString(7),
+                        row.getString(8),
                         WorkflowStore.instant(row, "started_at"),
                         WorkflowStore.instant(row, "finished_at")))
                 .list();
@@ -69,12 +75,47 @@ public final class WorkflowReports {
                 SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs ORDER BY id DESC LIMIT 10000) AS r
                 WHERE (:name::text IS NULL OR r.workflow_name = :name) AND (:status::text IS NULL OR r.status = :status)
                 ORDER BY r.id DESC LIMIT :limit
-                """.formatted(
-                                COLUMNS.formatted("NULL::text", "NULL::text", "NULL::text", WorkflowStore.FINAL))))
+                """.formatted(COLUMNS.formatted(
+                        "NULL::text", "NULL::text", "NULL::text", WorkflowStore.FINAL, "NULL::text"))))
                 .param("name", workflow, Types.VARCHAR)
                 .param("status", status == null ? null : WorkflowStore.word(status), Types.VARCHAR)
                 .param("limit", limit)
                 .query((row, n) -> info(row))
+                .list();
+    }
+
+    /**
+     * How many runs.
+     *
+     * @param runs ten thousand mean that many or more
+     */
+    public record Count(Version version, WorkflowStatus status, long runs) {}
+
+    /** The unfinished ones, by version and status. From group to group of the index: costs the same however many there are. */
+    public List<Count> unfinished() {
+        return client.sql(schema.sql("""
+                WITH RECURSIVE kind AS (
+                    (SELECT workflow_name, workflow_version, status FROM ~.forge_workflow_runs WHERE status NOT IN %1$s
+                     ORDER BY workflow_name, workflow_version, status LIMIT 1)
+                    UNION ALL
+                    SELECT next.* FROM kind k CROSS JOIN LATERAL (
+                        SELECT r.workflow_name, r.workflow_version, r.status FROM ~.forge_workflow_runs r
+                        WHERE r.status NOT IN %1$s
+                          AND (r.workflow_name, r.workflow_version, r.status) > (k.workflow_name, k.workflow_version, k.status)
+                        ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT 1) AS next)
+                SELECT k.workflow_name, k.workflow_version, k.status, (
+                    SELECT count(*) FROM (
+                        SELECT FROM ~.forge_workflow_runs r
+                        WHERE r.workflow_name = k.workflow_name AND r.workflow_version = k.workflow_version
+                          AND r.status = k.status AND r.status NOT IN %1$s
+                        -- A limit that the planner does not know: where it thinks that there are no more, it reads them all.
+                        ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT (SELECT %2$d)) AS few)
+                FROM kind k
+                """.formatted(WorkflowStore.FINAL, MOST_COUNTED)))
+                .query((row, n) -> new Count(
+                        new Version(row.getString(1), row.getString(2)),
+                        WorkflowStore.status(row.getString(3)),
+                        row.getLong(4)))
                 .list();
     }
 
@@ -92,6 +133,7 @@ public final class WorkflowReports {
                 run.resolutionReason(),
                 run.awaits(),
                 run.wakeAt(),
+                run.progress(),
                 run.createdAt(),
                 run.finishedAt(),
                 steps);
@@ -112,6 +154,7 @@ public final class WorkflowReports {
                 row.getString(10),
                 row.getString(11),
                 wakeAt == null ? null : wakeAt.toInstant(),
+                row.getString(15),
                 Objects.requireNonNull(WorkflowStore.instant(row, "created_at")),
                 WorkflowStore.instant(row, "finished_at"),
                 List.of());

@@ -47,6 +47,9 @@ public final class WorkflowStore {
     /** Names of jobs that carry runs begin with it. */
     public static final String PREFIX = "workflow:";
 
+    /** What the metadata of a job says that a run waits for. */
+    public static final String AWAITED = "forge.workflow";
+
     /** What a run does not go on from. */
     static final String FINAL =
             "('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator')";
@@ -346,7 +349,10 @@ public final class WorkflowStore {
                 ON CONFLICT (run_id, position) DO UPDATE
                 SET status = EXCLUDED.status, attempts = EXCLUDED.attempts, result = EXCLUDED.result,
                     last_error = EXCLUDED.last_error, wake_at = EXCLUDED.wake_at, ref = EXCLUDED.ref,
-                    compensation_attempts = EXCLUDED.compensation_attempts, finished_at = EXCLUDED.finished_at
+                    compensation_attempts = EXCLUDED.compensation_attempts,
+                    -- When it was done, which undoing it does not change.
+                    finished_at = CASE WHEN EXCLUDED.compensation_attempts > 0 THEN s.finished_at
+                                       ELSE EXCLUDED.finished_at END
                 -- What is done stays done, whatever somebody believes who did not hear of it.
                 WHERE s.status IN ('waiting', 'retrying') OR EXCLUDED.status NOT IN ('waiting', 'retrying')
                 RETURNING 1""".formatted(of);
@@ -624,10 +630,22 @@ public final class WorkflowStore {
                 """)).param(run).update() == 1;
     }
 
-    /** Lets runs, and those they have started, undo what they have done; answers which now will. */
-    public List<UUID> cancel(UUID run, String reason) {
+    /**
+     * What was called off.
+     *
+     * @param jobs those that the runs were waiting for
+     */
+    public record CalledOff(List<UUID> runs, List<UUID> jobs) {}
+
+    /**
+     * Lets a run, and those it has started, undo what they have done; a failed one, too, if there is something. The jobs that
+     * they wait for are called off.
+     */
+    public CalledOff cancel(UUID run, String reason) {
         return joined(() -> {
-            List<UUID> cancelled = client.sql(schema.sql("""
+            List<UUID> failed = cancelFailed(run, reason);
+            List<UUID> runs = new ArrayList<>(failed);
+            runs.addAll(client.sql(schema.sql("""
                     WITH RECURSIVE family AS (
                         SELECT id FROM ~.forge_workflow_runs WHERE id = :run
                         UNION ALL
@@ -641,17 +659,65 @@ public final class WorkflowStore {
                     .param("run", run)
                     .param("reason", reason)
                     .query((row, n) -> row.getObject(1, UUID.class))
-                    .list();
-            cancelled.forEach(this::bringForward);
-            return cancelled;
+                    .list());
+            // Before the runs' own jobs, as a run does that goes to wait for one.
+            List<UUID> jobs = cancelAwaited(runs);
+            runs.forEach(this::bringForward);
+            return new CalledOff(runs, jobs);
         });
+    }
+
+    /** A run that has failed without undoing all that it has done gets a job that does. */
+    private List<UUID> cancelFailed(UUID run, String reason) {
+        return client.sql(schema.sql("""
+                WITH run AS (
+                    UPDATE ~.forge_workflow_runs r
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = r.wake_seq + 1,
+                        finished_at = NULL, updated_at = clock_timestamp()
+                    WHERE r.id = :run AND r.status = 'failed'
+                      AND EXISTS (SELECT FROM ~.forge_workflow_steps s
+                                  WHERE s.run_id = r.id AND s.kind = 'step' AND s.status IN ('completed', 'compensation_failed'))
+                    RETURNING r.id, r.workflow_name, r.workflow_version),
+                again AS (
+                    UPDATE ~.forge_workflow_steps s
+                    SET status = 'completed', compensation_attempts = 0, wake_at = NULL
+                    FROM run WHERE s.run_id = run.id AND s.status = 'compensation_failed')
+                INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at)
+                SELECT id, '%s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
+                ON CONFLICT (id) DO UPDATE
+                SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
+                    lease_expires_at = NULL, finished_at = NULL, started_at = NULL, waits_for = NULL,
+                    -- Whoever has waited for it has seen it fail, and may have started another one meanwhile.
+                    unique_key = NULL
+                RETURNING j.id
+                """.formatted(PREFIX)))
+                .param("run", run)
+                .param("reason", reason)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .list();
+    }
+
+    private List<UUID> cancelAwaited(List<UUID> runs) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_jobs j
+                SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
+                    last_error = 'the run that waited for it was cancelled'
+                FROM ~.forge_workflow_steps s
+                WHERE s.run_id = ANY (:runs::uuid[]) AND s.kind = 'job' AND s.status = 'waiting' AND j.id = s.ref
+                  AND j.status IN ('pending', 'claimed', 'running')
+                RETURNING j.id
+                """))
+                .param("runs", runs.toArray(UUID[]::new))
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .list();
     }
 
     /** Lets a run go on that has failed or did not fit its method. */
     public boolean retry(UUID run) {
         return joined(() -> {
             // Of a run that undoes, what could not be undone is tried again. Otherwise steps that have failed are
-            // forgotten, unless the method has gone on after them.
+            // forgotten, unless the method has gone on after them. Times, chance and state are no going on: they are
+            // forgotten with what they follow, so that the method meets them, or does not, in their order.
             boolean revived = client.sql(schema.sql("""
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
@@ -663,12 +729,18 @@ public final class WorkflowStore {
                         UPDATE ~.forge_workflow_steps s
                         SET status = 'completed', compensation_attempts = 0, wake_at = NULL
                         FROM run WHERE s.run_id = run.id AND run.unwinding AND s.status = 'compensation_failed'),
-                    forgotten AS (
-                        DELETE FROM ~.forge_workflow_steps s USING run
-                        WHERE s.run_id = run.id AND NOT run.unwinding AND s.status = 'failed'
+                    broken AS (
+                        SELECT s.run_id, s.position FROM ~.forge_workflow_steps s JOIN run ON s.run_id = run.id
+                        WHERE NOT run.unwinding AND s.status = 'failed'
                           AND NOT EXISTS (SELECT FROM ~.forge_workflow_steps later
                                           WHERE later.run_id = run.id AND later.position > s.position
-                                            AND (s.beside IS NULL OR later.beside IS DISTINCT FROM s.beside)))
+                                            AND later.kind NOT IN ('now', 'uuid', 'state')
+                                            AND (s.beside IS NULL OR later.beside IS DISTINCT FROM s.beside))),
+                    forgotten AS (
+                        DELETE FROM ~.forge_workflow_steps s USING broken b
+                        WHERE s.run_id = b.run_id
+                          AND (s.position = b.position
+                               OR s.position > b.position AND s.kind IN ('now', 'uuid', 'state')))
                     INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at)
                     SELECT id, '%s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
                     ON CONFLICT (id) DO UPDATE

@@ -273,6 +273,47 @@ class WorkflowStoreTests {
         assertThat(pages(() -> assertThat(jobs.queues(names, List.of("")).due()).isEmpty()))
                 .as("pages of a look for due jobs")
                 .isLessThan(100);
+        var reports = new WorkflowReports(schema, database.dataSource());
+        assertThat(pages(() -> assertThat(reports.unfinished())
+                        .hasSize(3)
+                        .extracting(WorkflowReports.Count::runs)
+                        .containsOnly(10_000L)))
+                .as("pages of counting ten thousand of each version")
+                .isLessThan(45_000);
+    }
+
+    @Test
+    void runs_in_flight_are_counted_by_version_and_status() {
+        jdbc.sql("""
+                INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version, status)
+                SELECT gen_random_uuid(), gen_random_uuid(), name, version, status
+                FROM (VALUES ('a', '1', 'waiting', 3), ('a', '1', 'blocked_signature_mismatch', 1), ('a', '2', 'running', 2),
+                             ('a', '2', 'completed', 5), ('b', '1', 'compensating', 1), ('c', '1', 'failed', 4))
+                     AS v (name, version, status, number), generate_series(1, number)
+                """).update();
+        assertThat(new WorkflowReports(schema, database.dataSource()).unfinished())
+                .extracting(count -> count.version().jobName() + " " + count.status() + " " + count.runs())
+                .containsExactly(
+                        "workflow:a@1 BLOCKED_SIGNATURE_MISMATCH 1",
+                        "workflow:a@1 WAITING 3",
+                        "workflow:a@2 RUNNING 2",
+                        "workflow:b@1 COMPENSATING 1");
+    }
+
+    @Test
+    void a_run_without_a_job_is_found_however_many_have_ended() {
+        jdbc.sql("""
+                INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version, status, updated_at)
+                SELECT id, id, 'lost', '1', CASE n WHEN 5000 THEN 'waiting' ELSE 'completed' END, now() - interval '1 hour'
+                FROM (SELECT n, lpad(to_hex(n), 32, '0')::uuid AS id FROM generate_series(1, 10000) AS n) AS ids
+                """).update();
+        jdbc.sql("ANALYZE forge_workflow_runs").update();
+        var keeping = new WorkflowKeeping(schema, database.dataSource());
+        assertThat(pages(() -> assertThat(keeping.revive(null, 10)).isEqualTo(new WorkflowKeeping.Slice(1, null))))
+                .as("pages of a look")
+                .isLessThan(100);
+        assertThat(jdbc.sql("SELECT name FROM forge_jobs").query(String.class).list())
+                .containsExactly("workflow:lost@1");
     }
 
     /** How many pages of our tables something reads, in memory or not. */
