@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.StepFailedException;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
