@@ -2,7 +2,7 @@ package dev.forge.cluster;
 
 import org.jspecify.annotations.Nullable;
 
-/** A job that cannot be enqueued as asked; nothing was written. The message says why. */
+/** A job that cannot be enqueued, cancelled or retried as asked; nothing was written. The message says why. */
 public class JobRejectedException extends IllegalArgumentException {
 
     private static final long serialVersionUID = 1L;

@@ -56,12 +56,16 @@ public interface Jobs {
     /**
      * Calls a job off, wherever it is; a running handler is interrupted and what it still does is dropped. False if
      * there is no such job or it has ended already.
+     *
+     * @throws JobRejectedException if it carries a run of a workflow: {@link Workflows#cancel}
      */
     boolean cancel(UUID id);
 
     /**
      * Gives a failed, cancelled or abandoned job all its attempts again; false if it is none of these, or if another one
      * has its unique key by now.
+     *
+     * @throws JobRejectedException if it carries a run of a workflow: {@link Workflows#retry}
      */
     boolean retry(UUID id);
 
