@@ -13,7 +13,7 @@ public interface Workflows {
 
     /**
      * Starts a run of the newest version that is not deprecated: of those this node has, or else of those that live nodes
-     * have. A node without the role worker runs none itself: for it, what live workers have comes first.
+     * have, or had: then it waits for one. A node without the role worker runs none itself: for it, what live workers have comes first.
      *
      * @throws WorkflowRejectedException saying why it cannot be started
      */
@@ -33,7 +33,7 @@ public interface Workflows {
     /**
      * Lets a run undo what it has done; a step that runs at this moment comes to its end first. So do runs that it waits
      * for; a job that it waits for is called off as {@link Jobs#cancel} does. A run that has failed undoes what it has done, or
-     * what is left of it. False if there is no such run, or it undoes already, or has ended otherwise.
+     * what is left of it; one whose method does not fit undoes once it does. False if there is no such run, or it undoes already, or has ended otherwise.
      */
     boolean cancel(UUID run, String reason);
 

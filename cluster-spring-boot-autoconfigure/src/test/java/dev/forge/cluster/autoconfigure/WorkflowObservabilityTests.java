@@ -10,9 +10,11 @@ import dev.forge.cluster.Workflows;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.observation.Observation;
+import io.micrometer.observation.ObservationHandler;
 import io.micrometer.observation.ObservationRegistry;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -40,11 +42,47 @@ class WorkflowObservabilityTests {
             return wf.all(List.of(Step.of("a", String.class, this::where), Step.of("b", String.class, this::where)));
         }
 
+        @ClusterWorkflow
+        String undone(WorkflowContext wf) {
+            wf.step("a", String.class, () -> "a", step -> step.compensate(it -> {}));
+            throw new IllegalStateException("fails");
+        }
+
         private String where() {
             Observation current = observations.getCurrentObservation();
             return MDC.get("forge.job.id") + " "
                     + (current != null && current.getContextView().getParentObservation() != null);
         }
+    }
+
+    @Test
+    void undoing_is_not_observed_as_the_step() {
+        List<String> seen = new CopyOnWriteArrayList<>();
+        ObservationRegistry observations = ObservationRegistry.create();
+        observations.observationConfig().observationHandler(new ObservationHandler<>() {
+            @Override
+            public void onStop(Observation.Context context) {
+                seen.add(context.getName());
+            }
+
+            @Override
+            public boolean supportsContext(Observation.Context context) {
+                return context.getName().startsWith("forge.cluster.workflow");
+            }
+        });
+        TestApplications.on(database)
+                .withBean(ObservationRegistry.class, () -> observations)
+                .withBean(Flows.class)
+                .withConfiguration(
+                        AutoConfigurations.of(WorkflowAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
+                .run(context -> {
+                    Workflows workflows = context.getBean(Workflows.class);
+                    UUID run = workflows.start("undone", null);
+                    await().until(() ->
+                            workflows.find(run).orElseThrow().status().isFinal());
+                    assertThat(seen)
+                            .containsExactly("forge.cluster.workflow.step", "forge.cluster.workflow.compensation");
+                });
     }
 
     @Test

@@ -34,13 +34,7 @@ final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
         this.work = work;
     }
 
-    /** Does what a step does; answers what it returns, throws what it throws. */
-    static <E extends Exception> @Nullable Object observe(
-            JobMonitor monitor, Version version, String step, UUID run, Action<E> work) throws E {
-        return observe(monitor, version, step, run, false, work);
-    }
-
-    /** The same, or what undoes a step. */
+    /** Does what a step does, or what undoes it; answers what it returns, throws what it throws. */
     @SuppressWarnings("unchecked")
     static <E extends Exception> @Nullable Object observe(
             JobMonitor monitor, Version version, String step, UUID run, boolean undoing, Action<E> work) throws E {

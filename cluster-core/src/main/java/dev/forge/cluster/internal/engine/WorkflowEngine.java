@@ -204,8 +204,12 @@ public final class WorkflowEngine implements Work {
                                 && !isDeprecated(version))
                 // Nobody can run it now; whoever comes with what this node has will.
                 .or(() -> own)
+                // Or with what some node has had: it may be restarting.
+                .or(() -> newest(
+                        application.everAdvertised(workflow),
+                        version -> !elsewhere.containsKey(version) && !isDeprecated(version)))
                 .orElseThrow(() -> new WorkflowRejectedException(
-                        "no live node has a version of workflow '%s' that is not deprecated; known here are %s, elsewhere %s"
+                        "no node has, or has had, a version of workflow '%s' that is not deprecated; known here are %s, elsewhere %s"
                                 .formatted(
                                         workflow,
                                         names(),

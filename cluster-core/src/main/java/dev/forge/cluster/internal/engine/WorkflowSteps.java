@@ -141,7 +141,7 @@ final class WorkflowSteps {
         memory.settleChance();
         try {
             @Nullable Result[] done = {null};
-            perform(step.action(), step, (returned, ran) -> {
+            perform(step.action(), step, false, (returned, ran) -> {
                 StepRow completed = row.failed("completed", attempt, null)
                         .with("completed", memory.json(returned))
                         .until(null)
@@ -402,6 +402,7 @@ final class WorkflowSteps {
         perform(
                 undoing::run,
                 undoing.step,
+                true,
                 (nothing, ran) -> undoing.row.compensating("compensated", undoing.attempt(), null, null));
     }
 
@@ -433,9 +434,10 @@ final class WorkflowSteps {
     }
 
     /** Does something and remembers it, in one transaction if the step wants one. */
-    private @Nullable Object perform(Callable<?> action, Step<?> step, Remembered remembered) throws Failed {
+    private @Nullable Object perform(Callable<?> action, Step<?> step, boolean undoing, Remembered remembered)
+            throws Failed {
         long began = tools.nanos.getAsLong();
-        return ObservedStep.observe(tools.monitor, version, step.name(), job.id(), () -> {
+        return ObservedStep.observe(tools.monitor, version, step.name(), job.id(), undoing, () -> {
             try {
                 if (step.transactional()) {
                     return inTransaction(action, step, remembered, began);

@@ -7,8 +7,10 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
+import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -94,6 +96,19 @@ public final class WorkflowKeeping {
     }
 
     // Runs that cannot go on --------------------------------------------------------------------------------
+
+    /** The versions of a workflow that nodes have had, also after those nodes have gone. */
+    public Set<Version> everAdvertised(String workflow) {
+        return client
+                .sql(schema.sql("SELECT name FROM ~.forge_job_names WHERE starts_with(name, ?)"))
+                .param(WorkflowStore.PREFIX + workflow + "@")
+                .query(String.class)
+                .list()
+                .stream()
+                .flatMap(name -> Version.of(Objects.requireNonNull(name)).stream())
+                .filter(version -> version.workflow().equals(workflow))
+                .collect(Collectors.toSet());
+    }
 
     /** Says that no live node can run these, up to that many runs; their jobs stay as they are. */
     public int block(Version version, int limit) {

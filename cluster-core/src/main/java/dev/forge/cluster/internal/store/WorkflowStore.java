@@ -453,30 +453,34 @@ public final class WorkflowStore {
      */
     public boolean suspend(Claim claim, Wait wait, Runnable before) {
         return Boolean.TRUE.equals(transaction.execute(status -> {
-            Boolean asSeen = client.sql(schema.sql("""
+            Seen seen = client.sql(schema.sql("""
                     UPDATE ~.forge_workflow_runs
                     SET status = CASE WHEN :mismatch::text IS NOT NULL THEN 'blocked_signature_mismatch'
                                       WHEN unwinding THEN 'compensating' ELSE 'waiting' END,
                         awaits = CASE WHEN NOT unwinding THEN :signal::text END,
                         last_error = coalesce(nullif(:mismatch::text, ''), last_error), updated_at = clock_timestamp()
                     WHERE id = :run AND status NOT IN %s
-                    RETURNING wake_seq = :seen AND unwinding = :unwinding OR :mismatch::text IS NOT NULL, %s
+                    RETURNING wake_seq = :seen OR :mismatch::text IS NOT NULL, unwinding <> :unwinding, %s
                     """.formatted(FINAL, BOUND)))
                     .param("run", claim.key.id())
                     .param("mismatch", wait.mismatch, Types.VARCHAR)
                     .param("signal", wait.signal, Types.VARCHAR)
                     .param("seen", wait.seen)
                     .param("unwinding", wait.unwinding)
-                    .query((row, n) -> row.getBoolean(1))
+                    .query((row, n) -> new Seen(row.getBoolean(1), row.getBoolean(2)))
                     .optional()
                     .orElse(null);
-            if (asSeen == null) {
+            if (seen == null) {
                 status.setRollbackOnly();
                 return false;
             }
-            before.run();
+            // Called off meanwhile: what it was about to begin is not begun.
+            List<StepRow> rows = seen.calledOff ? List.of() : wait.rows;
+            if (!seen.calledOff) {
+                before.run();
+            }
             // Whoever ends the other job from here on waits for us, and finds us waiting.
-            boolean early = !asSeen || (wait.job != null && hasEnded(wait.job));
+            boolean early = !seen.same || seen.calledOff || (wait.job != null && hasEnded(wait.job));
             Instant until = early ? Instant.EPOCH : wait.until;
             boolean forever = !early && wait.until == null && wait.job == null;
             boolean back = bindRows(
@@ -500,7 +504,7 @@ public final class WorkflowStore {
                                             .param("until", offset(until), Types.TIMESTAMP_WITH_TIMEZONE),
                                     claim),
                             claim,
-                            wait.rows)
+                            rows)
                     .query((row, n) -> true)
                     .optional()
                     .isPresent();
@@ -510,6 +514,9 @@ public final class WorkflowStore {
             return back;
         }));
     }
+
+    /** Whether there is no signal more than the run knows of, and whether it was called off without knowing it. */
+    private record Seen(boolean same, boolean calledOff) {}
 
     private boolean hasEnded(UUID job) {
         return client.sql(schema.sql("SELECT status FROM ~.forge_jobs WHERE id = ? FOR SHARE"))

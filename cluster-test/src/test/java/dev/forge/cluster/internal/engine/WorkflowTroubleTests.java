@@ -686,4 +686,30 @@ class WorkflowTroubleTests {
         assertThat(failed.lastError()).contains(child.toString());
         assertThat(done).containsExactly("own", "deep", "undo own");
     }
+
+    @Test
+    void a_child_that_nobody_has_for_a_moment_does_not_fail_its_parent() throws InterruptedException {
+        var children = new TestWorkflows(cluster);
+        children.on("child", wf -> "child");
+        Member other = children.start("other");
+        flows.work = jobs -> jobs.on("elsewhere", context -> {});
+        flows.on("parent", wf -> {
+            wf.step("a", String.class, () -> did("a"), s -> s.compensate(x -> did("undo a")));
+            wf.awaitSignal("go", String.class);
+            return wf.child("child", null, String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parent", null);
+        one.await(run, WorkflowStatus.WAITING);
+        other.member().stop();
+        one.workflows().signal(run, "go", "on");
+        await().until(() -> !one.workflows().list("child", null, 1).isEmpty());
+        UUID child = one.workflows().list("child", null, 1).get(0).id();
+        one.await(child, WorkflowStatus.BLOCKED_MISSING_VERSION);
+        var again = new TestWorkflows(cluster);
+        again.on("child", wf -> "child");
+        again.start("again");
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(done).containsExactly("a");
+    }
 }
