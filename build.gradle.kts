@@ -24,6 +24,7 @@ subprojects {
     }
     tasks.withType<Test>().configureEach {
         systemProperty("user.timezone", "Asia/Kathmandu")
+        jvmArgs("-XX:TieredStopAtLevel=1")
         useJUnitPlatform { excludeTags("soak") } // the long fault runs: mvn verify -Psoak
     }
 }

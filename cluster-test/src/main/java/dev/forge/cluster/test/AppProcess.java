@@ -37,6 +37,9 @@ public final class AppProcess implements AutoCloseable {
             HttpClient.newBuilder().connectTimeout(REQUEST_TIMEOUT).build();
 
     private final Process process;
+    /** Such a process lives for seconds: what a JVM invests in the hours to come is wasted. Later options win. */
+    private static final List<String> QUICK_TO_START = List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
+
     private final Path log;
     private final Thread killer;
 
@@ -102,6 +105,7 @@ public final class AppProcess implements AutoCloseable {
         public AppProcess start() {
             var command = new ArrayList<>(prefix);
             command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+            command.addAll(QUICK_TO_START);
             command.addAll(jvmOptions);
             command.add("-cp");
             command.add(System.getProperty("java.class.path"));

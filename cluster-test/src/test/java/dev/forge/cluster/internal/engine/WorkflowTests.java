@@ -1032,6 +1032,18 @@ class WorkflowTests {
 
     // Nodes
 
+    /** A node that does not wait for its jobs when it leaves. */
+    private Member startImpatient(String name) {
+        return flows.start(
+                name,
+                settings -> new NodeSettings(
+                        settings.presence(),
+                        settings.heartbeat(),
+                        settings.detection(),
+                        settings.election(),
+                        Duration.ofMillis(200)));
+    }
+
     @Test
     void a_run_goes_on_elsewhere_when_its_node_leaves_in_the_middle_of_a_step() throws InterruptedException {
         var begun = new CountDownLatch(1);
@@ -1046,14 +1058,7 @@ class WorkflowTests {
                 return did("middle");
             });
         });
-        Member one = flows.start(
-                "one",
-                settings -> new NodeSettings(
-                        settings.presence(),
-                        settings.heartbeat(),
-                        settings.detection(),
-                        settings.election(),
-                        Duration.ofMillis(200)));
+        Member one = startImpatient("one");
         UUID run = one.workflows().start("moves", null);
         assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
         Member two = flows.start("two");
@@ -1088,14 +1093,7 @@ class WorkflowTests {
                     }))
                     .toList());
         });
-        Member one = flows.start(
-                "one",
-                settings -> new NodeSettings(
-                        settings.presence(),
-                        settings.heartbeat(),
-                        settings.detection(),
-                        settings.election(),
-                        Duration.ofMillis(200)));
+        Member one = startImpatient("one");
         UUID run = one.workflows().start("moves", null);
         assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
         Member two = flows.start("two");
