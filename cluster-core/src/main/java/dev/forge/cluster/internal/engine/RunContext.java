@@ -167,7 +167,7 @@ final class RunContext implements WorkflowContext {
         try {
             return new Given<>(memory.read(taken, type));
         } catch (RuntimeException e) {
-            log.debug("run {}: signal '{}' cannot be read", id(), taken.name(), e);
+            log.warn("run {}: a signal '{}' cannot be read", id(), taken.name(), e);
             return null;
         }
     }
@@ -204,7 +204,8 @@ final class RunContext implements WorkflowContext {
         if (known == null) {
             StepRow row = memory.fresh("child", workflow, "waiting");
             // One that somebody has retried before this run was.
-            UUID active = memory.guarded(() -> engine.active(key(row))).orElse(null);
+            UUID active = memory.guarded(() -> engine.store().activeChild(id(), key(row)))
+                    .orElse(null);
             if (active != null) {
                 throw awaited(row, active, () -> {});
             }

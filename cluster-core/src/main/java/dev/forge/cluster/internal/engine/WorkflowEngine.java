@@ -345,11 +345,6 @@ public final class WorkflowEngine implements Work {
         }
     }
 
-    /** The run that was started under that key, if it has not ended. */
-    Optional<UUID> active(String key) {
-        return store.active(key);
-    }
-
     Optional<JobInfo> find(UUID job) {
         return inboxReports.find(job);
     }

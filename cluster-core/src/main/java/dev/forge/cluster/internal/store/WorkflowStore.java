@@ -153,14 +153,13 @@ public final class WorkflowStore {
                 == 1;
     }
 
-    /** The run whose job has that unique key, if it has not ended. */
-    public Optional<UUID> active(String jobKey) {
+    /** The child of a run whose job has that unique key, if it has not ended. */
+    public Optional<UUID> activeChild(UUID parent, String jobKey) {
         return client.sql(schema.sql("""
-                SELECT id FROM ~.forge_jobs
-                WHERE starts_with(name, '%s') AND unique_key = ? AND status IN ('pending', 'claimed', 'running')
-                LIMIT 1
-                """.formatted(PREFIX)))
-                .param(jobKey)
+                SELECT r.id FROM ~.forge_workflow_runs r JOIN ~.forge_jobs j ON j.id = r.id
+                WHERE r.parent_id = ? AND r.status NOT IN %s AND j.unique_key = ? LIMIT 1
+                """.formatted(FINAL)))
+                .params(parent, jobKey)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .optional();
     }
