@@ -150,9 +150,18 @@ final class WorkflowRun {
         return ours ? compensate() : Settled.LOST;
     }
 
+    /**
+     * The database refuses what the run had to write in order to end, or to wait. Undoing is left to the next claim: nobody
+     * would stop it here any more, should this one be lost.
+     */
     private Object refused(String what, DataAccessException refusal) {
         memory.forgetUnwritten();
-        return fail(new PermanentJobFailure("%s cannot be stored: %s".formatted(what, refusal.getMessage()), refusal));
+        String error = "%s cannot be stored: %s".formatted(what, refusal.getMessage());
+        log.warn("workflow {} run {}: failed, {}", handler.version().jobName(), job.id(), error);
+        if (steps.undoings().isEmpty()) {
+            return end(WorkflowStatus.FAILED, null, Execution.storable(error));
+        }
+        return memory.beginUnwinding(Execution.storable(error)) ? Outcome.snooze(Duration.ZERO) : Settled.LOST;
     }
 
     private Object end(WorkflowStatus status, @Nullable String result, @Nullable String error) {

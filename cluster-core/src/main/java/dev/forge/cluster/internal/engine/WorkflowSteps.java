@@ -569,13 +569,19 @@ final class WorkflowSteps {
                     (int) Math.min(Integer.MAX_VALUE, timeout.plusMillis(999).toSeconds()));
         }
         try {
+            return begin(definition);
+        } catch (TransactionException e) {
+            throw memory.unwind(new Unwinding.Unwritten(e));
+        }
+    }
+
+    private TransactionStatus begin(DefaultTransactionDefinition definition) {
+        try {
             return tools.transactions.getTransaction(definition);
         } catch (InvalidIsolationLevelException e) {
             // A manager that leaves that to the application.
             definition.setIsolationLevel(TransactionDefinition.ISOLATION_DEFAULT);
             return tools.transactions.getTransaction(definition);
-        } catch (TransactionException e) {
-            throw memory.unwind(new Unwinding.Unwritten(e));
         }
     }
 
