@@ -7,6 +7,8 @@ import io.micrometer.observation.ObservationRegistry;
 import io.micrometer.observation.transport.Kind;
 import io.micrometer.observation.transport.ReceiverContext;
 import java.util.Map;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -50,20 +52,7 @@ final class JobObservations implements JobMonitor {
                 .highCardinalityKeyValue("forge.node.id", attempt.node().toString())
                 .highCardinalityKeyValue("forge.node.name", job.nodeName())
                 .start();
-        Observation.Scope scope = observation.openScope();
-        try {
-            run.run();
-        } finally {
-            scope.close();
-            Throwable failure = attempt.failure();
-            if (failure != null) {
-                observation.error(failure);
-            }
-            observation
-                    .lowCardinalityKeyValue("outcome", attempt.outcome().name())
-                    .lowCardinalityKeyValue("exception", failure == null ? "none" : name(failure))
-                    .stop();
-        }
+        observed(observation, run, attempt::outcome, attempt::failure);
     }
 
     @Override
@@ -82,17 +71,22 @@ final class JobObservations implements JobMonitor {
                 .highCardinalityKeyValue(
                         "forge.workflow.run", attempt.workflowRun().toString())
                 .start();
+        observed(observation, run, attempt::outcome, attempt::failure);
+    }
+
+    private static void observed(
+            Observation observation, Runnable run, Supplier<Enum<?>> outcome, Supplier<@Nullable Throwable> thrown) {
         Observation.Scope scope = observation.openScope();
         try {
             run.run();
         } finally {
             scope.close();
-            Throwable failure = attempt.failure();
+            Throwable failure = thrown.get();
             if (failure != null) {
                 observation.error(failure);
             }
             observation
-                    .lowCardinalityKeyValue("outcome", attempt.outcome().name())
+                    .lowCardinalityKeyValue("outcome", outcome.get().name())
                     .lowCardinalityKeyValue("exception", failure == null ? "none" : name(failure))
                     .stop();
         }
