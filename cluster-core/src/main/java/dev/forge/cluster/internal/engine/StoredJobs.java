@@ -249,15 +249,10 @@ public final class StoredJobs implements Jobs {
     }
 
     private static void requireStorable(String what, String text) {
-        if (text.isBlank() || text.length() > LONGEST_TEXT) {
-            throw new JobRejectedException("%s of %d characters: it must have 1 to %d, not all of them blank"
-                    .formatted(what, text.length(), LONGEST_TEXT));
-        }
         try {
-            // A backslash begins an escape in JSON only.
-            JobJson.requireStorable(text.replace('\\', '/'));
+            JobJson.requireText(what, text, LONGEST_TEXT);
         } catch (IllegalArgumentException e) {
-            throw new JobRejectedException("%s '%s' %s".formatted(what, text.replace('\0', '?'), e.getMessage()));
+            throw new JobRejectedException(String.valueOf(e.getMessage()), e);
         }
     }
 

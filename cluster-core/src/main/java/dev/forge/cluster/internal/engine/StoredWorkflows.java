@@ -12,7 +12,6 @@ import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
-import org.springframework.util.StringUtils;
 
 /** {@link Workflows} on {@code forge_workflow_runs}. */
 public final class StoredWorkflows implements Workflows {
@@ -35,6 +34,7 @@ public final class StoredWorkflows implements Workflows {
     @Override
     public UUID start(String workflow, @Nullable Object input, @Nullable String key) {
         node.requireMayMutate();
+        requireStorable("workflow", workflow);
         if (key != null) {
             requireStorable("key", key);
             Optional<UUID> known = store.byKey(workflow, key);
@@ -114,9 +114,10 @@ public final class StoredWorkflows implements Workflows {
     }
 
     private static void requireStorable(String what, String text) {
-        if (text.isBlank() || text.indexOf('\0') >= 0 || text.length() > LONGEST_TEXT) {
-            throw new WorkflowRejectedException("%s '%s' must have 1 to %d characters, none of them NUL, not all blank"
-                    .formatted(what, StringUtils.truncate(text.replace('\0', '?'), LONGEST_TEXT), LONGEST_TEXT));
+        try {
+            JobJson.requireText(what, text, LONGEST_TEXT);
+        } catch (IllegalArgumentException e) {
+            throw new WorkflowRejectedException(String.valueOf(e.getMessage()), e);
         }
     }
 }
