@@ -333,11 +333,13 @@ final class CronOracle {
     }
 
     /** Goes through days, of which most have no slot. */
-    static List<Instant> walkDays(Expression expression, ZoneRules rules, Instant from, int limit) {
+    static List<Instant> walkDays(Expression expression, ZoneRules rules, Instant from, Instant to, int limit) {
         var slots = new ArrayList<Instant>();
         List<LocalTime> times = expression.times();
+        // A zone's date may be a day off from that of UTC at both ends.
+        LocalDate last = LocalDate.ofInstant(to, ZoneOffset.UTC).plusDays(2);
         for (LocalDate day = LocalDate.ofInstant(from, ZoneOffset.UTC).minusDays(2);
-                slots.size() < limit && day.getYear() < 2080;
+                slots.size() < limit && day.isBefore(last);
                 day = day.plusDays(1)) {
             if (expression.hasDay(day)) {
                 LocalDate one = day;
@@ -346,7 +348,7 @@ final class CronOracle {
                         .map(time -> showings(time, rules))
                         .filter(shown -> !shown.isEmpty())
                         .map(shown -> shown.get(0))
-                        .filter(from::isBefore)
+                        .filter(slot -> slot.isAfter(from) && !slot.isAfter(to))
                         .sorted()
                         .forEach(slots::add);
             }

@@ -131,7 +131,7 @@ class LocalBucketsTests {
         assertThat(admitted).hasValue(100);
     }
 
-    @Property(tries = 500)
+    @Property(seed = "1", tries = 500)
     void decisions_are_those_of_exact_arithmetic(
             @ForAll @IntRange(min = 1, max = 1_000) int requests,
             @ForAll @LongRange(min = 1, max = 100_000) long perMillis,
