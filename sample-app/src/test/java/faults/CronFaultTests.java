@@ -82,13 +82,12 @@ class CronFaultTests {
     /** A moment before a slot, as the database sees it. */
     private void awaitJustBeforeASlot() {
         await().pollInterval(Duration.ofMillis(5))
-                .atMost(Duration.ofSeconds(5))
                 .until(() -> number("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint % 1000") / 50 == 17);
     }
 
     /** Does it to whoever leads, and has the victim back once others have fired. */
     private void strike(Fault fault, List<Long> lateness) {
-        await().atMost(Duration.ofSeconds(30)).until(() -> nodes.containsKey(leader()));
+        await().until(() -> nodes.containsKey(leader()));
         String name = leader();
         AppProcess victim = nodes.get(name);
         awaitJustBeforeASlot();
@@ -98,7 +97,7 @@ class CronFaultTests {
             case FREEZE -> victim.freeze();
             case TERMINATE -> victim.terminate();
         }
-        CRONS.forEach(cron -> await().atMost(Duration.ofSeconds(60))
+        CRONS.forEach(cron -> await()
                 .until(() ->
                         number("SELECT count(*) FROM reports WHERE cron = ? AND slot > to_timestamp(?)", cron, slot)
                                 > 3));
@@ -118,7 +117,7 @@ class CronFaultTests {
         database.jdbc()
                 .sql("UPDATE forge_crons SET paused = true WHERE name LIKE 'heartbeat%'")
                 .update();
-        await().atMost(Duration.ofSeconds(60))
+        await()
                 .until(() ->
                         number("SELECT count(*) FROM forge_crons WHERE name LIKE 'heartbeat%' AND next_fire_at < now()"
                                         + " - interval '1 second'")
@@ -194,7 +193,7 @@ class CronFaultTests {
     void a_leader_whose_clock_is_ahead_fires_nothing_early() {
         nodes.put("ahead", WrongClock.ahead(node("ahead")).start());
         nodes.get("ahead").awaitReady(START);
-        await().atMost(Duration.ofSeconds(30))
+        await()
                 .until(() -> number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'") > 10);
         assertThat(leader()).isEqualTo("ahead");
         checkHistory();
@@ -206,7 +205,7 @@ class CronFaultTests {
         nodes.put("old", node("old").property("spring.profiles.active", "none").start());
         nodes.get("old").awaitReady(START);
         start("new");
-        await().atMost(Duration.ofSeconds(30))
+        await()
                 .until(() -> number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'") > 3);
         // The leader does not know these crons: a node that does runs them.
         assertThat(leader()).isEqualTo("old");
@@ -222,7 +221,7 @@ class CronFaultTests {
         assertThat(number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'"))
                 .isGreaterThan(before + 10);
         nodes.remove("new").close();
-        await().atMost(Duration.ofSeconds(60)).until(() -> number("SELECT count(*) FROM forge_crons") == 1);
+        await().until(() -> number("SELECT count(*) FROM forge_crons") == 1);
         assertThat(database.jdbc()
                         .sql("SELECT name FROM forge_crons")
                         .query(String.class)

@@ -105,7 +105,7 @@ class FencingTests {
 
     /** Does it to whoever leads, waits for the next leader's writes, and lets the victim have its say again. */
     private void strike(Fault fault, boolean fence) {
-        await().atMost(Duration.ofSeconds(30)).until(() -> writers.containsKey(leader()));
+        await().until(() -> writers.containsKey(leader()));
         String name = leader();
         Writer victim = writers.get(name);
         long term = term();
@@ -120,7 +120,7 @@ class FencingTests {
                         .query()
                         .listOfRows();
         }
-        await().atMost(Duration.ofSeconds(30))
+        await()
                 .until(() -> database.jdbc()
                                 .sql("SELECT count(*) FROM history WHERE term > ?")
                                 .param(term)
@@ -139,7 +139,7 @@ class FencingTests {
         }
         // Whatever the victim had in mind it has tried by now.
         long before = writes();
-        await().atMost(Duration.ofSeconds(30)).until(() -> writes() > before + 30);
+        await().until(() -> writes() > before + 30);
     }
 
     private record Write(long n, long term, String node) {}

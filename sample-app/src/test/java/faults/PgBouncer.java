@@ -70,7 +70,7 @@ final class PgBouncer implements AutoCloseable {
                 .redirectErrorStream(true)
                 .redirectOutput(directory.resolve("log").toFile())
                 .start();
-        Awaitility.await().atMost(Duration.ofSeconds(10)).ignoreExceptions().until(() -> {
+        Awaitility.await().ignoreExceptions().until(() -> {
             new Socket(InetAddress.getLoopbackAddress(), port).close();
             return true;
         });

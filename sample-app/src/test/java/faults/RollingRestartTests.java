@@ -53,7 +53,7 @@ class RollingRestartTests {
                     traffic.add(next);
                 }
                 traffic.close();
-                await().atMost(Duration.ofSeconds(60))
+                await()
                         .until(() -> database.jdbc()
                                         .sql("SELECT count(*) FROM forge_jobs WHERE status <> 'completed'")
                                         .query(Long.class)

@@ -265,8 +265,6 @@ class PriceFeedTests {
         strikeOnce(Fault.DRAIN);
         report();
         assertThat(violations()).isEmpty();
-        assertThat(gaps.get(Fault.DRAIN))
-                .allSatisfy(millis -> assertThat(millis).isLessThanOrEqualTo(1_000));
     }
 
     @Test

@@ -187,9 +187,9 @@ class BrokerCoordinatorTests {
         town.sending = new CountDownLatch(1);
         node.notifyNewWork(JobPriority.NORMAL);
         await().until(() -> !node.isConnected());
-        long began = System.nanoTime();
+        // Returns although the link still hangs.
         node.notifyNewWork(JobPriority.NORMAL);
-        assertThat(Duration.ofNanos(System.nanoTime() - began)).isLessThan(Duration.ofMillis(200));
+        assertThat(town.sending.getCount()).isOne();
         await().until(() -> town.opened.get() > 1);
         town.sending.countDown();
         await().until(node::isConnected);
@@ -262,9 +262,9 @@ class BrokerCoordinatorTests {
         town.opening = new CountDownLatch(1);
         node.start();
         await().until(() -> town.opened.get() == 1);
-        long began = System.nanoTime();
+        // Returns although nobody lets the broker answer.
         node.stop();
-        assertThat(Duration.ofNanos(System.nanoTime() - began)).isLessThan(Duration.ofSeconds(4));
+        assertThat(town.opening.getCount()).isOne();
         await().until(() -> threads().isEmpty());
     }
 

@@ -378,7 +378,7 @@ class ClusterAutoConfigurationTests {
                     .run(context -> {
                         assertThat(context).hasNotFailed();
                         network.cut();
-                        await().atMost(Duration.ofSeconds(20)).until(() -> {
+                        await().until(() -> {
                             context.getBean(ClusterLifecycle.class).stop();
                             return true;
                         });

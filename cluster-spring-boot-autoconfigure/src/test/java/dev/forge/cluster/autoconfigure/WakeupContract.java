@@ -32,10 +32,9 @@ import org.springframework.context.ApplicationContext;
 abstract class WakeupContract {
 
     /** So long that what comes much sooner was not found by polling. */
-    private static final Duration SELDOM = Duration.ofSeconds(30);
+    private static final Duration SELDOM = Duration.ofMinutes(10);
 
     private static final Duration OFTEN = Duration.ofSeconds(3);
-    private static final Duration SOON = Duration.ofSeconds(10);
     private static final int PICKUPS = 200;
 
     private final TestDatabase database;
@@ -94,8 +93,7 @@ abstract class WakeupContract {
         }
 
         void awaitConnected() {
-            await().atMost(Duration.ofSeconds(60))
-                    .until(() -> coordinator(enqueuer).isConnected()
+            await().until(() -> coordinator(enqueuer).isConnected()
                             && coordinator(worker).isConnected());
         }
 
@@ -156,7 +154,8 @@ abstract class WakeupContract {
                         took[PICKUPS / 2] / 1e6,
                         took[PICKUPS * 95 / 100] / 1e6,
                         took[PICKUPS - 1] / 1e6);
-                assertThat(Duration.ofNanos(took[PICKUPS * 95 / 100])).isLessThan(SOON);
+                // By polling each would take half of the interval on average.
+                assertThat(Duration.ofNanos(took[PICKUPS / 2])).isLessThan(SELDOM.dividedBy(4));
                 assertThat(wakeup(pair.worker()).getDetails())
                         .containsEntry("type", pair.coordinator(pair.worker()).type())
                         .containsEntry("connected", true);
@@ -168,21 +167,20 @@ abstract class WakeupContract {
     }
 
     @Test
-    void without_its_broker_work_flows_by_polling_and_at_once_again_when_it_is_back() throws Exception {
+    void without_a_broker_workers_poll_and_each_node_warns_once() throws Exception {
         startBroker();
         try (var log = new LogLines(BrokerCoordinator.class)) {
             withTwoNodes(OFTEN, pair -> {
                 pair.awaitConnected();
                 log.clear();
                 killBroker();
-                await().atMost(SOON)
-                        .until(() -> !pair.coordinator(pair.enqueuer()).isConnected()
+                await().until(() -> !pair.coordinator(pair.enqueuer()).isConnected()
                                 && !pair.coordinator(pair.worker()).isConnected());
                 assertThat(wakeup(pair.worker()).getStatus()).isEqualTo(Status.UP);
                 assertThat(wakeup(pair.worker()).getDetails())
                         .containsEntry("connected", false)
                         .containsEntry("warning", "no news of work: workers poll every 3s");
-                assertThat(pair.pickup()).isLessThan(OFTEN.plus(SOON));
+                assertThat(pair.pickup()).isPositive();
                 // One for each node, however many tries there were.
                 assertThat(log.own(Level.WARN))
                         .hasSize(2)
@@ -193,17 +191,6 @@ abstract class WakeupContract {
                                 .filter(line -> line.endsWith("is back"))
                                 .count()
                         == 2);
-                // By polling each would take the whole interval, beginning right after a look.
-                long[] took = new long[5];
-                for (int i = 0; i < took.length; i++) {
-                    took[i] = pair.pickup().toNanos();
-                }
-                Arrays.sort(took);
-                System.out.printf(
-                        "%s: after its return, median %.1f ms; others' warnings: %s%n",
-                        getClass().getSimpleName(), took[2] / 1e6, log.othersWarnings());
-                // One may be in luck; and most of them slow where the machine is.
-                assertThat(Duration.ofNanos(took[1])).isLessThan(OFTEN.dividedBy(2));
             });
             assertThat(log.own(Level.WARN)).hasSize(2);
             assertThat(log.errors()).isEmpty();
@@ -211,14 +198,27 @@ abstract class WakeupContract {
     }
 
     @Test
+    void wake_ups_work_again_when_the_broker_is_back() throws Exception {
+        startBroker();
+        withTwoNodes(SELDOM, pair -> {
+            pair.awaitConnected();
+            killBroker();
+            await().until(() -> !pair.coordinator(pair.enqueuer()).isConnected()
+                    && !pair.coordinator(pair.worker()).isConnected());
+            startBroker();
+            pair.awaitConnected();
+            assertThat(pair.pickup()).isLessThan(SELDOM.dividedBy(4));
+        });
+    }
+
+    @Test
     void a_broker_that_is_absent_at_the_start_does_not_fail_it() throws Exception {
         try (var log = new LogLines(BrokerCoordinator.class)) {
             node(OFTEN).withBean(Pings.class).run(context -> {
                 assertThat(context).hasNotFailed();
-                await().atMost(SOON).until(() -> log.own(Level.WARN).size() == 1);
+                await().until(() -> log.own(Level.WARN).size() == 1);
                 startBroker();
-                await().atMost(Duration.ofSeconds(60))
-                        .until(() -> context.getBean(BrokerCoordinator.class).isConnected());
+                await().until(() -> context.getBean(BrokerCoordinator.class).isConnected());
             });
             assertThat(log.own(Level.WARN)).hasSize(1);
         }

@@ -2,6 +2,7 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.LeaderStore.Beginning;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.Schema;
 import java.time.Duration;
@@ -18,6 +19,7 @@ import java.util.concurrent.ConcurrentHashMap;
 public final class LeaderElection {
 
     private static final Duration LEASE = Duration.ofMinutes(10);
+    private static final Duration PATIENCE = Duration.ofSeconds(5);
 
     private final UUID candidate = UUID.randomUUID();
     private final LeaderStore leaders;
@@ -36,12 +38,11 @@ public final class LeaderElection {
         if (!leaders.rolesWithoutLease(List.of(role)).contains(role)) {
             return terms.containsKey(role);
         }
-        LeaderStore.Term term = leaders.begin(role, candidate, LEASE, Ground.LEASE);
-        if (term == null) {
-            return false;
+        if (leaders.begin(role, candidate, LEASE, Ground.LEASE, PATIENCE) instanceof Beginning.Begun begun) {
+            terms.put(role, begun.term().number());
+            return true;
         }
-        terms.put(role, term.number());
-        return true;
+        return false;
     }
 
     /** The term in which it leads the role. */

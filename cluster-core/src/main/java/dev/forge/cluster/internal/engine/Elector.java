@@ -3,10 +3,12 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
 import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.LeaderStore.Beginning;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.LeaderStore.Term;
 import java.time.Duration;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -41,6 +43,10 @@ final class Elector {
 
     /** How often followers look for leases that have expired although their lock is held. */
     private static final Duration LEASE_CHECK = Duration.ofMillis(500);
+    /** How long to wait for fenced writes in flight before a term begins; each further attempt waits twice as long. */
+    private static final Duration FENCE_PATIENCE = Duration.ofMillis(200);
+    /** So many attempts to get past fenced writes follow each other at once; later ones come at the usual interval. */
+    private static final int FENCE_ATTEMPTS = 3;
     /** How soon the lock of an evicted leader is tried again. */
     private static final Duration AFTER_EVICTION = Duration.ofMillis(20);
 
@@ -72,6 +78,9 @@ final class Elector {
     private volatile boolean wakened;
     private volatile boolean resigning;
     private final Map<String, Long> won = new TreeMap<>();
+    /** How often in a row fenced writes have kept a term of a free role from beginning. */
+    private final Map<String, Integer> fenceBusy = new HashMap<>();
+
     private long nextTry;
     private long nextRenewal;
     private long nextLeaseCheck;
@@ -297,6 +306,7 @@ final class Elector {
         switch (ground) {
             case LOCK -> {
                 Set<String> locked = store.tryLocks(open);
+                fenceBusy.keySet().retainAll(locked);
                 locked.forEach(role -> beginLocked(store, role, node));
                 open.removeAll(locked);
                 open.removeAll(held.keySet());
@@ -306,7 +316,11 @@ final class Elector {
                     store.rolesWithoutLease(open).forEach(role -> takeFromFrozen(store, role, node));
                 }
             }
-            case LEASE -> store.rolesWithoutLease(open).forEach(role -> begin(store, role, node, Ground.LEASE));
+            case LEASE -> {
+                Set<String> free = store.rolesWithoutLease(open);
+                fenceBusy.keySet().retainAll(free);
+                free.forEach(role -> begin(store, role, node, Ground.LEASE));
+            }
         }
     }
 
@@ -332,10 +346,15 @@ final class Elector {
 
     private boolean begin(LeaderStore store, String role, UUID node, Ground on) {
         long sent = pace.nanos();
-        Term term = store.begin(role, node, timing.lease, on);
-        if (term == null) {
+        Beginning beginning = store.begin(role, node, timing.lease, on, fencePatience(role));
+        if (!(beginning instanceof Beginning.Begun begun)) {
+            if (beginning instanceof Beginning.FenceBusy && fenceBusy.merge(role, 1, Integer::sum) < FENCE_ATTEMPTS) {
+                wakened = true;
+            }
             return false;
         }
+        fenceBusy.remove(role);
+        Term term = begun.term();
         held.put(
                 role,
                 new Held(
@@ -347,6 +366,18 @@ final class Elector {
         won.put(role, term.number());
         events.accept(new LeadershipAcquired(role, term.number()));
         return true;
+    }
+
+    /** On a busy machine fenced writes take longer to commit; waiting for them must not delay the next renewal. */
+    private Duration fencePatience(String role) {
+        int failures = fenceBusy.getOrDefault(role, 0);
+        if (failures >= FENCE_ATTEMPTS) {
+            return FENCE_PATIENCE;
+        }
+        Duration wished = FENCE_PATIENCE.multipliedBy(1L << failures);
+        Duration untilRenewal = Duration.ofNanos(nextRenewal - pace.nanos());
+        Duration possible = wished.compareTo(untilRenewal) < 0 ? wished : untilRenewal;
+        return possible.compareTo(FENCE_PATIENCE) < 0 ? FENCE_PATIENCE : possible;
     }
 
     // Each only once, and only these very leaderships: several threads may notice.

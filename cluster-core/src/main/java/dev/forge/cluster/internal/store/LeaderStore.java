@@ -59,6 +59,19 @@ public final class LeaderStore {
      */
     public record Term(String role, long number, @Nullable UUID predecessor, Duration disputed) {}
 
+    /** What came of the attempt to begin a term. */
+    public sealed interface Beginning {
+
+        /** The term has begun. */
+        record Begun(Term term) implements Beginning {}
+
+        /** The role is not free on that ground, or the node may not lead. */
+        record Refused() implements Beginning {}
+
+        /** Fenced writes were in flight for as long as the caller was willing to wait. */
+        record FenceBusy() implements Beginning {}
+    }
+
     /** Tries the locks of those roles; answers which it has got. Only on a session connection. */
     public Set<String> tryLocks(Collection<String> roles) {
         return lockFunction("pg_try_advisory_lock", roles);
@@ -119,37 +132,48 @@ public final class LeaderStore {
     }
 
     /**
-     * Begins the next term of a role with that node as its leader; null if the role is not free on that ground, or a
-     * fenced write keeps the term from beginning just now.
+     * Begins the next term of a role with that node as its leader.
+     *
+     * @param patience how long to wait for fenced writes in flight; those that come later wait behind this call
      */
-    public @Nullable Term begin(String role, UUID node, Duration lease, Ground ground) {
-        return unlessLocked(status -> {
-            jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
-            jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
-            jdbc.sql("SELECT pg_advisory_xact_lock(?, ?)")
-                    .params(AdvisoryKeys.CLASS_ID, schema.keys().fence(role))
-                    .query((row, n) -> true)
-                    .single();
-            Former former = jdbc.sql(schema.sql("""
+    public Beginning begin(String role, UUID node, Duration lease, Ground ground, Duration patience) {
+        Beginning beginning = unlessLocked(status -> {
+            Term term = beginTerm(role, node, lease, ground, patience);
+            return term == null ? new Beginning.Refused() : new Beginning.Begun(term);
+        });
+        return beginning == null ? new Beginning.FenceBusy() : beginning;
+    }
+
+    private @Nullable Term beginTerm(String role, UUID node, Duration lease, Ground ground, Duration patience) {
+        jdbc.sql("SELECT set_config('lock_timeout', ?, true)")
+                .param(patience.toMillis() + "ms")
+                .query((row, n) -> true)
+                .single();
+        jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
+        jdbc.sql("SELECT pg_advisory_xact_lock(?, ?)")
+                .params(AdvisoryKeys.CLASS_ID, schema.keys().fence(role))
+                .query((row, n) -> true)
+                .single();
+        Former former = jdbc.sql(schema.sql("""
                     SELECT node_id, backend_pid IS NULL AS by_lease,
                            greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint,
                            greatest(0, extract(epoch FROM greatest(disputed_until, '2000-01-01') - clock_timestamp())
                                        * 1000)::bigint
                     FROM ~.forge_leader_leases WHERE role = ? FOR UPDATE
                     """))
-                    .param(role)
-                    .query((row, n) -> new Former(
-                            row.getObject(1, UUID.class),
-                            row.getBoolean(2),
-                            Duration.ofMillis(row.getLong(3)),
-                            Duration.ofMillis(row.getLong(4))))
-                    .optional()
-                    .orElse(Former.NONE);
-            if (!former.yieldsTo(node, ground)) {
-                return null;
-            }
-            // A node that is draining or was declared dead meanwhile must not win.
-            Long number = jdbc.sql(schema.sql("""
+                .param(role)
+                .query((row, n) -> new Former(
+                        row.getObject(1, UUID.class),
+                        row.getBoolean(2),
+                        Duration.ofMillis(row.getLong(3)),
+                        Duration.ofMillis(row.getLong(4))))
+                .optional()
+                .orElse(Former.NONE);
+        if (!former.yieldsTo(node, ground)) {
+            return null;
+        }
+        // A node that is draining or was declared dead meanwhile must not win.
+        Long number = jdbc.sql(schema.sql("""
                     INSERT INTO ~.forge_leaders AS l (role, node_id, current_term, acquired_at)
                     SELECT :role, n.id, 1, clock_timestamp() FROM ~.forge_nodes n
                     WHERE n.id = :node AND n.status IN ('joining', 'active', 'stale')
@@ -157,16 +181,16 @@ public final class LeaderStore {
                     SET node_id = excluded.node_id, current_term = l.current_term + 1, acquired_at = excluded.acquired_at
                     RETURNING current_term
                     """))
-                    .param("role", role)
-                    .param("node", node)
-                    .query(Long.class)
-                    .optional()
-                    .orElse(null);
-            if (number == null) {
-                return null;
-            }
-            Duration disputed = former.disputeWith(node);
-            jdbc.sql(schema.sql("""
+                .param("role", role)
+                .param("node", node)
+                .query(Long.class)
+                .optional()
+                .orElse(null);
+        if (number == null) {
+            return null;
+        }
+        Duration disputed = former.disputeWith(node);
+        jdbc.sql(schema.sql("""
                     INSERT INTO ~.forge_leader_leases
                         (role, node_id, lease_until, backend_pid, backend_start, disputed_until)
                     SELECT :role, :node, clock_timestamp() + :lease * interval '1 millisecond', pid, backend_start,
@@ -177,16 +201,15 @@ public final class LeaderStore {
                         backend_pid = excluded.backend_pid, backend_start = excluded.backend_start,
                         disputed_until = excluded.disputed_until
                     """))
-                    .param("disputed", disputed.toMillis())
-                    .param("role", role)
-                    .param("node", node)
-                    .param("lease", lease.toMillis())
-                    .param("locked", ground == Ground.LOCK)
-                    .update();
-            // Whose death would settle it at once: only if nobody before it may still believe that it leads.
-            UUID predecessor = node.equals(former.node) || !former.disputed.isZero() ? null : former.node;
-            return new Term(role, number, predecessor, disputed);
-        });
+                .param("disputed", disputed.toMillis())
+                .param("role", role)
+                .param("node", node)
+                .param("lease", lease.toMillis())
+                .param("locked", ground == Ground.LOCK)
+                .update();
+        // Whose death would settle it at once: only if nobody before it may still believe that it leads.
+        UUID predecessor = node.equals(former.node) || !former.disputed.isZero() ? null : former.node;
+        return new Term(role, number, predecessor, disputed);
     }
 
     /** In one transaction; null if a lock that it needs is not to be had in time. */
@@ -273,18 +296,20 @@ public final class LeaderStore {
      *     not wait for them, either
      */
     public void release(String role, UUID node, boolean settled) {
+        // First and by itself: the successor must not wait for the lease because a fenced write holds the other row.
         unlessLocked(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
-            jdbc.sql(schema.sql("""
+            return jdbc.sql(schema.sql("""
                     UPDATE ~.forge_leader_leases
                     SET node_id = NULL, lease_until = clock_timestamp(), backend_pid = NULL, backend_start = NULL,
                         disputed_until = CASE WHEN ? THEN '-infinity' ELSE disputed_until END
                     WHERE role = ? AND node_id = ?
                     """)).params(settled, role, node).update();
-            return jdbc.sql(schema.sql("UPDATE ~.forge_leaders SET node_id = NULL WHERE role = ? AND node_id = ?"))
-                    .params(role, node)
-                    .update();
         });
+        jdbc.sql(schema.sql("""
+                UPDATE ~.forge_leaders SET node_id = NULL WHERE role = (
+                    SELECT role FROM ~.forge_leaders WHERE role = ? AND node_id = ? FOR UPDATE SKIP LOCKED)
+                """)).params(role, node).update();
     }
 
     /**

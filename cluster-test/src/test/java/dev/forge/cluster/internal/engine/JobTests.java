@@ -391,12 +391,11 @@ class JobTests {
 
     /** Returns when renewals have moved the end of that job's lease on by that much since it was claimed. */
     private void renewedFor(UUID plain, Duration time) {
-        await().atMost(Duration.ofSeconds(20))
-                .until(() -> jdbc.sql(
-                                "SELECT lease_expires_at - claimed_at > ? * interval '1 millisecond' FROM forge_jobs WHERE id = ?")
-                        .params(time.plus(work.lease).toMillis(), plain)
-                        .query((row, n) -> row.getBoolean(1))
-                        .single());
+        await().until(() -> jdbc.sql(
+                        "SELECT lease_expires_at - claimed_at > ? * interval '1 millisecond' FROM forge_jobs WHERE id = ?")
+                .params(time.plus(work.lease).toMillis(), plain)
+                .query((row, n) -> row.getBoolean(1))
+                .single());
     }
 
     @ParameterizedTest
@@ -550,7 +549,7 @@ class JobTests {
                         .mapToObj(i -> new Order("a", i))
                         .toList());
         assertThat(ids).hasSize(2_500).doesNotHaveDuplicates().isSorted();
-        await().atMost(Duration.ofSeconds(30)).until(() -> seen.size() == 2_500);
+        await().until(() -> seen.size() == 2_500);
         assertThat(seen).doesNotHaveDuplicates();
         assertThat(member.jobs().enqueueAll(List.of())).isEmpty();
     }
@@ -1088,11 +1087,10 @@ class JobTests {
                     .single();
             member.jobs().enqueueNamed("good", null);
         }
-        await().atMost(Duration.ofSeconds(30))
-                .until(() -> jdbc.sql("SELECT count(*) FROM forge_jobs WHERE finished_at IS NULL")
-                                .query(Long.class)
-                                .single()
-                        == 0);
+        await().until(() -> jdbc.sql("SELECT count(*) FROM forge_jobs WHERE finished_at IS NULL")
+                        .query(Long.class)
+                        .single()
+                == 0);
         assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE name = 'good' AND status = 'completed'")
                         .query(Long.class)
                         .single())
@@ -1144,8 +1142,7 @@ class JobTests {
                     s.drainTimeout());
         });
         assertThat(member.engine().lanes().get("default")).containsEntry("slots", 4);
-        await().atMost(Duration.ofSeconds(15))
-                .until(() -> member.engine().lanes().get("default").get("slots") == 2);
+        await().until(() -> member.engine().lanes().get("default").get("slots") == 2);
         assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
                 .isEqualTo(JobStatus.COMPLETED);
         cpu.set(0.2);

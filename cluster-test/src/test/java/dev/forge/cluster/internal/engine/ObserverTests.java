@@ -135,6 +135,21 @@ class ObserverTests {
     }
 
     @Test
+    void node_that_lost_its_lock_lives_as_long_as_it_beats() {
+        UUID id = node(null);
+        observer.pass(self);
+        loseTheLock();
+        for (int look = 0; look < 20; look++) {
+            jdbc.sql("UPDATE forge_nodes SET beats = beats + 1 WHERE id = ?")
+                    .param(id)
+                    .update();
+            pass(Duration.ofMillis(250));
+        }
+        assertThat(status()).isEqualTo("active");
+        assertThat(events).isEmpty();
+    }
+
+    @Test
     void one_whose_lock_it_has_never_seen_gets_time_to_take_it() {
         node(123);
         observer.pass(self);

@@ -203,12 +203,12 @@ class RateLimitTests {
             statement.execute("SELECT FROM forge_rate_limits WHERE bucket = 'locked' FOR UPDATE");
             Future<RateLimitDecision> locked = threads.submit(() -> node.tryAcquire("locked", once));
             // None of these is decided without the table, where it would be admitted.
-            while (!locked.isDone()) {
+            do {
                 assertThat(node.tryAcquire("other", once).allowed()).isFalse();
                 assertThat(node.tryAcquire("third", "key", once.withBurst(1_000))
                                 .allowed())
                         .isTrue();
-            }
+            } while (!locked.isDone());
             assertThat(locked.get().allowed()).isFalse();
             assertThat(spent("third[key]")).isPositive();
         } finally {
@@ -326,11 +326,11 @@ class RateLimitTests {
             assertThat(admitted.stream().filter(each -> each).count()).isEqualTo(policy == Loss.ALLOW ? 200 : 0);
             // What was not asked for before begins full where the node counts by itself.
             assertThat(node.tryAcquire("new", limit).allowed()).isEqualTo(policy != Loss.DENY);
-            // One of them waited for a second, not all.
-            assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(Duration.ofSeconds(30));
+            // One of them waited for a second, not all two hundred.
+            assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(Duration.ofSeconds(100));
             proxy.heal();
 
-            await().atMost(Duration.ofSeconds(20)).until(() -> {
+            await().until(() -> {
                 node.tryAcquire("other", limit);
                 return log.list.stream().anyMatch(event -> event.getLevel() == Level.INFO);
             });

