@@ -21,7 +21,9 @@ dependencyResolutionManagement {
     repositoriesMode = RepositoriesMode.FAIL_ON_PROJECT_REPOS
     versionCatalogs {
         create("libs") {
-            fun v(property: String) = pomVersions[property] ?: error("no <$property> in pom.xml")
+            // A version can be given on the command line as in Maven: -Pembedded-postgres-binaries.version=18.6.0
+            fun v(property: String) = providers.gradleProperty(property).orNull
+                ?: pomVersions[property] ?: error("no <$property> in pom.xml")
             version("project", v("project.version"))
             version("java-release", v("maven.compiler.release"))
             library("spring-boot-bom", "org.springframework.boot", "spring-boot-dependencies").version(v("spring-boot.version"))

@@ -97,10 +97,8 @@ class CronFaultTests {
             case FREEZE -> victim.freeze();
             case TERMINATE -> victim.terminate();
         }
-        CRONS.forEach(cron -> await()
-                .until(() ->
-                        number("SELECT count(*) FROM reports WHERE cron = ? AND slot > to_timestamp(?)", cron, slot)
-                                > 3));
+        CRONS.forEach(cron -> await().until(() ->
+                number("SELECT count(*) FROM reports WHERE cron = ? AND slot > to_timestamp(?)", cron, slot) > 3));
         if (fault == Fault.FREEZE) {
             victim.thaw();
         } else {
@@ -117,11 +115,10 @@ class CronFaultTests {
         database.jdbc()
                 .sql("UPDATE forge_crons SET paused = true WHERE name LIKE 'heartbeat%'")
                 .update();
-        await()
-                .until(() ->
-                        number("SELECT count(*) FROM forge_crons WHERE name LIKE 'heartbeat%' AND next_fire_at < now()"
-                                        + " - interval '1 second'")
-                                == 0);
+        await().until(() ->
+                number("SELECT count(*) FROM forge_crons WHERE name LIKE 'heartbeat%' AND next_fire_at < now()"
+                                + " - interval '1 second'")
+                        == 0);
         await().atMost(Duration.ofSeconds(90))
                 .until(() -> number("SELECT count(*) FROM forge_jobs WHERE name LIKE 'heartbeat%' AND status IN"
                                 + " ('pending', 'claimed', 'running')")
@@ -193,8 +190,7 @@ class CronFaultTests {
     void a_leader_whose_clock_is_ahead_fires_nothing_early() {
         nodes.put("ahead", WrongClock.ahead(node("ahead")).start());
         nodes.get("ahead").awaitReady(START);
-        await()
-                .until(() -> number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'") > 10);
+        await().until(() -> number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'") > 10);
         assertThat(leader()).isEqualTo("ahead");
         checkHistory();
     }
@@ -205,8 +201,7 @@ class CronFaultTests {
         nodes.put("old", node("old").property("spring.profiles.active", "none").start());
         nodes.get("old").awaitReady(START);
         start("new");
-        await()
-                .until(() -> number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'") > 3);
+        await().until(() -> number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'") > 3);
         // The leader does not know these crons: a node that does runs them.
         assertThat(leader()).isEqualTo("old");
         assertThat(number("SELECT count(*) FROM reports WHERE cron LIKE 'heartbeat%' AND node <> 'new'"))

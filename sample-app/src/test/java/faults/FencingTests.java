@@ -120,13 +120,12 @@ class FencingTests {
                         .query()
                         .listOfRows();
         }
-        await()
-                .until(() -> database.jdbc()
-                                .sql("SELECT count(*) FROM history WHERE term > ?")
-                                .param(term)
-                                .query(Long.class)
-                                .single()
-                        > 20);
+        await().until(() -> database.jdbc()
+                        .sql("SELECT count(*) FROM history WHERE term > ?")
+                        .param(term)
+                        .query(Long.class)
+                        .single()
+                > 20);
         switch (fault) {
             case KILL -> {
                 victim.close();

@@ -89,8 +89,7 @@ class NetworkCutTests {
             int ends = endsOfLeadership().size();
             long start = System.nanoTime();
             host.cut();
-            await().pollInterval(Duration.ofMillis(2))
-                    .until(() -> holder() != held);
+            await().pollInterval(Duration.ofMillis(2)).until(() -> holder() != held);
             Instant freed = server.jdbc()
                     .sql("SELECT clock_timestamp()")
                     .query(OffsetDateTime.class)
@@ -101,12 +100,11 @@ class NetworkCutTests {
             await().until(() -> endsOfLeadership().size() > ends);
             margins.add(Duration.between(endsOfLeadership().get(ends), freed).toMillis());
             host.heal();
-            await()
-                    .until(() -> server.jdbc()
-                                    .sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
-                                    .query(Long.class)
-                                    .single()
-                            == 2);
+            await().until(() -> server.jdbc()
+                            .sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
+                            .query(Long.class)
+                            .single()
+                    == 2);
             // Give the role back to the node that is to be cut off next.
             if (round + 1 < rounds) {
                 safe.close();

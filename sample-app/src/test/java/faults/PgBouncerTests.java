@@ -86,8 +86,7 @@ class PgBouncerTests {
             long term = term();
             long start = System.nanoTime();
             leader.kill();
-            await().pollInterval(Duration.ofMillis(5))
-                    .until(() -> term() > term);
+            await().pollInterval(Duration.ofMillis(5)).until(() -> term() > term);
             figures.add((System.nanoTime() - start) / 1_000_000);
             if (round + 1 < rounds) {
                 processes.remove(leader);

@@ -53,12 +53,11 @@ class RollingRestartTests {
                     traffic.add(next);
                 }
                 traffic.close();
-                await()
-                        .until(() -> database.jdbc()
-                                        .sql("SELECT count(*) FROM forge_jobs WHERE status <> 'completed'")
-                                        .query(Long.class)
-                                        .single()
-                                == 0);
+                await().until(() -> database.jdbc()
+                                .sql("SELECT count(*) FROM forge_jobs WHERE status <> 'completed'")
+                                .query(Long.class)
+                                .single()
+                        == 0);
                 List<String> processed = database.jdbc()
                         .sql("SELECT order_id::text FROM ledger")
                         .query(String.class)

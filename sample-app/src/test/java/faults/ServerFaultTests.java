@@ -96,8 +96,7 @@ class ServerFaultTests {
     }
 
     private static void awaitLed(OwnPostgres server, long formerTerm) {
-        await().pollInterval(Duration.ofMillis(10))
-                .until(() -> leadingTerm(server) > formerTerm);
+        await().pollInterval(Duration.ofMillis(10)).until(() -> leadingTerm(server) > formerTerm);
     }
 
     private void restarts(int each) {
@@ -139,12 +138,11 @@ class ServerFaultTests {
     /** Every order that was acknowledged, whatever became of the server meanwhile, and each of them once. */
     private static void assertEveryOrderIsProcessed(OwnPostgres server, OrderTraffic traffic) {
         traffic.close();
-        await()
-                .until(() -> server.jdbc()
-                                .sql("SELECT count(*) FROM forge_jobs WHERE status <> 'completed'")
-                                .query(Long.class)
-                                .single()
-                        == 0);
+        await().until(() -> server.jdbc()
+                        .sql("SELECT count(*) FROM forge_jobs WHERE status <> 'completed'")
+                        .query(Long.class)
+                        .single()
+                == 0);
         List<String> processed = server.jdbc()
                 .sql("SELECT order_id::text FROM ledger")
                 .query(String.class)

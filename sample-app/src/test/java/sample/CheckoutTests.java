@@ -5,7 +5,6 @@ import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.test.ClusterPostgres;
 import java.math.BigDecimal;
-import java.time.Duration;
 import java.util.Map;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
@@ -108,13 +107,12 @@ class CheckoutTests {
                     SELECT id, id, 'checkout', '0', 'waiting' FROM (SELECT gen_random_uuid() AS id) AS one
                     """).update();
         }
-        await()
-                .untilAsserted(() -> assertThat(readiness())
-                        .startsWith("503 ")
-                        .contains("\"workflows\":false")
-                        // Nothing else that is hidden, and not how many.
-                        .doesNotContain("\"node\"", "\"db\"")
-                        .satisfies(answer -> assertThat(answer.substring(4)).doesNotContainPattern("[0-9]")));
+        await().untilAsserted(() -> assertThat(readiness())
+                .startsWith("503 ")
+                .contains("\"workflows\":false")
+                // Nothing else that is hidden, and not how many.
+                .doesNotContain("\"node\"", "\"db\"")
+                .satisfies(answer -> assertThat(answer.substring(4)).doesNotContainPattern("[0-9]")));
         http.get().uri("/actuator/health/liveness").exchange().expectStatus().isOk();
         jdbc.sql("UPDATE forge_workflow_runs SET status = 'retired_unresumable', resolution_reason = 'gone' WHERE"
                         + " workflow_name = 'checkout' AND workflow_version = '0' AND status NOT IN"

@@ -308,12 +308,11 @@ class FaultTests {
                 .query(Long.class)
                 .single();
         // Long enough for both to be declared dead, had clocks a say in it.
-        await()
-                .until(() -> database.jdbc()
-                                .sql("SELECT min(beats) FROM forge_nodes")
-                                .query(Long.class)
-                                .single()
-                        > beats + 4);
+        await().until(() -> database.jdbc()
+                        .sql("SELECT min(beats) FROM forge_nodes")
+                        .query(Long.class)
+                        .single()
+                > beats + 4);
         assertThat(database.jdbc().sql(ids).query(String.class).single()).isEqualTo(before);
         System.out.println("a clock five minutes ahead: " + before + ", unchanged after four heartbeats of each");
     }

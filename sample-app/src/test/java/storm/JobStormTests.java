@@ -103,17 +103,14 @@ class JobStormTests {
     }
 
     private void awaitDeath(UUID node) {
-        await()
-                .until(() ->
-                        count("SELECT count(*) FROM forge_nodes WHERE id = '%s' AND status <> 'dead'".formatted(node))
-                                == 0);
+        await().until(() ->
+                count("SELECT count(*) FROM forge_nodes WHERE id = '%s' AND status <> 'dead'".formatted(node)) == 0);
     }
 
     private void awaitReturn(AppProcess node) {
-        await()
-                .until(() -> count("SELECT count(*) FROM forge_nodes WHERE name = '%s' AND status = 'active'"
-                                .formatted(names.get(node)))
-                        == 1);
+        await().until(() -> count("SELECT count(*) FROM forge_nodes WHERE name = '%s' AND status = 'active'"
+                        .formatted(names.get(node)))
+                == 1);
     }
 
     /** Jobs that run on that node. Asked while it is frozen: what it has committed before may take a moment to show. */
@@ -279,12 +276,10 @@ class JobStormTests {
             dead.close();
             start("node-again-" + death, "forge.cluster.job.max-recoveries=1");
         }
-        await()
-                .until(() ->
-                        count("SELECT count(*) FROM forge_jobs WHERE name = 'poison' AND status = 'abandoned'") == 1);
-        await()
-                .until(() ->
-                        count("SELECT count(*) FROM forge_jobs WHERE name = 'plain' AND status = 'completed'") == 40);
+        await().until(() ->
+                count("SELECT count(*) FROM forge_jobs WHERE name = 'poison' AND status = 'abandoned'") == 1);
+        await().until(() ->
+                count("SELECT count(*) FROM forge_jobs WHERE name = 'plain' AND status = 'completed'") == 40);
         assertThat(nodes).allMatch(AppProcess::isAlive);
     }
 

@@ -17,7 +17,6 @@ import jakarta.jms.ConnectionFactory;
 import java.sql.Connection;
 import java.sql.Statement;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
@@ -188,6 +187,13 @@ class WakeupConfigurationTests {
         }
     }
 
+    private long schemaOid() {
+        return database.jdbc()
+                .sql("SELECT 'public'::regnamespace::oid::bigint")
+                .query(Long.class)
+                .single();
+    }
+
     /** News that reaches every node of the cluster until a job of one node has begun on the other. */
     private List<String> newsAbout(String type) {
         var news = new CopyOnWriteArrayList<String>();
@@ -198,8 +204,7 @@ class WakeupConfigurationTests {
                     assertThat(wakeup(worker).getDetails()).containsEntry("type", type);
                     try (Connection connection = database.dataSource().getConnection();
                             Statement statement = connection.createStatement()) {
-                        statement.execute(
-                                "LISTEN " + worker.getBean(Schema.class).channel());
+                        statement.execute("LISTEN forge_cluster_" + schemaOid());
                         for (int i = 0; i < 3; i++) {
                             enqueuer.getBean(Jobs.class).enqueueNamed("ping", null);
                             assertThat(worker.getBean(Pings.class).begun.tryAcquire(60, TimeUnit.SECONDS))

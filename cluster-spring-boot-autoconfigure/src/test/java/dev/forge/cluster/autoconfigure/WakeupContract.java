@@ -93,8 +93,8 @@ abstract class WakeupContract {
         }
 
         void awaitConnected() {
-            await().until(() -> coordinator(enqueuer).isConnected()
-                            && coordinator(worker).isConnected());
+            await().until(() ->
+                    coordinator(enqueuer).isConnected() && coordinator(worker).isConnected());
         }
 
         /** How long after it was enqueued here it has begun there. */
@@ -175,7 +175,7 @@ abstract class WakeupContract {
                 log.clear();
                 killBroker();
                 await().until(() -> !pair.coordinator(pair.enqueuer()).isConnected()
-                                && !pair.coordinator(pair.worker()).isConnected());
+                        && !pair.coordinator(pair.worker()).isConnected());
                 assertThat(wakeup(pair.worker()).getStatus()).isEqualTo(Status.UP);
                 assertThat(wakeup(pair.worker()).getDetails())
                         .containsEntry("connected", false)

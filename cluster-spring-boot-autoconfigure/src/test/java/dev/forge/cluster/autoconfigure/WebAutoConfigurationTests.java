@@ -206,8 +206,7 @@ class WebAutoConfigurationTests {
             Answer call = http.post("/forge", CALL);
             assertThat(call.status()).isEqualTo(200);
             assertThat(call.at("error", "code")).isEqualTo(-32000);
-            await()
-                    .untilAsserted(
+            await().untilAsserted(
                             () -> assertThat(http.get("/_api/ready").status()).isEqualTo(503));
             assertThat(http.get("/_api/ready").object()).isEqualTo(Map.of("status", "DOWN"));
             assertThat(http.get("/_api/health").status()).isEqualTo(200);
@@ -226,8 +225,7 @@ class WebAutoConfigurationTests {
             TestHttp http = TestHttp.to(context);
             String id = (String) http.post("/forge/jobs", TASK).at("id");
             network.cut();
-            await()
-                    .untilAsserted(
+            await().untilAsserted(
                             () -> assertThat(http.get("/_api/ready").status()).isEqualTo(503));
             // The pool alone would keep each of them for half a minute.
             assertTimeoutPreemptively(Duration.ofSeconds(20), () -> {
@@ -237,9 +235,8 @@ class WebAutoConfigurationTests {
                 assertThat(http.post("/forge", CALL).at("error", "code")).isEqualTo(-32000);
             });
             network.heal();
-            await()
-                    .untilAsserted(() ->
-                            assertThat(http.post("/forge/jobs", TASK).status()).isEqualTo(202));
+            await().untilAsserted(() ->
+                    assertThat(http.post("/forge/jobs", TASK).status()).isEqualTo(202));
         }
     }
 

@@ -31,7 +31,7 @@ public final class Schema {
     /** Where the scripts are, for those who run them by hand. */
     static final String SCRIPTS = "dev/forge/cluster/db";
 
-    private static final int OLDEST_SERVER = 13;
+    private static final int OLDEST_SERVER = 15;
     private static final Logger log = LoggerFactory.getLogger(Schema.class);
 
     private final DataSource direct;
