@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** What a broker may do to a node, without one: each of these takes a real one much longer, or luck. */
-@Timeout(60)
+@Timeout(180)
 class BrokerCoordinatorTests {
 
     private static final BrokerCoordinator.Timing QUICK = new BrokerCoordinator.Timing(

@@ -127,7 +127,7 @@ class LocalBucketsTests {
             });
         }
         threads.shutdown();
-        assertThat(threads.awaitTermination(20, TimeUnit.SECONDS)).isTrue();
+        assertThat(threads.awaitTermination(60, TimeUnit.SECONDS)).isTrue();
         assertThat(admitted).hasValue(100);
     }
 

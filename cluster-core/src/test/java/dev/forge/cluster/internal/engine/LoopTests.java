@@ -85,7 +85,7 @@ class LoopTests {
         });
         loop.start();
         loop.wake();
-        assertThat(entered.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(entered.await(60, TimeUnit.SECONDS)).isTrue();
         assertThat(loop.stop(Duration.ofMillis(10))).isFalse();
         proceed.countDown();
         assertThat(loop.stop(PATIENCE)).isTrue();
@@ -104,7 +104,7 @@ class LoopTests {
         });
         loop.start();
         loop.wake();
-        assertThat(entered.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(entered.await(60, TimeUnit.SECONDS)).isTrue();
         assertThat(loop.isStuck()).isFalse();
         nanos.addAndGet(Duration.ofSeconds(17).toNanos());
         assertThat(loop.isStuck()).isTrue();

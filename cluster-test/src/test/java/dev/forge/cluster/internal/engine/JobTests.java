@@ -84,7 +84,7 @@ class JobTests {
     }
 
     private static void until(CountDownLatch latch) throws InterruptedException {
-        assertThat(latch.await(20, TimeUnit.SECONDS)).isTrue();
+        assertThat(latch.await(60, TimeUnit.SECONDS)).isTrue();
     }
 
     private static NodeSettings without(NodeSettings settings, NodeRole... roles) {

@@ -88,7 +88,7 @@ class WorkerTests {
     }
 
     private static void until(CountDownLatch latch) throws InterruptedException {
-        assertThat(latch.await(20, TimeUnit.SECONDS)).isTrue();
+        assertThat(latch.await(60, TimeUnit.SECONDS)).isTrue();
     }
 
     private static NodeSettings enqueuing(NodeSettings settings) {

@@ -264,10 +264,10 @@ class WorkflowOrderTests {
         flows.on("parent", wf -> wf.job("pack", null, String.class));
         Member one = flows.start("one");
         UUID run = one.workflows().start("parent", null);
-        assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
         one.await(run, WorkflowStatus.WAITING);
         assertThat(one.workflows().cancel(run, "no")).isTrue();
-        assertThat(interrupted.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(interrupted.await(60, TimeUnit.SECONDS)).isTrue();
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
     }
 
@@ -355,7 +355,7 @@ class WorkflowOrderTests {
         UUID run = waiting(one, "by-hand");
         if (atWork) {
             one.workflows().signal(run, "go", "on");
-            assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
+            assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
         }
         jdbc.sql("UPDATE forge_jobs SET status = 'completed', finished_at = now() WHERE id = ?")
                 .param(run)

@@ -268,12 +268,12 @@ class WorkflowTests {
                 wf -> wf.all(List.of(
                         Step.of("a", String.class, () -> {
                             together.countDown();
-                            assertThat(together.await(10, TimeUnit.SECONDS)).isTrue();
+                            assertThat(together.await(60, TimeUnit.SECONDS)).isTrue();
                             return did("a");
                         }),
                         Step.of("b", String.class, () -> {
                             together.countDown();
-                            assertThat(together.await(10, TimeUnit.SECONDS)).isTrue();
+                            assertThat(together.await(60, TimeUnit.SECONDS)).isTrue();
                             return did("b");
                         }),
                         Step.of("c", String.class, () -> {
@@ -331,7 +331,7 @@ class WorkflowTests {
     void a_signal_is_taken_whether_it_comes_before_or_after_the_run_waits_for_it() {
         var go = new CountDownLatch(1);
         flows.on("signals", wf -> {
-            wf.step("first", () -> assertThat(go.await(10, TimeUnit.SECONDS)).isTrue());
+            wf.step("first", () -> assertThat(go.await(60, TimeUnit.SECONDS)).isTrue());
             String early = wf.awaitSignal("early", String.class);
             String late =
                     wf.awaitSignal("late", String.class, Duration.ofMinutes(1)).orElseThrow();
@@ -618,7 +618,7 @@ class WorkflowTests {
         });
         Member one = flows.start("one");
         UUID run = one.workflows().start("busy", null);
-        assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
         assertThat(one.workflows().cancel(run, "no")).isTrue();
         go.countDown();
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
@@ -646,7 +646,7 @@ class WorkflowTests {
                                 .compensate(what -> wrote(wf.id(), "undo " + what)))));
         Member one = flows.start("one");
         UUID run = one.workflows().start("parallel", null);
-        assertThat(broke.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(broke.await(60, TimeUnit.SECONDS)).isTrue();
         slow.countDown();
         WorkflowInfo info = one.ended(run);
         assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
@@ -798,7 +798,7 @@ class WorkflowTests {
         UUID running = one.workflows().start("ended", null);
         one.workflows().signal(running, "go", "now");
         one.await(waiting, WorkflowStatus.WAITING);
-        assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
         jdbc.sql("""
                 UPDATE forge_workflow_runs SET status = '%s', resolution_reason = 'version 1 is gone'
                 WHERE workflow_name = 'ended' AND workflow_version = '1'
@@ -1058,7 +1058,7 @@ class WorkflowTests {
         });
         Member one = startImpatient("one");
         UUID run = one.workflows().start("moves", null);
-        assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
         Member two = flows.start("two");
         one.member().stop();
         WorkflowInfo info = two.ended(run);
@@ -1093,7 +1093,7 @@ class WorkflowTests {
         });
         Member one = startImpatient("one");
         UUID run = one.workflows().start("moves", null);
-        assertThat(begun.await(10, TimeUnit.SECONDS)).isTrue();
+        assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
         Member two = flows.start("two");
         one.member().stop();
         assertThat(interrupted).containsExactlyInAnyOrder("a", "b", "c");

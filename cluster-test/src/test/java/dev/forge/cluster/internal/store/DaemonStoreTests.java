@@ -215,7 +215,7 @@ class DaemonStoreTests {
                 DaemonStore.endAll(jdbc, schema, one);
                 return begun;
             });
-            assertThat(settling.get(10, TimeUnit.SECONDS)).isEmpty();
+            assertThat(settling.get(60, TimeUnit.SECONDS)).isEmpty();
         } finally {
             threads.shutdown();
         }
