@@ -156,7 +156,7 @@ public final class CronEngine implements Work {
         Node.Members members = node.members();
         this.store = new CronStore(members.schema(), members.control());
         this.leaders = new LeaderStore(members.schema(), members.control());
-        this.ids = new JobIds(node.clock(), random);
+        this.ids = new JobIds(node.clock());
         node.register(this);
     }
 

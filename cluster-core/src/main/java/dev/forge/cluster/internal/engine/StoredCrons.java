@@ -25,7 +25,6 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.TreeSet;
 import java.util.UUID;
-import java.util.random.RandomGenerator;
 import java.util.regex.Pattern;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -59,7 +58,7 @@ public final class StoredCrons implements Crons {
         this.handlers = handlers;
         this.store = new CronStore(node.members().schema(), application);
         this.json = new JobJson(tools.codec(), tools.maxBytes());
-        this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
+        this.ids = new JobIds(node.clock());
         this.monitor = tools.monitor();
     }
 

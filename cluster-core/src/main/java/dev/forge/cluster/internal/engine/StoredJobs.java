@@ -30,7 +30,6 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.random.RandomGenerator;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -84,7 +83,7 @@ public final class StoredJobs implements Jobs {
         this.reports = new JobReports(node.members().schema(), setup.application);
         this.control = new JobStore(node.members().schema(), setup.control);
         this.keeping = new JobKeeping(node.members().schema(), setup.control);
-        this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
+        this.ids = new JobIds(node.clock());
         this.json = new JobJson(setup.tools.codec(), setup.tools.maxBytes());
     }
 
