@@ -28,7 +28,10 @@ final class SecureLongs {
         this.current = new AtomicReference<>(draw());
     }
 
-    /** Seeded by the operating system, then computed here: on Linux the default asks the kernel for each draw, 5 times as slow. */
+    /**
+     * Seeded by the operating system, then computed here. On Linux the default source asks the kernel for each draw and is
+     * several times as slow.
+     */
     private static SecureRandom source() {
         try {
             return SecureRandom.getInstance("DRBG");
