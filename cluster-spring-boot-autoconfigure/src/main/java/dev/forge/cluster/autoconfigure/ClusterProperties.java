@@ -182,10 +182,12 @@ public record ClusterProperties(
                     "",
                     "must name a role; a node that only looks on has mode observer");
             require(
-                    capabilities.stream().noneMatch(String::isBlank),
+                    capabilities.stream()
+                            .noneMatch(capability ->
+                                    capability.isBlank() || capability.chars().anyMatch(Character::isISOControl)),
                     "node.capabilities",
                     capabilities,
-                    "must not have a blank entry");
+                    "must not have a blank entry or control characters");
             require(
                     capabilities.stream().noneMatch(capability -> capability.startsWith("@")),
                     "node.capabilities",

@@ -117,7 +117,9 @@ class ActuatorTests {
         runner().run(context -> {
             assertThat(context.getBean(ClusterLocks.class).tryLock("import")).isPresent();
             ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
-            assertThat(resource(endpoint, "locks").toString()).contains("name=import");
+            assertThat(resource(endpoint, "locks").toString())
+                    .contains("token=")
+                    .doesNotContain("import");
             var node = context.getBean(ClusterLifecycle.Parts.class).node();
             String id = node.id().toString();
             refused(endpoint.order(new String[] {"nodes", id}, "flying"), "flying");
@@ -128,6 +130,58 @@ class ActuatorTests {
                     .isEqualTo(Map.of("id", id, "state", "draining"));
             missing(endpoint.order(new String[] {"nodes", "00000000-0000-0000-0000-000000000000"}, "draining"));
             refused(endpoint.order(new String[] {"nodes", "first"}, "draining"), "'first' is not the id of a node");
+        });
+    }
+
+    @Test
+    void locks_are_bounded_and_their_names_masked_unless_values_are_shown() {
+        runner().withBean(
+                        SanitizingFunction.class,
+                        () -> data ->
+                                data.getKey().equals("lock") && data.getValue().equals("customer 7")
+                                        ? data.withSanitizedValue()
+                                        : data)
+                .withPropertyValues(
+                        "management.endpoint.forgecluster.show-values=when-authorized",
+                        "management.endpoint.forgecluster.roles=operator")
+                .run(context -> {
+                    ClusterLocks locks = context.getBean(ClusterLocks.class);
+                    for (int i = 0; i < 60; i++) {
+                        assertThat(locks.tryLock("customer " + i)).isPresent();
+                    }
+                    List<?> stranger =
+                            (List<?>) map(get(context, Map.of(), "locks")).get("locks");
+                    assertThat(stranger).hasSize(50).allSatisfy(lock -> {
+                        assertThat(map(lock).get("name")).isEqualTo("******");
+                        assertThat(map(lock).get("owner")).isInstanceOf(UUID.class);
+                    });
+                    List<?> operator = (List<?>) map(invoke(
+                                    context, WebEndpointHttpMethod.GET, Map.of("limit", "1000"), "operator", "locks"))
+                            .get("locks");
+                    assertThat(operator)
+                            .hasSize(60)
+                            .extracting(lock -> String.valueOf(map(lock).get("name")))
+                            .contains("customer 8", "******")
+                            .doesNotContain("customer 7");
+                    for (String limit : List.of("0", "-1", "1001")) {
+                        refused(get(context, Map.of("limit", limit), "locks"), "limit " + limit);
+                    }
+                });
+        database.jdbc().sql("DELETE FROM forge_locks").update();
+    }
+
+    @Test
+    void parameter_with_a_control_character_is_a_bad_request() {
+        runner().withBean(Post.class).run(context -> {
+            for (String bad : List.of("\0", "a\0b", "a\nb")) {
+                for (String resource : List.of("jobs", "nodes", "locks", "crons", "daemons", "workflows")) {
+                    refused(get(context, Map.of("name", bad), resource), "control character");
+                    refused(get(context, Map.of("status", bad), resource), "control character");
+                    refused(get(context, Map.of(), resource, bad), "control character");
+                    refused(post(context, "paused", resource, bad), "control character");
+                    refused(post(context, bad, resource, "any"), "control character");
+                }
+            }
         });
     }
 

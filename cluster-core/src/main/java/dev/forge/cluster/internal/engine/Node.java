@@ -136,7 +136,7 @@ public final class Node {
         this.members = members;
         this.scheduler = scheduler;
         this.events = events;
-        this.identity = members.identities.identity();
+        this.identity = identity(members.identities);
         this.pulse = new Pulse(settings.heartbeat());
         Election election = settings.election();
         this.elector = new Elector(
@@ -491,7 +491,21 @@ public final class Node {
     }
 
     private void join(Consumer<UUID> joined) throws InterruptedException {
-        identity = members.identities.identity();
+    private static NodeIdentity identity(NodeIdentityProvider identities) {
+        NodeIdentity identity = identities.identity();
+        try {
+            Names.require("node id", identity.id());
+            Names.require("node name", identity.name());
+        } catch (IllegalArgumentException e) {
+            throw new ClusterStartupException(
+                    String.valueOf(e.getMessage()),
+                    "Change forge.cluster.node.id and forge.cluster.node.name, or what the NodeIdentityProvider returns.",
+                    e);
+        }
+        return identity;
+    }
+
+        identity = identity(members.identities);
         @Nullable Long takenUntil = null;
         long beatsSeen = 0;
         while (true) {

@@ -150,7 +150,7 @@ public final class RateLimits implements RateLimiter {
         if (name.isBlank() || name.length() > LONGEST_TEXT || name.indexOf('[') >= 0 || !isPlain(name)) {
             throw new IllegalArgumentException(
                     "name (%s): must have 1 to %d printable characters of ASCII, none of them ["
-                            .formatted(name, LONGEST_TEXT));
+                            .formatted(Names.printable(name), LONGEST_TEXT));
         }
         if (permits < 1 || permits > limit.burst()) {
             throw new IllegalArgumentException(

@@ -45,8 +45,6 @@ public final class StoredJobs implements Jobs {
     private static final Instant EARLIEST = Instant.EPOCH;
     private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
     private static final Duration LONGEST = Duration.ofDays(36_500);
-    /** With a name of the same length still an entry of an index. */
-    private static final int LONGEST_TEXT = 500;
 
     private static final int BATCH = 1_000;
     /** A free worker would have taken it long before. */
@@ -176,6 +174,10 @@ public final class StoredJobs implements Jobs {
     private NewJob job(String name, @Nullable Object payload, JobOptions options) {
         JobHandler handler = handlers.named(name);
         String text = payload == null ? "{}" : payloadText(name, payload);
+        if (handler == null) {
+            // @JobName names a job whose handler is elsewhere.
+            requireStorable("job name", name);
+        }
         Integer priority = options.priority();
         String capability = options.capability();
         Integer maxAttempts = options.maxAttempts();
@@ -249,7 +251,7 @@ public final class StoredJobs implements Jobs {
 
     private static void requireStorable(String what, String text) {
         try {
-            JobJson.requireText(what, text, LONGEST_TEXT);
+            Names.require(what, text);
         } catch (IllegalArgumentException e) {
             throw new JobRejectedException(String.valueOf(e.getMessage()), e);
         }
@@ -279,9 +281,7 @@ public final class StoredJobs implements Jobs {
     }
 
     private void requireKnown(String name) {
-        if (name.isBlank() || name.indexOf('\0') >= 0) {
-            throw new JobRejectedException("a job needs a name");
-        }
+        requireStorable("job name", name);
         if (WorkflowStore.isWorkflow(name)) {
             throw new JobRejectedException(
                     "'%s' carries runs of a workflow; Workflows.start begins one".formatted(name));
@@ -297,8 +297,8 @@ public final class StoredJobs implements Jobs {
         knownElsewhere.addAll(known);
         if (!known.contains(name)) {
             known.addAll(handlers.names());
-            throw new UnknownJobException(
-                    "no node of this cluster knows a job '%s', or ever did; known are %s".formatted(name, known));
+            throw new UnknownJobException("no node of this cluster knows a job '%s', or ever did; known are %s"
+                    .formatted(name, Names.printable(known)));
         }
     }
 
@@ -350,6 +350,7 @@ public final class StoredJobs implements Jobs {
     public void pause(String name) {
         node.requireMayMutate();
         if (!handlers.crons().containsKey(name) && !WorkflowStore.isWorkflow(name)) {
+        requireStorable("job name", name);
             requireKnown(name);
         }
         keeping.pause(name);
@@ -359,6 +360,7 @@ public final class StoredJobs implements Jobs {
     public boolean resume(String name) {
         node.requireMayMutate();
         boolean resumed = keeping.resume(name);
+        requireStorable("job name", name);
         engine.announce(JobPriority.NORMAL);
         return resumed;
     }

@@ -10,7 +10,6 @@ import java.util.Optional;
 /** {@link ClusterStateStore} on {@code forge_state}. */
 public final class StoredStates implements ClusterStateStore {
 
-    private static final int LONGEST_KEY = 500;
     private static final Duration SHORTEST = Duration.ofMillis(1);
     private static final Duration LONGEST = Duration.ofDays(36_525);
 
@@ -88,18 +87,6 @@ public final class StoredStates implements ClusterStateStore {
     }
 
     private static void requireStorable(String key) {
-        if (key.isBlank()) {
-            throw new IllegalArgumentException("a state needs a key");
-        }
-        if (key.length() > LONGEST_KEY) {
-            throw new IllegalArgumentException(
-                    "a state's key of %d characters; at most %d".formatted(key.length(), LONGEST_KEY));
-        }
-        try {
-            // A backslash begins an escape in JSON only.
-            JobJson.requireStorable(key.replace('\\', '/'));
-        } catch (IllegalArgumentException e) {
-            throw new IllegalArgumentException("a state's key " + e.getMessage(), e);
-        }
+        Names.require("key of a one-time state", key);
     }
 }
