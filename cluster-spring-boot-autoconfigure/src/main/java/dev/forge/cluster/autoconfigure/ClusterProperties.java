@@ -10,6 +10,7 @@ import static dev.forge.cluster.autoconfigure.Rules.require;
 import static dev.forge.cluster.autoconfigure.Rules.shorter;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
@@ -500,13 +501,29 @@ public record ClusterProperties(
      *     number of segments.
      * @param maxRequestSize How large the body of a request may be.
      * @param healthAliases Whether /_api/health and /_api/ready answer, too.
+     * @param maxPriority The highest priority that a request may ask for. The priority that a handler declares is not
+     *     limited.
+     * @param allowReplace Whether a request may replace the payload of the unfinished job that has its key.
+     * @param visibleJobs Which jobs a client may read and cancel: own, those that it has submitted; all, every job whose
+     *     name is in forge.cluster.web.jobs.
      */
     public record Web(
             @DefaultValue("false") boolean enabled,
             @DefaultValue("/forge") String path,
             @DefaultValue List<String> jobs,
             @DefaultValue("1MB") DataSize maxRequestSize,
-            @DefaultValue("true") boolean healthAliases) {
+            @DefaultValue("true") boolean healthAliases,
+            @DefaultValue("normal") JobPriority maxPriority,
+            @DefaultValue("false") boolean allowReplace,
+            @DefaultValue("own") VisibleJobs visibleJobs) {
+
+        /** Which jobs a client may read and cancel. */
+        public enum VisibleJobs {
+            /** Those that it has submitted over HTTP. */
+            OWN,
+            /** Every job whose name may be submitted, whoever enqueued it. */
+            ALL
+        }
 
         private static final DataSize LARGEST_REQUEST = DataSize.ofMegabytes(64);
 

@@ -144,6 +144,8 @@ class ClusterPropertiesTests {
                 "job.crash-policy=ignore",
                 "job.backoff.strategy=random",
                 "cron.misfire=never",
+                "web.max-priority=urgent",
+                "web.visible-jobs=mine",
                 "rate-limit.mode=loose",
                 "rate-limit.on-database-loss=panic",
                 "wakeup.type=carrier-pigeon",
@@ -338,6 +340,9 @@ class ClusterPropertiesTests {
         oauth2.enabled=true
         oauth2.ttl=10m
         workflow.readiness-interval=2s
+        web.max-priority=normal
+        web.allow-replace=false
+        web.visible-jobs=own
         workflow.stranded-scope=node
         health.readiness-includes-database=true
         """.lines().map(line -> line.split("=", 2)).forEach(pair -> contract.put(pair[0], pair[1]));

@@ -106,6 +106,7 @@ public final class StoredJobs implements Jobs {
             return job.id();
         }
         requireStorable("unique key", key);
+        SubmitterKeys.require(key, options.metadata());
         UUID id = inbox.insertUnique(job, key, options.uniquePolicy());
         announce(
                 name,
@@ -173,11 +174,11 @@ public final class StoredJobs implements Jobs {
 
     private NewJob job(String name, @Nullable Object payload, JobOptions options) {
         JobHandler handler = handlers.named(name);
-        String text = payload == null ? "{}" : payloadText(name, payload);
         if (handler == null) {
             // @JobName names a job whose handler is elsewhere.
             requireStorable("job name", name);
         }
+        String text = payload == null ? "{}" : payloadText(name, payload);
         Integer priority = options.priority();
         String capability = options.capability();
         Integer maxAttempts = options.maxAttempts();
@@ -208,10 +209,10 @@ public final class StoredJobs implements Jobs {
         try {
             text = json.write(payload);
         } catch (IllegalArgumentException e) {
-            throw new JobRejectedException(
-                    "the payload of job '%s' (%s) %s"
-                            .formatted(name, payload.getClass().getName(), e.getMessage()),
-                    e);
+            String type = payload.getClass().getName();
+            // Maps and lists come from clients over HTTP, whom their Java types do not concern.
+            String what = type.startsWith("java.") ? "" : " (" + type + ")";
+            throw new JobRejectedException("the payload of job '%s'%s %s".formatted(name, what, e.getMessage()), e);
         }
         return text;
     }
@@ -349,8 +350,8 @@ public final class StoredJobs implements Jobs {
     @Override
     public void pause(String name) {
         node.requireMayMutate();
-        if (!handlers.crons().containsKey(name) && !WorkflowStore.isWorkflow(name)) {
         requireStorable("job name", name);
+        if (!handlers.crons().containsKey(name) && !WorkflowStore.isWorkflow(name)) {
             requireKnown(name);
         }
         keeping.pause(name);
@@ -359,8 +360,8 @@ public final class StoredJobs implements Jobs {
     @Override
     public boolean resume(String name) {
         node.requireMayMutate();
-        boolean resumed = keeping.resume(name);
         requireStorable("job name", name);
+        boolean resumed = keeping.resume(name);
         engine.announce(JobPriority.NORMAL);
         return resumed;
     }
