@@ -187,8 +187,15 @@ class ActuatorTests {
 
     @Test
     void cluster_wide_gauges_exist_only_while_their_node_aggregates() {
+        database.jdbc().sql("""
+                INSERT INTO forge_state (state_key, state_value, expires_at)
+                VALUES ('@oauth2/pending', '{}', now() + interval '1 hour'), ('@oauth2/expired', '{}', now()),
+                       ('another', '{}', now() + interval '1 hour')
+                """).update();
         runner().run(context -> {
             MeterRegistry meters = context.getBean(MeterRegistry.class);
+            await().until(() -> meters.find("forge.cluster.oauth2.pending").gauge() != null
+                    && meters.get("forge.cluster.oauth2.pending").gauge().value() == 1);
             await().until(() ->
                     meters.find("forge.cluster.nodes").tag("status", "active").gauge() != null);
             assertThat(meters.get("forge.cluster.nodes")
@@ -208,6 +215,7 @@ class ActuatorTests {
                     .isPositive();
             context.getBean(Leadership.class).leave(Leadership.METRICS_AGGREGATOR);
             await().until(() -> meters.find("forge.cluster.nodes").gauge() == null);
+            assertThat(meters.find("forge.cluster.oauth2.pending").gauge()).isNull();
             assertThat(meters.get("forge.cluster.leader")
                             .tag("role", "metrics_aggregator")
                             .gauge()

@@ -35,6 +35,27 @@ public final class StoredStates implements ClusterStateStore {
 
     @Override
     public boolean putOnce(String key, Object value, Duration timeToLive) {
+        requirePut(key, value, timeToLive);
+        if (key.startsWith(StateStore.LOGIN)) {
+            // They would count as pending logins.
+            throw new IllegalArgumentException(
+                    "key of a one-time state '%s': keys that begin with %s are those of logins"
+                            .formatted(key, StateStore.LOGIN));
+        }
+        return states.put(key, text(value), timeToLive);
+    }
+
+    /**
+     * Puts a pending login, unless so many are pending in the cluster.
+     *
+     * @param key begins with {@link StateStore#LOGIN}
+     */
+    public StateStore.Put putLogin(String key, Object value, Duration timeToLive, int most) {
+        requirePut(key, value, timeToLive);
+        return states.putLogin(key, text(value), timeToLive, most);
+    }
+
+    private void requirePut(String key, Object value, Duration timeToLive) {
         requireStorable(key);
         Objects.requireNonNull(value, "a state needs a value");
         if (timeToLive.compareTo(SHORTEST) < 0 || timeToLive.compareTo(LONGEST) > 0) {
@@ -43,7 +64,6 @@ public final class StoredStates implements ClusterStateStore {
                             .formatted(timeToLive));
         }
         permission.run();
-        return states.put(key, text(value), timeToLive);
     }
 
     private String text(Object value) {

@@ -277,6 +277,7 @@ class StateTests {
         refused("must lie between", () -> states.putOnce("key", "value", Duration.ofSeconds(Long.MAX_VALUE)));
         refused("max-payload-size is 1000", () -> states.putOnce("key", "v".repeat(1_000), HOUR));
         refused("NUL", () -> states.putOnce("key", "a\0b", HOUR));
+        refused("those of logins", () -> states.putOnce("@oauth2/mine", "value", HOUR));
         refused("not as int", () -> states.takeOnce("key", int.class));
         assertThat(rows()).isZero();
         String longest = "\\u0000é".repeat(71);
