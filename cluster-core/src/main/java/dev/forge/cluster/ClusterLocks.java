@@ -7,6 +7,8 @@ import java.util.Optional;
  * Named locks across the cluster, kept in {@code forge_locks}. A lock is held for a time, by database time, and free
  * when that is over or its node is declared dead; what it protects should therefore check the lock's {@linkplain
  * ClusterLock#token() token}.
+ *
+ * <p>A name has at most 500 characters, none of them a control character.
  */
 public interface ClusterLocks {
 

@@ -10,8 +10,9 @@ import java.util.Optional;
  * <p>Each call commits by itself, apart from a transaction of the caller's: were a taken value put back by a rollback, it
  * could be used twice; were a value put down in a transaction that has not committed, the next request would not find it.
  *
- * <p>A key is at most 500 characters long and not blank. Whoever can read the table can read keys: where the key is the
- * secret, as in a link, use its hash.
+ * <p>A key is at most 500 characters long, not blank, and holds no control characters; keys that begin with {@code @oauth2/}
+ * are those of OAuth2 logins. Whoever can read the table can read keys: where the key is the secret, as in a link, use its
+ * hash.
  */
 public interface ClusterStateStore {
 

@@ -77,7 +77,12 @@ public final class JobOptions {
         return withUniqueKey(key, UniquePolicy.KEEP);
     }
 
-    /** At most one active job of its name has that key. */
+    /**
+     * At most one active job of its name has that key.
+     *
+     * @param key at most 500 characters, none of them a control character; keys that begin with {@code @http/} are those of
+     *     jobs submitted over HTTP
+     */
     public JobOptions withUniqueKey(Object key, UniquePolicy policy) {
         return new JobOptions(delay, at, priority, capability, key.toString(), policy, maxAttempts, metadata);
     }

@@ -190,6 +190,8 @@ CREATE TABLE forge_state (
     expires_at  timestamptz NOT NULL
 );
 CREATE INDEX forge_state_expiry ON forge_state (expires_at);
+-- Pending OAuth2 logins, which are counted before another one begins.
+CREATE INDEX forge_state_logins ON forge_state (expires_at) WHERE state_key LIKE '@oauth2/%';
 
 -- Workflows -----------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.internal.engine.Names;
 import dev.forge.cluster.internal.store.WorkflowStore;
 import java.lang.reflect.Method;
 import java.time.Duration;
@@ -39,9 +40,7 @@ final class AttributeReader {
     String name(String attribute, Method method) {
         String text = text(attribute);
         String name = text.isEmpty() ? kebab(method.getName()) : text;
-        if (name.indexOf('\0') >= 0) {
-            throw new IllegalArgumentException("name (%s): must not have a NUL in it".formatted(name));
-        }
+        Names.require("name", name);
         if (WorkflowStore.isWorkflow(name)) {
             throw new IllegalArgumentException(
                     "name (%s): what begins with %s carries runs of workflows".formatted(name, WorkflowStore.PREFIX));

@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.store.StateStore;
 import dev.forge.cluster.internal.store.WorkflowReports;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.observation.ObservationRegistry;
@@ -177,6 +178,10 @@ public final class ClusterActuatorAutoConfiguration {
                             new JobReports(schema, parts.control().shared()),
                             new DaemonStore(schema, parts.control().shared()),
                             new WorkflowReports(schema, parts.control().shared()),
+                            new StateStore(
+                                    schema,
+                                    parts.control().shared(),
+                                    parts.control().shared()),
                             parts.scheduler()));
         }
 

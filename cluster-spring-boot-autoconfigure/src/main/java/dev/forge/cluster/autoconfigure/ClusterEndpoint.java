@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.internal.engine.Names;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LockStore;
@@ -33,6 +34,7 @@ final class ClusterEndpoint {
     private final Node node;
     private final Stores stores;
     private final JobsResource jobs;
+    private final LocksResource locks;
     private final CronsResource crons;
     private final DaemonsResource daemons;
     private final @Nullable WorkflowsResource workflows;
@@ -55,6 +57,7 @@ final class ClusterEndpoint {
         this.clusterName = clusterName;
         this.node = node;
         this.stores = stores;
+        this.locks = new LocksResource(stores.locks, jobs);
     }
 
     @ReadOperation
@@ -85,15 +88,41 @@ final class ClusterEndpoint {
             @Nullable String status,
             @Nullable Integer limit,
             @Selector(match = Match.ALL_REMAINING) String... path) {
-        return answer(() -> switch (String.join("/", path)) {
+        return answer(
+                () -> resource(new Query(name, status, limit, reader == null ? SecurityContext.NONE : reader), path));
+    }
+
+    /** What was asked for, besides the path. */
+    private record Query(
+            @Nullable String name,
+            @Nullable String status,
+            @Nullable Integer limit,
+            SecurityContext reader) {}
+
+    private @Nullable Object resource(Query query, String[] path) {
+        requirePrintable("name", query.name);
+        requirePrintable("status", query.status);
+        requirePrintable("path", String.join("/", path));
+        return switch (String.join("/", path)) {
             case "nodes" -> Map.of("nodes", stores.nodes.all());
-            case "locks" -> Map.of("locks", stores.locks.held());
-            case "jobs" -> jobs.list(name, status, limit);
-            case "crons" -> crons.list(reader == null ? SecurityContext.NONE : reader);
-            case "daemons" -> daemons.list(reader == null ? SecurityContext.NONE : reader);
-            case "workflows" -> workflows == null ? null : workflows.list(name, status, limit);
-            default -> one(path, limit, reader == null ? SecurityContext.NONE : reader);
-        });
+            case "locks" -> locks.list(query.limit, query.reader);
+            case "jobs" -> jobs.list(query.name, query.status, query.limit);
+            case "crons" -> crons.list(query.reader);
+            case "daemons" -> daemons.list(query.reader);
+            case "workflows" -> workflows == null ? null : workflows.list(query.name, query.status, query.limit);
+            default -> one(path, query.limit, query.reader);
+        };
+    }
+
+    /** PostgreSQL refuses a NUL as a failure of its own, which would be the server's fault and not the client's. */
+    private static void requirePrintable(String what, @Nullable String text) {
+        if (text != null) {
+            try {
+                Names.requirePrintable(what, text);
+            } catch (IllegalArgumentException e) {
+                throw new InvalidEndpointRequestException(String.valueOf(e.getMessage()), "Not printable", e);
+            }
+        }
     }
 
     private @Nullable Object one(String[] path, @Nullable Integer limit, SecurityContext reader) {
@@ -136,6 +165,8 @@ final class ClusterEndpoint {
 
     /** Null if there is no such thing. */
     private @Nullable Object obey(String[] path, String state) {
+        requirePrintable("path", String.join("/", path));
+        requirePrintable("state", state);
         String name = name(path);
         if (name.isEmpty() && ORDERED.contains(path[0])) {
             String message = "an order to all %1$s at once is unknown; POST %1$s/{one of them}".formatted(path[0]);

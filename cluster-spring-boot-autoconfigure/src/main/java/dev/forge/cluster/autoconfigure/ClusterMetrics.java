@@ -7,6 +7,7 @@ import dev.forge.cluster.NodeStatus;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.NodeStore;
+import dev.forge.cluster.internal.store.StateStore;
 import dev.forge.cluster.internal.store.WorkflowReports;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.Meter;
@@ -23,6 +24,7 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.context.event.EventListener;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.TaskScheduler;
+import org.springframework.transaction.TransactionException;
 
 /**
  * Gauges of the cluster. What describes the whole of it is published by the metrics_aggregator alone, which takes its
@@ -31,6 +33,7 @@ import org.springframework.scheduling.TaskScheduler;
 final class ClusterMetrics {
 
     private static final Duration COUNT_INTERVAL = Duration.ofSeconds(10);
+    private static final int MOST_LOGINS = 200_000;
 
     private final MeterRegistry registry;
     private final String cluster;
@@ -42,6 +45,7 @@ final class ClusterMetrics {
     private final List<Meter> clusterWide = new ArrayList<>();
     private @Nullable Future<?> counting;
     private volatile double oldestAge = Double.NaN;
+    private volatile double pendingLogins = Double.NaN;
     private final ConcurrentHashMap<String, Boolean> roles = new ConcurrentHashMap<>();
 
     /** What there is to be told of the whole cluster, and who asks for it in time. */
@@ -50,6 +54,7 @@ final class ClusterMetrics {
             JobReports jobs,
             DaemonStore daemons,
             WorkflowReports workflows,
+            StateStore states,
             TaskScheduler scheduler) {}
 
     ClusterMetrics(MeterRegistry registry, String cluster, Leadership leadership, Sources sources) {
@@ -93,6 +98,10 @@ final class ClusterMetrics {
                         .baseUnit("seconds")
                         .tag("cluster", cluster)
                         .register(registry));
+                clusterWide.add(Gauge.builder("forge.cluster.oauth2.pending", () -> pendingLogins)
+                        .description("OAuth2 logins that have begun and neither ended nor expired")
+                        .tag("cluster", cluster)
+                        .register(registry));
                 counting = sources.scheduler.scheduleWithFixedDelay(this::count, COUNT_INTERVAL);
             }
         }
@@ -123,6 +132,15 @@ final class ClusterMetrics {
         countJobs();
         countDaemons();
         countWorkflows();
+        countLogins();
+    }
+
+    private void countLogins() {
+        try {
+            pendingLogins = sources.states.pendingLogins(MOST_LOGINS);
+        } catch (DataAccessException | TransactionException e) {
+            pendingLogins = Double.NaN;
+        }
     }
 
     void countWorkflows() {

@@ -3,21 +3,34 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.internal.engine.StoredStates;
 import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.internal.store.StateStore;
+import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.MeterRegistry;
 import jakarta.servlet.Filter;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.core.Ordered;
+import org.springframework.core.annotation.Order;
+import org.springframework.http.HttpHeaders;
+import org.springframework.http.HttpStatus;
 import org.springframework.security.config.Customizer;
+import org.springframework.security.config.ObjectPostProcessor;
 import org.springframework.security.config.annotation.web.builders.HttpSecurity;
 import org.springframework.security.config.annotation.web.configurers.AbstractHttpConfigurer;
 import org.springframework.security.config.annotation.web.configurers.oauth2.client.OAuth2ClientConfigurer;
 import org.springframework.security.config.annotation.web.configurers.oauth2.client.OAuth2LoginConfigurer;
 import org.springframework.security.jackson.SecurityJacksonModules;
 import org.springframework.security.oauth2.client.web.AuthorizationRequestRepository;
+import org.springframework.security.oauth2.client.web.OAuth2AuthorizationRequestRedirectFilter;
 import org.springframework.security.oauth2.core.endpoint.OAuth2AuthorizationRequest;
 import tools.jackson.databind.json.JsonMapper;
 
@@ -25,7 +38,9 @@ import tools.jackson.databind.json.JsonMapper;
  * Lets an OAuth2 login that began on one node be completed on any other. An {@link AuthorizationRequestRepository} of the
  * application's takes precedence: then nothing here is.
  */
-@AutoConfiguration(after = ClusterAutoConfiguration.class)
+@AutoConfiguration(
+        after = ClusterAutoConfiguration.class,
+        afterName = "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration")
 @ConditionalOnClass({
     Filter.class,
     HttpSecurity.class,
@@ -43,7 +58,11 @@ public final class ClusterOAuth2AutoConfiguration {
     // Spring Security's own mapper knows how to write such a request and which types may be read.
     @Bean
     AuthorizationRequestRepository<OAuth2AuthorizationRequest> clusterAuthorizationRequests(
-            ClusterDatabase database, Schema schema, ClusterLifecycle.Parts parts, ClusterProperties properties) {
+            ClusterDatabase database,
+            Schema schema,
+            ClusterLifecycle.Parts parts,
+            ClusterProperties properties,
+            ObjectProvider<LoginAdmission.Monitor> monitors) {
         JsonMapper mapper = JsonMapper.builder()
                 .addModules(SecurityJacksonModules.getModules(ClusterOAuth2AutoConfiguration.class.getClassLoader()))
                 .build();
@@ -53,7 +72,30 @@ public final class ClusterOAuth2AutoConfiguration {
                                 schema, database.application(), parts.control().shared()),
                         new JacksonPayloadCodec(mapper),
                         Math.toIntExact(properties.job().maxPayloadSize().toBytes())),
-                properties.oauth2().ttl());
+                properties.oauth2().ttl(),
+                new LoginAdmission(
+                        properties.oauth2(),
+                        new ClientAddress(properties.rateLimit().trustedRanges()),
+                        reason -> monitors.forEach(monitor -> monitor.refused(reason)),
+                        System::nanoTime));
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(MeterRegistry.class)
+    @ConditionalOnBean(MeterRegistry.class)
+    static class MeterConfiguration {
+
+        @Bean
+        LoginAdmission.Monitor clusterLoginMeters(MeterRegistry registry, ClusterAutoConfiguration.ClusterName name) {
+            return reason -> Counter.builder("forge.cluster.oauth2.rejections")
+                    .description(
+                            "Logins that could not begin on this node: full, too many are pending; rate, too many from"
+                                    + " one address")
+                    .tag("cluster", name.text())
+                    .tag("reason", reason)
+                    .register(registry)
+                    .increment();
+        }
     }
 
     /** Spring Security looks for no such bean, so each chain is told of it. */
@@ -81,11 +123,48 @@ public final class ClusterOAuth2AutoConfiguration {
             OAuth2LoginConfigurer<HttpSecurity> login = http.getConfigurer(OAuth2LoginConfigurer.class);
             if (login != null) {
                 login.authorizationEndpoint(endpoint -> endpoint.authorizationRequestRepository(requests));
+                login.addObjectPostProcessor(new RefusalAnswers());
             }
             OAuth2ClientConfigurer<HttpSecurity> client = http.getConfigurer(OAuth2ClientConfigurer.class);
             if (client != null) {
                 client.authorizationCodeGrant(grant -> grant.authorizationRequestRepository(requests));
+                client.addObjectPostProcessor(new RefusalAnswers());
             }
+        }
+    }
+
+    /**
+     * Answers a login that is refused with its own status. Spring Security would answer 500 and log a stack trace each time,
+     * which is what a flood wants. A handler that the application sets by a post-processor of its own comes later and wins.
+     */
+    @Order(Ordered.HIGHEST_PRECEDENCE)
+    private static final class RefusalAnswers implements ObjectPostProcessor<OAuth2AuthorizationRequestRedirectFilter> {
+
+        private static final Logger log = LoggerFactory.getLogger(RefusalAnswers.class);
+
+        @Override
+        public <O extends OAuth2AuthorizationRequestRedirectFilter> O postProcess(O filter) {
+            filter.setAuthenticationFailureHandler((request, response, failure) -> {
+                if (failure.getCause() instanceof LoginRefusedException refused) {
+                    response.setHeader(
+                            HttpHeaders.RETRY_AFTER,
+                            String.valueOf(Math.max(1, Rules.wholeSeconds(refused.retryAfter()))));
+                    // Not sendError: the error page may need a login, to which the client would be redirected.
+                    response.setStatus(refused.status().value());
+                    response.setContentType("text/plain;charset=UTF-8");
+                    response.getWriter().write("Too many logins have begun. Try again later.");
+                    return;
+                }
+                // As Spring Security does by itself; a registration that does not exist is the client's mistake.
+                if (failure.getCause() instanceof IllegalArgumentException) {
+                    log.warn("OAuth2: a login could not begin", failure);
+                } else {
+                    log.error("OAuth2: a login could not begin", failure);
+                }
+                response.sendError(
+                        HttpStatus.INTERNAL_SERVER_ERROR.value(), HttpStatus.INTERNAL_SERVER_ERROR.getReasonPhrase());
+            });
+            return filter;
         }
     }
 }

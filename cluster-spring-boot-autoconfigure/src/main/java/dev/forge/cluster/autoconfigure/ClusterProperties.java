@@ -10,6 +10,7 @@ import static dev.forge.cluster.autoconfigure.Rules.require;
 import static dev.forge.cluster.autoconfigure.Rules.shorter;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
@@ -182,10 +183,12 @@ public record ClusterProperties(
                     "",
                     "must name a role; a node that only looks on has mode observer");
             require(
-                    capabilities.stream().noneMatch(String::isBlank),
+                    capabilities.stream()
+                            .noneMatch(capability ->
+                                    capability.isBlank() || capability.chars().anyMatch(Character::isISOControl)),
                     "node.capabilities",
                     capabilities,
-                    "must not have a blank entry");
+                    "must not have a blank entry or control characters");
             require(
                     capabilities.stream().noneMatch(capability -> capability.startsWith("@")),
                     "node.capabilities",
@@ -498,13 +501,29 @@ public record ClusterProperties(
      *     number of segments.
      * @param maxRequestSize How large the body of a request may be.
      * @param healthAliases Whether /_api/health and /_api/ready answer, too.
+     * @param maxPriority The highest priority that a request may ask for. The priority that a handler declares is not
+     *     limited.
+     * @param allowReplace Whether a request may replace the payload of the unfinished job that has its key.
+     * @param visibleJobs Which jobs a client may read and cancel: own, those that it has submitted; all, every job whose
+     *     name is in forge.cluster.web.jobs.
      */
     public record Web(
             @DefaultValue("false") boolean enabled,
             @DefaultValue("/forge") String path,
             @DefaultValue List<String> jobs,
             @DefaultValue("1MB") DataSize maxRequestSize,
-            @DefaultValue("true") boolean healthAliases) {
+            @DefaultValue("true") boolean healthAliases,
+            @DefaultValue("normal") JobPriority maxPriority,
+            @DefaultValue("false") boolean allowReplace,
+            @DefaultValue("own") VisibleJobs visibleJobs) {
+
+        /** Which jobs a client may read and cancel. */
+        public enum VisibleJobs {
+            /** Those that it has submitted over HTTP. */
+            OWN,
+            /** Every job whose name may be submitted, whoever enqueued it. */
+            ALL
+        }
 
         private static final DataSize LARGEST_REQUEST = DataSize.ofMegabytes(64);
 
@@ -552,17 +571,30 @@ public record ClusterProperties(
      * @param enabled Whether a login that began on one node may be completed on any other. Switch it off where the security
      *     chain sets an AuthorizationRequestRepository of its own that is no bean.
      * @param ttl How long a login may take from the redirect to the identity provider to its callback.
+     * @param maxPending How many logins may be pending in the whole cluster. While there are as many, a new one is refused
+     *     with 503.
+     * @param maxPerMinute How many logins one client address may begin per minute on each node; more are refused with 429.
+     *     0 for no limit.
      */
     public record OAuth2(
             @DefaultValue("true") boolean enabled,
-            @DefaultValue("10m") Duration ttl) {
+            @DefaultValue("10m") Duration ttl,
+            @DefaultValue("10000") int maxPending,
+            @DefaultValue("300") int maxPerMinute) {
 
         private static final Duration LONGEST_LOGIN = Duration.ofDays(1);
+        private static final int MOST_PENDING = 100_000;
 
         public OAuth2 {
             // A cookie's age is counted in seconds.
             require(ttl.compareTo(Duration.ofSeconds(1)) >= 0, "oauth2.ttl", ttl, "must not be shorter than 1s");
             require(ttl.compareTo(LONGEST_LOGIN) <= 0, "oauth2.ttl", ttl, "must not be longer than a day");
+            require(
+                    maxPending >= 1 && maxPending <= MOST_PENDING,
+                    "oauth2.max-pending",
+                    maxPending,
+                    "must lie between 1 and %d: they are counted when a login begins".formatted(MOST_PENDING));
+            atLeast(0, "oauth2.max-per-minute", maxPerMinute);
         }
     }
 

@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.ClusterWorkflow;
 import dev.forge.cluster.WorkflowContext;
+import dev.forge.cluster.internal.engine.Names;
 import dev.forge.cluster.internal.engine.WorkflowEngine;
 import dev.forge.cluster.internal.engine.WorkflowHandler;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
@@ -56,9 +57,10 @@ final class ClusterWorkflowRegistrar implements SmartInitializingSingleton {
 
     private String version(ClusterWorkflow workflow) {
         String version = attributes.text(workflow.version());
-        if (version.isEmpty() || version.indexOf('@') >= 0 || version.indexOf('\0') >= 0) {
+        if (version.isEmpty() || version.indexOf('@') >= 0) {
             throw new IllegalArgumentException("version (%s): must be a text without @".formatted(version));
         }
+        Names.require("version", version);
         return version;
     }
 

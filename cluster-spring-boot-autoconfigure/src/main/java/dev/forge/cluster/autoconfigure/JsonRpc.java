@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpStatus;
 
@@ -13,7 +12,13 @@ final class JsonRpc {
 
     static final int LARGEST_BATCH = 20;
 
-    private final Map<String, Function<@Nullable Object, Object>> methods;
+    private final Map<String, Method> methods;
+
+    /** Takes its params, returns its result, or throws. */
+    @FunctionalInterface
+    interface Method {
+        Object call(@Nullable Object params, Submitter client);
+    }
 
     /** What can go wrong, by the numbers of the specification and, from -32000 down, our own. */
     private enum Fault {
@@ -43,14 +48,13 @@ final class JsonRpc {
         }
     }
 
-    /** @param methods what can be called; each takes its params and answers its result, or throws */
-    JsonRpc(Map<String, Function<@Nullable Object, Object>> methods) {
+    JsonRpc(Map<String, Method> methods) {
         this.methods = methods;
     }
 
     /** Answers a body; null if there is nothing to answer, as to notifications. */
     @Nullable
-    Object answer(byte[] body) {
+    Object answer(byte[] body, Submitter client) {
         Object request;
         try {
             request = JsonBody.parse(body);
@@ -58,14 +62,14 @@ final class JsonRpc {
             return error(null, Fault.PARSE_ERROR, e.detail(), null);
         }
         if (!(request instanceof List<?> batch)) {
-            return call(request);
+            return call(request, client);
         }
         if (batch.isEmpty() || batch.size() > LARGEST_BATCH) {
             return error(null, Fault.INVALID_REQUEST, "a batch must hold 1 to %d calls".formatted(LARGEST_BATCH), null);
         }
         List<Object> answers = new ArrayList<>();
         for (Object each : batch) {
-            Object answer = call(each);
+            Object answer = call(each, client);
             if (answer != null) {
                 answers.add(answer);
             }
@@ -73,7 +77,7 @@ final class JsonRpc {
         return answers.isEmpty() ? null : answers;
     }
 
-    private @Nullable Object call(@Nullable Object request) {
+    private @Nullable Object call(@Nullable Object request, Submitter client) {
         if (!(request instanceof Map<?, ?> call)) {
             return error(null, Fault.INVALID_REQUEST, "a call must be a JSON object", null);
         }
@@ -91,18 +95,18 @@ final class JsonRpc {
         if (call.containsKey("params") && !(params instanceof Map) && !(params instanceof List)) {
             return error(id, Fault.INVALID_REQUEST, "params must be an object or an array", null);
         }
-        Map<String, Object> answer = perform(id, method, params);
+        Map<String, Object> answer = perform(id, method, params, client);
         return call.containsKey("id") ? answer : null;
     }
 
-    private Map<String, Object> perform(@Nullable Object id, String method, @Nullable Object params) {
-        Function<@Nullable Object, Object> code = methods.get(method);
+    private Map<String, Object> perform(@Nullable Object id, String method, @Nullable Object params, Submitter client) {
+        Method code = methods.get(method);
         if (code == null) {
             return error(id, Fault.METHOD_NOT_FOUND, "there is " + methods.keySet(), null);
         }
         try {
             Map<String, Object> answer = envelope(id);
-            answer.put("result", code.apply(params));
+            answer.put("result", code.call(params, client));
             return answer;
         } catch (RuntimeException e) {
             Refusal refusal = Refusal.of(e);

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.internal.engine.Names;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
@@ -62,8 +63,10 @@ final class Members {
         if (text.isBlank() || text.length() > longest) {
             throw Refusal.malformed("%s must have 1 to %d characters".formatted(key, longest));
         }
-        if (text.codePoints().anyMatch(c -> c == 0 || (c >= Character.MIN_SURROGATE && c <= Character.MAX_SURROGATE))) {
-            throw Refusal.malformed("%s holds a NUL character or half of a surrogate pair".formatted(key));
+        try {
+            Names.requirePrintable(key, text);
+        } catch (IllegalArgumentException e) {
+            throw Refusal.malformed(String.valueOf(e.getMessage()));
         }
         return text;
     }

@@ -58,6 +58,10 @@ final class Refusal extends RuntimeException {
             // Its message names the jobs that there are.
             return unknownName();
         }
+        if (failure instanceof JobRejectedException && isCodecFailure(failure)) {
+            log.debug("a request over HTTP holds a payload that cannot be written", failure);
+            return malformed("the payload cannot be written as JSON");
+        }
         if (failure instanceof JobRejectedException) {
             return new Refusal(HttpStatus.BAD_REQUEST, String.valueOf(failure.getMessage()), null, failure);
         }
@@ -75,6 +79,11 @@ final class Refusal extends RuntimeException {
         }
         log.error("a request over HTTP failed", failure);
         return new Refusal(HttpStatus.INTERNAL_SERVER_ERROR, "something went wrong; the log says what", null, failure);
+    }
+
+    /** The codec's own words may name classes. */
+    private static boolean isCodecFailure(RuntimeException failure) {
+        return failure.getCause() != null && failure.getCause().getCause() != null;
     }
 
     /** Says which of several it was. */

@@ -1,6 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.engine.Names;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
@@ -37,6 +38,11 @@ final class Rules {
 
     static void notBlank(String key, @Nullable String value) {
         require(value == null || !value.isBlank(), key, value, "must not be blank");
+        require(
+                value == null || value.chars().noneMatch(Character::isISOControl),
+                key,
+                value == null ? null : Names.printable(value),
+                "must not hold control characters");
     }
 
     static void shorter(String key, Duration value, String otherKey, Duration other) {

@@ -1,6 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.ClusterStateStore;
+import dev.forge.cluster.internal.engine.StoredStates;
+import dev.forge.cluster.internal.store.StateStore;
 import jakarta.servlet.http.Cookie;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
@@ -41,13 +42,15 @@ final class SharedAuthorizationRequests implements AuthorizationRequestRepositor
     private static final Pattern SECRET = Pattern.compile("[A-Za-z0-9_-]{43}");
     private static final Base64.Encoder BASE64 = Base64.getUrlEncoder().withoutPadding();
 
-    private final ClusterStateStore states;
+    private final StoredStates states;
     private final Duration timeToLive;
+    private final LoginAdmission admission;
     private final StringKeyGenerator secrets = new Base64StringKeyGenerator(BASE64, SECRET_BYTES);
 
-    SharedAuthorizationRequests(ClusterStateStore states, Duration timeToLive) {
+    SharedAuthorizationRequests(StoredStates states, Duration timeToLive, LoginAdmission admission) {
         this.states = states;
         this.timeToLive = timeToLive;
+        this.admission = admission;
     }
 
     @Override
@@ -74,11 +77,14 @@ final class SharedAuthorizationRequests implements AuthorizationRequestRepositor
         if (state == null || state.isBlank()) {
             throw new IllegalArgumentException("an authorization request without a state");
         }
+        admission.require(request);
         // The one it has serves a second tab too; a new one would make the first tab's login unknown.
         String known = secret(request);
         String secret = known != null ? known : secrets.generateKey();
-        if (!states.putOnce(key(secret, state), login, timeToLive)) {
-            throw new IllegalStateException("this browser has begun a login with that state already");
+        switch (states.putLogin(key(secret, state), login, timeToLive, admission.maxPending())) {
+            case STORED -> admission.admitted();
+            case KEY_TAKEN -> throw new IllegalStateException("this browser has begun a login with that state already");
+            case FULL -> throw admission.refused();
         }
         response.addHeader(
                 HttpHeaders.SET_COOKIE, cookie(secret, login, request).toString());
@@ -109,7 +115,7 @@ final class SharedAuthorizationRequests implements AuthorizationRequestRepositor
         try {
             byte[] hash =
                     MessageDigest.getInstance("SHA-256").digest((secret + state).getBytes(StandardCharsets.UTF_8));
-            return "oauth2:" + BASE64.encodeToString(hash);
+            return StateStore.LOGIN + BASE64.encodeToString(hash);
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException("every Java platform has SHA-256", e);
         }

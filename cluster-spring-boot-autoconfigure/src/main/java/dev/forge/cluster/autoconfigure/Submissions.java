@@ -4,9 +4,12 @@ import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.autoconfigure.ClusterProperties.Web.VisibleJobs;
 import dev.forge.cluster.internal.engine.JobHandler;
 import dev.forge.cluster.internal.engine.JobHandlers;
 import dev.forge.cluster.internal.engine.Node;
+import dev.forge.cluster.internal.engine.SubmitterKeys;
 import java.lang.reflect.Type;
 import java.util.Optional;
 import java.util.UUID;
@@ -14,11 +17,12 @@ import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.http.HttpStatus;
 import tools.jackson.core.JacksonException;
 
 /**
- * The jobs that clients may submit, see and call off: those whose names are on the list, whoever enqueued them. All others
- * do not exist here.
+ * The jobs that clients may submit, read and cancel. Their names are on the list; to be read or cancelled they must also
+ * be the client's own, unless the properties say otherwise. All others do not exist here.
  */
 final class Submissions {
 
@@ -30,16 +34,27 @@ final class Submissions {
 
     private final Node node;
     private final Predicate<String> allowed;
+    private final ClusterProperties.Web web;
     private final Jobs jobs;
     private final JobHandlers handlers;
     private final PayloadCodec codec;
 
-    /** A job to be. */
-    record Submission(String name, @Nullable Object payload, JobOptions options) {}
+    /**
+     * A job to be.
+     *
+     * @param key the client's, among its own
+     */
+    record Submission(
+            Submitter submitter,
+            String name,
+            @Nullable Object payload,
+            @Nullable String key,
+            JobOptions options) {}
 
-    Submissions(Node node, Predicate<String> allowed, Jobs jobs, JobHandlers handlers, PayloadCodec codec) {
+    Submissions(Node node, ClusterProperties.Web web, Jobs jobs, JobHandlers handlers, PayloadCodec codec) {
         this.node = node;
-        this.allowed = allowed;
+        this.allowed = web.allowed();
+        this.web = web;
         this.jobs = jobs;
         this.handlers = handlers;
         this.codec = codec;
@@ -51,10 +66,26 @@ final class Submissions {
         if (!allowed.test(submission.name)) {
             throw Refusal.unknownName();
         }
+        requireAllowed(submission.options);
         JobHandler handler = handlers.named(submission.name);
         Type type = handler == null ? null : handler.target().payloadType();
         if (type != null) {
             requireReadable(submission, type);
+        }
+    }
+
+    private void requireAllowed(JobOptions options) {
+        Integer priority = options.priority();
+        if (priority != null && priority > web.maxPriority().value()) {
+            throw new Refusal(
+                    HttpStatus.FORBIDDEN,
+                    "priority may be %s at most (forge.cluster.web.max-priority); leave it out to get the job's own"
+                            .formatted(ClusterLifecycle.word(web.maxPriority())));
+        }
+        if (options.uniquePolicy() == UniquePolicy.REPLACE && !web.allowReplace()) {
+            throw new Refusal(
+                    HttpStatus.FORBIDDEN,
+                    "onDuplicate may not be replace here (forge.cluster.web.allow-replace is false)");
         }
     }
 
@@ -91,15 +122,23 @@ final class Submissions {
 
     /** Enqueues a job that was {@linkplain #check checked}. */
     UUID enqueue(Submission submission) {
-        return jobs.enqueueNamed(submission.name, submission.payload, submission.options);
+        JobOptions options = submission.options.withMetadata(SubmitterKeys.SUBMITTER, submission.submitter.text());
+        if (submission.key != null) {
+            options = options.withUniqueKey(
+                    submission.submitter.uniqueKey(submission.key), submission.options.uniquePolicy());
+        }
+        return jobs.enqueueNamed(submission.name, submission.payload, options);
     }
 
-    Optional<JobInfo> find(UUID id) {
+    /** The job, if that client may see it. */
+    Optional<JobInfo> find(UUID id, Submitter client) {
         requireDatabase();
-        return jobs.find(id).filter(job -> allowed.test(job.name()));
+        return jobs.find(id)
+                .filter(job -> allowed.test(job.name()))
+                .filter(job -> web.visibleJobs() == VisibleJobs.ALL || client.hasSubmitted(job));
     }
 
-    /** Calls a job off; false if it has ended. */
+    /** Cancels a job; false if it has ended. */
     boolean cancel(JobInfo job) {
         return jobs.cancel(job.id());
     }

@@ -10,15 +10,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
-import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.springframework.transaction.support.TransactionOperations;
 
 /**
- * {@code tasks.execute}: each task becomes a job, all of them in one transaction or none. A task's id is the job's unique key,
- * so that a call whose answer got lost can be repeated while the jobs have not ended.
+ * {@code tasks.execute}: each task becomes a job, all of them in one transaction or none. A task's id is the job's key among
+ * those of the client, so that a call whose answer got lost can be repeated while the jobs have not ended.
  */
-final class TaskExecution implements Function<@Nullable Object, Object> {
+final class TaskExecution implements JsonRpc.Method {
 
     static final int MOST_TASKS = 100;
 
@@ -38,7 +37,7 @@ final class TaskExecution implements Function<@Nullable Object, Object> {
     }
 
     @Override
-    public Object apply(@Nullable Object params) {
+    public Object call(@Nullable Object params, Submitter client) {
         Members members = Members.of(params, "params", Set.of("tasks"));
         if (!(members.value("tasks") instanceof List<?> list) || list.isEmpty() || list.size() > MOST_TASKS) {
             throw Refusal.malformed("tasks must be an array of 1 to %d tasks".formatted(MOST_TASKS));
@@ -46,7 +45,7 @@ final class TaskExecution implements Function<@Nullable Object, Object> {
         List<Task> tasks = new ArrayList<>();
         Set<String> ids = new HashSet<>();
         for (int i = 0; i < list.size(); i++) {
-            tasks.add(task(i, list.get(i), ids));
+            tasks.add(task(i, list.get(i), ids, client));
         }
         List<UUID> jobs = enqueue(tasks);
         List<Map<String, Object>> answers = new ArrayList<>();
@@ -61,7 +60,7 @@ final class TaskExecution implements Function<@Nullable Object, Object> {
         return Map.of("tasks", answers);
     }
 
-    private Task task(int index, @Nullable Object json, Set<String> ids) {
+    private Task task(int index, @Nullable Object json, Set<String> ids, Submitter client) {
         try {
             Members members = Members.of(json, "a task", Set.of("id", "name", "inputs"));
             String id = members.text("id", Submissions.LONGEST_KEY);
@@ -69,9 +68,7 @@ final class TaskExecution implements Function<@Nullable Object, Object> {
                 throw Refusal.malformed("two tasks have this id");
             }
             String name = members.requiredText("name", Submissions.LONGEST_NAME);
-            JobOptions options = JobOptions.defaults();
-            var submission =
-                    new Submission(name, members.value("inputs"), id == null ? options : options.withUniqueKey(id));
+            var submission = new Submission(client, name, members.value("inputs"), id, JobOptions.defaults());
             submissions.check(submission);
             return new Task(index, id, submission);
         } catch (Refusal e) {

@@ -39,7 +39,7 @@ import org.springframework.web.servlet.function.RouterFunction;
 import org.springframework.web.servlet.function.ServerResponse;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Submission of work over HTTP, where it is asked for. Who may is up to the application's own security. */
+/** Submission of work over HTTP, where it is enabled. Access control is left to the application's own security. */
 @AutoConfiguration(after = ClusterAutoConfiguration.class)
 @Conditional(OnClusterEnabled.class)
 @ConditionalOnBooleanProperty("forge.cluster.web.enabled")
@@ -67,7 +67,7 @@ public final class WebAutoConfiguration {
                 ClusterDatabase database,
                 ObjectProvider<PlatformTransactionManager> managers) {
             ClusterProperties.Web web = properties.web();
-            var submissions = new Submissions(parts.node(), web.allowed(), jobs, handlers, tools.codec());
+            var submissions = new Submissions(parts.node(), web, jobs, handlers, tools.codec());
             var tasks = new TaskExecution(submissions, new TransactionTemplate(database.transactions(managers)));
             report(web);
             return new WebRoutes(
@@ -96,7 +96,9 @@ public final class WebAutoConfiguration {
                     "HTTP: jobs {} can be submitted at {}, by {}",
                     web.jobs(),
                     web.path(),
-                    security ? "whoever the application's security chain lets through" : "whoever can reach it");
+                    security
+                            ? "whoever the application's security chain lets through"
+                            : "whoever can reach it; all clients are one anonymous principal");
         }
     }
 

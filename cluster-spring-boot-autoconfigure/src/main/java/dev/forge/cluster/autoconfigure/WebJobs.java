@@ -19,7 +19,7 @@ import org.springframework.http.HttpStatus;
 import tools.jackson.databind.util.RawValue;
 
 /**
- * {@code /jobs}: submits, shows and calls off. What is in a job stays inside, except for its progress and its result, which
+ * {@code /jobs}: submits, shows and cancels. What is in a job stays inside, except for its progress and its result, which
  * are meant for whoever asked for it; an error may quote anything.
  */
 final class WebJobs {
@@ -35,16 +35,17 @@ final class WebJobs {
     }
 
     /** Enqueues what the body describes; answers its id, name and status. */
-    Map<String, Object> submit(@Nullable Object body) {
+    Map<String, Object> submit(@Nullable Object body, Submitter client) {
         Members members = Members.of(body, "the body", MEMBERS);
         String name = members.requiredText("name", Submissions.LONGEST_NAME);
-        var submission = new Submission(name, members.value("payload"), options(members));
+        String key = members.text("key", Submissions.LONGEST_KEY);
+        var submission = new Submission(client, name, members.value("payload"), key, options(members, key));
         submissions.check(submission);
         UUID id = submissions.enqueue(submission);
         // A key may have led to a job that runs already.
-        JobStatus status = submission.options().uniqueKey() == null
+        JobStatus status = key == null
                 ? JobStatus.PENDING
-                : submissions.find(id).map(JobInfo::status).orElse(JobStatus.PENDING);
+                : submissions.find(id, client).map(JobInfo::status).orElse(JobStatus.PENDING);
         return brief(id, name, status);
     }
 
@@ -56,7 +57,7 @@ final class WebJobs {
         return view;
     }
 
-    private static JobOptions options(Members members) {
+    private static JobOptions options(Members members, @Nullable String key) {
         JobOptions options = JobOptions.defaults();
         String delay = members.text("delay", LONGEST_WORD);
         String at = members.text("at", LONGEST_WORD);
@@ -73,7 +74,6 @@ final class WebJobs {
         if (priority != null) {
             options = options.withPriority(priority(priority));
         }
-        String key = members.text("key", Submissions.LONGEST_KEY);
         String onDuplicate = members.text("onDuplicate", LONGEST_WORD);
         if (onDuplicate != null && key == null) {
             throw Refusal.malformed("onDuplicate needs a key");
@@ -118,15 +118,15 @@ final class WebJobs {
     }
 
     /** One job. */
-    Map<String, Object> show(String id) {
-        return view(find(id));
+    Map<String, Object> show(String id, Submitter client) {
+        return view(find(id, client));
     }
 
-    /** Calls a job off; it is cancelled when this returns. */
-    Map<String, Object> cancel(String id) {
-        JobInfo job = find(id);
+    /** Cancels a job; it is cancelled when this returns. */
+    Map<String, Object> cancel(String id, Submitter client) {
+        JobInfo job = find(id, client);
         boolean cancelled = submissions.cancel(job);
-        JobInfo now = submissions.find(job.id()).orElse(null);
+        JobInfo now = submissions.find(job.id(), client).orElse(null);
         if (!cancelled) {
             throw now == null
                     ? unknownJob()
@@ -138,14 +138,14 @@ final class WebJobs {
         return now == null ? brief(job.id(), job.name(), JobStatus.CANCELLED) : view(now);
     }
 
-    private JobInfo find(String id) {
+    private JobInfo find(String id, Submitter client) {
         UUID job;
         try {
             job = UUID.fromString(id);
         } catch (IllegalArgumentException e) {
             throw unknownJob();
         }
-        return submissions.find(job).orElseThrow(WebJobs::unknownJob);
+        return submissions.find(job, client).orElseThrow(WebJobs::unknownJob);
     }
 
     private static Refusal unknownJob() {

@@ -48,8 +48,9 @@ final class WebRoutes {
                 .and(resource(
                         base + "/jobs/{id}",
                         Map.of(
-                                HttpMethod.GET, request -> ok(jobs.show(request.pathVariable("id"))),
-                                HttpMethod.DELETE, request -> ok(jobs.cancel(request.pathVariable("id"))))))
+                                HttpMethod.GET, request -> ok(jobs.show(request.pathVariable("id"), client(request))),
+                                HttpMethod.DELETE,
+                                        request -> ok(jobs.cancel(request.pathVariable("id"), client(request))))))
                 .and(resource(path, Map.of(HttpMethod.POST, this::call)));
     }
 
@@ -67,14 +68,19 @@ final class WebRoutes {
     }
 
     private ServerResponse submit(ServerRequest request) {
-        Map<String, Object> job = jobs.submit(JsonBody.parse(JsonBody.read(request.servletRequest(), limit)));
+        Map<String, Object> job =
+                jobs.submit(JsonBody.parse(JsonBody.read(request.servletRequest(), limit)), client(request));
         String location = request.servletRequest().getRequestURI() + "/" + job.get("id");
         return json(HttpStatus.ACCEPTED, job, MediaType.APPLICATION_JSON, Map.of("Location", location));
     }
 
     private ServerResponse call(ServerRequest request) {
-        Object answer = rpc.answer(JsonBody.read(request.servletRequest(), limit));
+        Object answer = rpc.answer(JsonBody.read(request.servletRequest(), limit), client(request));
         return answer == null ? ServerResponse.noContent().build() : ok(answer);
+    }
+
+    private static Submitter client(ServerRequest request) {
+        return Submitter.of(request.servletRequest());
     }
 
     // All methods of a path in one place: only so it is known which ones to allow.

@@ -117,7 +117,9 @@ class ActuatorTests {
         runner().run(context -> {
             assertThat(context.getBean(ClusterLocks.class).tryLock("import")).isPresent();
             ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
-            assertThat(resource(endpoint, "locks").toString()).contains("name=import");
+            assertThat(resource(endpoint, "locks").toString())
+                    .contains("token=")
+                    .doesNotContain("import");
             var node = context.getBean(ClusterLifecycle.Parts.class).node();
             String id = node.id().toString();
             refused(endpoint.order(new String[] {"nodes", id}, "flying"), "flying");
@@ -132,9 +134,68 @@ class ActuatorTests {
     }
 
     @Test
+    void locks_are_bounded_and_their_names_masked_unless_values_are_shown() {
+        runner().withBean(
+                        SanitizingFunction.class,
+                        () -> data ->
+                                data.getKey().equals("lock") && data.getValue().equals("customer 7")
+                                        ? data.withSanitizedValue()
+                                        : data)
+                .withPropertyValues(
+                        "management.endpoint.forgecluster.show-values=when-authorized",
+                        "management.endpoint.forgecluster.roles=operator")
+                .run(context -> {
+                    ClusterLocks locks = context.getBean(ClusterLocks.class);
+                    for (int i = 0; i < 60; i++) {
+                        assertThat(locks.tryLock("customer " + i)).isPresent();
+                    }
+                    List<?> stranger =
+                            (List<?>) map(get(context, Map.of(), "locks")).get("locks");
+                    assertThat(stranger).hasSize(50).allSatisfy(lock -> {
+                        assertThat(map(lock).get("name")).isEqualTo("******");
+                        assertThat(map(lock).get("owner")).isInstanceOf(UUID.class);
+                    });
+                    List<?> operator = (List<?>) map(invoke(
+                                    context, WebEndpointHttpMethod.GET, Map.of("limit", "1000"), "operator", "locks"))
+                            .get("locks");
+                    assertThat(operator)
+                            .hasSize(60)
+                            .extracting(lock -> String.valueOf(map(lock).get("name")))
+                            .contains("customer 8", "******")
+                            .doesNotContain("customer 7");
+                    for (String limit : List.of("0", "-1", "1001")) {
+                        refused(get(context, Map.of("limit", limit), "locks"), "limit " + limit);
+                    }
+                });
+        database.jdbc().sql("DELETE FROM forge_locks").update();
+    }
+
+    @Test
+    void parameter_with_a_control_character_is_a_bad_request() {
+        runner().withBean(Post.class).run(context -> {
+            for (String bad : List.of("\0", "a\0b", "a\nb")) {
+                for (String resource : List.of("jobs", "nodes", "locks", "crons", "daemons", "workflows")) {
+                    refused(get(context, Map.of("name", bad), resource), "control character");
+                    refused(get(context, Map.of("status", bad), resource), "control character");
+                    refused(get(context, Map.of(), resource, bad), "control character");
+                    refused(post(context, "paused", resource, bad), "control character");
+                    refused(post(context, bad, resource, "any"), "control character");
+                }
+            }
+        });
+    }
+
+    @Test
     void cluster_wide_gauges_exist_only_while_their_node_aggregates() {
+        database.jdbc().sql("""
+                INSERT INTO forge_state (state_key, state_value, expires_at)
+                VALUES ('@oauth2/pending', '{}', now() + interval '1 hour'), ('@oauth2/expired', '{}', now()),
+                       ('another', '{}', now() + interval '1 hour')
+                """).update();
         runner().run(context -> {
             MeterRegistry meters = context.getBean(MeterRegistry.class);
+            await().until(() -> meters.find("forge.cluster.oauth2.pending").gauge() != null
+                    && meters.get("forge.cluster.oauth2.pending").gauge().value() == 1);
             await().until(() ->
                     meters.find("forge.cluster.nodes").tag("status", "active").gauge() != null);
             assertThat(meters.get("forge.cluster.nodes")
@@ -154,6 +215,7 @@ class ActuatorTests {
                     .isPositive();
             context.getBean(Leadership.class).leave(Leadership.METRICS_AGGREGATOR);
             await().until(() -> meters.find("forge.cluster.nodes").gauge() == null);
+            assertThat(meters.find("forge.cluster.oauth2.pending").gauge()).isNull();
             assertThat(meters.get("forge.cluster.leader")
                             .tag("role", "metrics_aggregator")
                             .gauge()

@@ -108,6 +108,9 @@ class ClusterPropertiesTests {
             web.path=forge                            | forge.cluster.web.path (forge) must begin with a slash
             oauth2.ttl=999ms                          | forge.cluster.oauth2.ttl (999ms) must not be shorter than 1s
             oauth2.ttl=25h                            | forge.cluster.oauth2.ttl (25h) must not be longer than a day
+            oauth2.max-pending=0                      | forge.cluster.oauth2.max-pending (0) must lie between 1 and 100000
+            oauth2.max-pending=100001                 | forge.cluster.oauth2.max-pending (100001) must lie between 1 and 100000
+            oauth2.max-per-minute=-1                  | forge.cluster.oauth2.max-per-minute (-1) must be at least 0
             workflow.readiness-interval=0s            | forge.cluster.workflow.readiness-interval (0s) must be longer than zero
             """)
     void a_wrong_value_fails_with_one_message_that_names_key_and_value(String properties, String message) {
@@ -141,6 +144,8 @@ class ClusterPropertiesTests {
                 "node.mode=boss",
                 "node.roles=worker,driver",
                 "leader.strategy=paxos",
+                "web.max-priority=urgent",
+                "web.visible-jobs=mine",
                 "job.crash-policy=ignore",
                 "job.backoff.strategy=random",
                 "cron.misfire=never",
@@ -335,8 +340,13 @@ class ClusterPropertiesTests {
         web.jobs=null
         web.max-request-size=1MB
         web.health-aliases=true
+        web.max-priority=normal
+        web.allow-replace=false
+        web.visible-jobs=own
         oauth2.enabled=true
         oauth2.ttl=10m
+        oauth2.max-pending=10000
+        oauth2.max-per-minute=300
         workflow.readiness-interval=2s
         workflow.stranded-scope=node
         health.readiness-includes-database=true

@@ -236,6 +236,11 @@ class DaemonDiscoveryTests {
         void impossible() {}
     }
 
+    static class TwoLines {
+        @ClusterDaemon(name = "feed\nforged")
+        void impossible() {}
+    }
+
     static class Numbered {
         @ClusterDaemon(name = "feed#1")
         void impossible() {}
@@ -254,6 +259,7 @@ class DaemonDiscoveryTests {
                 Arguments.of(NoDuration.class, "startupDelay (soon)"),
                 Arguments.of(NegativeRestarts.class, "maxRestarts (-1): must be at least 0"),
                 Arguments.of(NoPlaceholder.class, "nobody.knows"),
+                Arguments.of(TwoLines.class, "name 'feed?forged' holds a control character (U+000A at position 4)"),
                 Arguments.of(Numbered.class, "name (feed#1)"));
     }
 

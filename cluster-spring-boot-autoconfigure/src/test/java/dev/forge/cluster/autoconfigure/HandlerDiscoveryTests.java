@@ -234,6 +234,11 @@ class HandlerDiscoveryTests {
         void impossible() {}
     }
 
+    static class TwoLines {
+        @ClusterJob(name = "send\nforged")
+        void impossible() {}
+    }
+
     static Stream<Arguments> impossible() {
         return Stream.of(
                 Arguments.of(TwoPayloads.class, "java.lang.String"),
@@ -249,7 +254,8 @@ class HandlerDiscoveryTests {
                 Arguments.of(NoRetention.class, "retention (-1d)"),
                 Arguments.of(NoGrowth.class, "backoff.strategy (random): there are"),
                 Arguments.of(NoMultiplier.class, "backoff.multiplier (many)"),
-                Arguments.of(NoJitter.class, "backoff.jitter (7)"));
+                Arguments.of(NoJitter.class, "backoff.jitter (7)"),
+                Arguments.of(TwoLines.class, "name 'send?forged' holds a control character (U+000A at position 4)"));
     }
 
     @ParameterizedTest

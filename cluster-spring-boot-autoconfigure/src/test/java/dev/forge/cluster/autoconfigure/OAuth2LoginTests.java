@@ -1,13 +1,18 @@
 package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
 
+import ch.qos.logback.classic.Level;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.forge.cluster.ClusterStateStore;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.MeterRegistry;
 import java.io.IOException;
 import java.net.HttpCookie;
 import java.net.InetAddress;
@@ -299,7 +304,111 @@ class OAuth2LoginTests {
             assertThat(provider.asked).hasValue(asked + 1);
             assertThat(browser.get(client, callback).statusCode()).isEqualTo(404);
             assertThat(provider.asked).hasValue(asked + 1);
+            flood();
+            assertThat(new Browser().get(client, "/oauth2/authorization/idp").statusCode())
+                    .isEqualTo(503);
+        } finally {
+            endFlood();
         }
+    }
+
+    /** As many logins as may be pending. */
+    private static void flood() {
+        database.jdbc().sql("""
+                INSERT INTO forge_state (state_key, state_value, expires_at)
+                SELECT '@oauth2/flood ' || n, '{}', clock_timestamp() + interval '10 minutes'
+                FROM generate_series(1, 10000) n
+                """).update();
+    }
+
+    private static void endFlood() {
+        database.jdbc()
+                .sql("DELETE FROM forge_state WHERE state_key LIKE '@oauth2/flood %'")
+                .update();
+    }
+
+    private static double refusals(ConfigurableApplicationContext node, String reason) {
+        Counter counter = node.getBean(MeterRegistry.class)
+                .find("forge.cluster.oauth2.rejections")
+                .tag("reason", reason)
+                .counter();
+        return counter == null ? 0 : counter.count();
+    }
+
+    @Test
+    void flood_of_logins_is_refused_and_leaves_pending_ones_alone() {
+        database.jdbc().sql("TRUNCATE forge_state").update();
+        var early = new Browser();
+        String callback = early.begin(one);
+        double before = refusals(two, "full");
+        flood();
+        try (var log = new LogLines(LoginAdmission.class)) {
+            for (int i = 0; i < 5; i++) {
+                HttpResponse<String> refused = new Browser().get(two, "/oauth2/authorization/idp");
+                assertThat(refused.statusCode()).isEqualTo(503);
+                assertThat(refused.headers().firstValue("Retry-After")).contains("30");
+                assertThat(refused.headers().firstValue("Location")).isEmpty();
+                assertThat(refused.body()).contains("Try again");
+            }
+            assertThat(log.own(Level.WARN)).singleElement().asString().contains("forge.cluster.oauth2.max-pending");
+            assertThat(log.errors()).isEmpty();
+            assertThat(rows()).isEqualTo(10_001);
+            assertThat(refusals(two, "full")).isEqualTo(before + 5);
+            assertThat(early.complete(two, callback)).isEqualTo(SITE + "/");
+        } finally {
+            endFlood();
+        }
+        await().until(() -> new Browser().get(two, "/oauth2/authorization/idp").statusCode() == 302);
+    }
+
+    @Test
+    void expired_logins_make_room_before_they_are_deleted() {
+        flood();
+        try {
+            database.jdbc()
+                    .sql("UPDATE forge_state SET expires_at = clock_timestamp() WHERE state_key LIKE '@oauth2/flood %'")
+                    .update();
+            await().until(() ->
+                    new Browser().get(one, "/oauth2/authorization/idp").statusCode() == 302);
+        } finally {
+            endFlood();
+        }
+    }
+
+    @Test
+    @SuppressWarnings("unchecked")
+    void address_that_begins_too_many_logins_is_refused_and_others_are_not() {
+        runner().withPropertyValues("forge.cluster.oauth2.max-per-minute=3").run(context -> {
+            var requests = (AuthorizationRequestRepository<OAuth2AuthorizationRequest>)
+                    context.getBean(AuthorizationRequestRepository.class);
+            for (int i = 0; i < 3; i++) {
+                requests.saveAuthorizationRequest(login("a" + i), from("192.0.2.1"), new MockHttpServletResponse());
+            }
+            long rows = rows();
+            assertThatExceptionOfType(LoginRefusedException.class)
+                    .isThrownBy(() -> requests.saveAuthorizationRequest(
+                            login("a3"), from("192.0.2.1"), new MockHttpServletResponse()))
+                    .satisfies(refused -> assertThat(refused.status().value()).isEqualTo(429))
+                    .satisfies(refused -> assertThat(refused.retryAfter()).isPositive())
+                    .withMessageContaining("forge.cluster.oauth2.max-per-minute");
+            assertThat(rows()).isEqualTo(rows);
+            requests.saveAuthorizationRequest(login("b"), from("192.0.2.2"), new MockHttpServletResponse());
+            assertThat(rows()).isEqualTo(rows + 1);
+        });
+    }
+
+    private static MockHttpServletRequest from(String address) {
+        var request = new MockHttpServletRequest();
+        request.setRemoteAddr(address);
+        return request;
+    }
+
+    private static OAuth2AuthorizationRequest login(String state) {
+        return OAuth2AuthorizationRequest.authorizationCode()
+                .authorizationUri("https://idp.example/authorize")
+                .clientId("app")
+                .state(state)
+                .build();
     }
 
     @Test
@@ -313,7 +422,7 @@ class OAuth2LoginTests {
                 .singleRow();
         String state = parameters(URI.create(callback).getRawQuery()).getFirst("state");
         assertThat(row.get("state_key").toString())
-                .startsWith("oauth2:")
+                .startsWith("@oauth2/")
                 .doesNotContain(UriUtils.decode(state, StandardCharsets.UTF_8));
         assertThat(row.toString()).doesNotContain(browser.cookies.get(SECRET));
     }

@@ -246,7 +246,7 @@ class WebAutoConfigurationTests {
         try (var context = enabled("forge.cluster.node.roles=function")) {
             job = context.getBean(Jobs.class).enqueueNamed("my_task", null);
         }
-        try (var context = enabled("forge.cluster.node.mode=observer")) {
+        try (var context = enabled("forge.cluster.node.mode=observer", "forge.cluster.web.visible-jobs=all")) {
             TestHttp http = TestHttp.to(context);
             assertThat(http.post("/forge/jobs", TASK).problem(503)).contains("observer");
             assertThat(http.post("/forge", CALL).at("error", "code")).isEqualTo(-32000);

@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.autoconfigure.TestHttp.Answer;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -37,6 +38,9 @@ import org.springframework.test.annotation.DirtiesContext;
         properties = {
             "forge.cluster.web.enabled=true",
             "forge.cluster.node.roles=gateway,function",
+            "forge.cluster.web.allow-replace=true",
+            "forge.cluster.web.max-priority=high",
+            "forge.cluster.web.visible-jobs=all",
             WebTestApplication.JOBS
         })
 @DirtiesContext
@@ -88,10 +92,28 @@ class WebRpcTests {
         JobInfo job = jobs.find(UUID.fromString((String) answer.at("result", "tasks", 1, "jobId")))
                 .orElseThrow();
         assertThat(job.name()).isEqualTo("my_task");
-        assertThat(job.uniqueKey()).isEqualTo("task-2");
+        assertThat(job.uniqueKey()).endsWith("/task-2");
         assertThat(job.payload()).isEqualTo("{\"key\": \"value\"}");
         assertThat(call(body).body()).isEqualTo(answer.body());
         assertThat(count()).isEqualTo(before + 2);
+    }
+
+    @Test
+    void replace_higher_priorities_and_jobs_of_others_can_be_allowed() {
+        String body =
+                "{\"name\":\"my_task\",\"key\":\"again\",\"onDuplicate\":\"replace\",\"priority\":\"high\",\"payload\":%d}";
+        UUID id = UUID.fromString(
+                (String) http.post("/forge/jobs", body.formatted(1)).at("id"));
+        assertThat(http.post("/forge/jobs", body.formatted(2)).at("id")).isEqualTo(id.toString());
+        JobInfo replaced = jobs.find(id).orElseThrow();
+        assertThat(replaced.payload()).isEqualTo("2");
+        assertThat(replaced.priority()).isEqualTo(JobPriority.HIGH.value());
+        assertThat(http.post("/forge/jobs", body.formatted(3).replace("high", "critical"))
+                        .problem(403))
+                .contains("high at most");
+        UUID own = jobs.enqueueNamed("my_task", null);
+        assertThat(http.get("/forge/jobs/" + own).status()).isEqualTo(200);
+        assertThat(http.delete("/forge/jobs/" + own).status()).isEqualTo(200);
     }
 
     @Test
@@ -244,7 +266,7 @@ class WebRpcTests {
                 }
                 assertThat(answers).hasSize(1);
                 assertThat(database.jdbc()
-                                .sql("DELETE FROM forge_jobs WHERE unique_key LIKE 'cross-%'")
+                                .sql("DELETE FROM forge_jobs WHERE unique_key LIKE '%/cross-%'")
                                 .update())
                         .isEqualTo(20);
             }

@@ -87,6 +87,15 @@ class WebSecurityTests {
                             .password("{noop}pw")
                             .roles("SUBMITTER")
                             .build(),
+                    User.withUsername("other")
+                            .password("{noop}pw")
+                            .roles("SUBMITTER")
+                            .build(),
+                    // Not the one whom nobody knows.
+                    User.withUsername("anonymous")
+                            .password("{noop}pw")
+                            .roles("SUBMITTER")
+                            .build(),
                     User.withUsername("guest")
                             .password("{noop}pw")
                             .roles("USER")
@@ -157,14 +166,48 @@ class WebSecurityTests {
 
     @Test
     void whom_the_chain_lets_through_may_submit_show_and_call_off() {
-        assertThat(send("POST", "/forge/jobs", "{\"name\":\"my_task\"}", "machine")
-                        .status())
-                .isEqualTo(202);
+        job = UUID.fromString((String)
+                send("POST", "/forge/jobs", "{\"name\":\"my_task\"}", "machine").at("id"));
         assertThat(send("POST", "/forge", REQUEST, "machine").at("result", "tasks"))
                 .asString()
                 .contains("jobId");
         assertThat(send("GET", "/forge/jobs/{id}", null, "machine").status()).isEqualTo(200);
         assertThat(send("DELETE", "/forge/jobs/{id}", null, "machine").status()).isEqualTo(200);
         assertThat(http.get("/_api/health").status()).isEqualTo(200);
+    }
+
+    @Test
+    void key_of_one_principal_never_meets_that_of_another() {
+        String body = "{\"name\":\"my_task\",\"key\":\"k\"}";
+        Object machine = send("POST", "/forge/jobs", body, "machine").at("id");
+        Object other = send("POST", "/forge/jobs", body, "other").at("id");
+        assertThat(other).isNotEqualTo(machine);
+        assertThat(send("POST", "/forge/jobs", body, "machine").at("id")).isEqualTo(machine);
+        String task = REQUEST.replace("{\"name\"", "{\"id\":\"k\",\"name\"");
+        assertThat(send("POST", "/forge", task, "machine").at("result", "tasks", 0, "jobId"))
+                .isEqualTo(machine);
+        assertThat(send("POST", "/forge", task, "other").at("result", "tasks", 0, "jobId"))
+                .isEqualTo(other);
+    }
+
+    @Test
+    void job_of_another_principal_is_neither_readable_nor_cancellable() {
+        job = UUID.fromString((String)
+                send("POST", "/forge/jobs", "{\"name\":\"my_task\"}", "machine").at("id"));
+        String unknown = http.send(
+                        "GET",
+                        "/forge/jobs/" + UUID.randomUUID(),
+                        BodyPublishers.noBody(),
+                        "Authorization",
+                        "Basic " + Base64.getEncoder().encodeToString("other:pw".getBytes(StandardCharsets.UTF_8)))
+                .body();
+        for (String user : new String[] {"other", "anonymous"}) {
+            assertThat(send("GET", "/forge/jobs/{id}", null, user).status()).isEqualTo(404);
+            assertThat(send("GET", "/forge/jobs/{id}", null, user).body()).isEqualTo(unknown);
+            assertThat(send("DELETE", "/forge/jobs/{id}", null, user).body()).isEqualTo(unknown);
+        }
+        assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+        assertThat(jobs.find(job).orElseThrow().metadata()).containsEntry("forge.http.principal", "user:machine");
+        assertThat(send("GET", "/forge/jobs/{id}", null, "machine").status()).isEqualTo(200);
     }
 }

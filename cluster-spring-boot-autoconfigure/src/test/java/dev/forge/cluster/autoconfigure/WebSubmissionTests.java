@@ -1,11 +1,13 @@
 package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.autoconfigure.TestHttp.Answer;
@@ -119,11 +121,11 @@ class WebSubmissionTests {
     @Test
     void options_arrive() {
         JobInfo delayed = job(http.post(
-                "/forge/jobs", "{\"name\":\"my_task\",\"delay\":\"30m\",\"priority\":\"high\",\"key\":\"options\"}"));
+                "/forge/jobs", "{\"name\":\"my_task\",\"delay\":\"30m\",\"priority\":\"low\",\"key\":\"options\"}"));
         assertThat(Duration.between(delayed.createdAt(), delayed.scheduledAt()))
                 .isCloseTo(Duration.ofMinutes(30), Duration.ofSeconds(1));
-        assertThat(delayed.priority()).isEqualTo(JobPriority.HIGH.value());
-        assertThat(delayed.uniqueKey()).isEqualTo("options");
+        assertThat(delayed.priority()).isEqualTo(JobPriority.LOW.value());
+        assertThat(delayed.uniqueKey()).startsWith("@http/").endsWith("/options");
         JobInfo timed = job(
                 http.post("/forge/jobs", "{\"name\":\"my_task\",\"at\":\"2050-01-31T08:00:00+02:00\",\"key\":null}"));
         assertThat(timed.scheduledAt()).isEqualTo(Instant.parse("2050-01-31T06:00:00Z"));
@@ -143,14 +145,75 @@ class WebSubmissionTests {
     }
 
     @Test
-    void a_key_finds_the_active_job_or_replaces_it() {
+    void key_finds_the_active_job_of_its_client_and_replace_must_be_allowed() {
         String first = "{\"name\":\"my_task\",\"key\":\"k\",\"payload\":1}";
         UUID id = id(http.post("/forge/jobs", first));
         assertThat(id(http.post("/forge/jobs", first.replace(":1", ":2")))).isEqualTo(id);
         assertThat(jobs.find(id).orElseThrow().payload()).isEqualTo("1");
-        assertThat(id(http.post("/forge/jobs", first.replace(":1", ":3,\"onDuplicate\":\"replace\""))))
-                .isEqualTo(id);
-        assertThat(jobs.find(id).orElseThrow().payload()).isEqualTo("3");
+        assertThat(http.post("/forge/jobs", first.replace(":1", ":3,\"onDuplicate\":\"replace\""))
+                        .problem(403))
+                .contains("forge.cluster.web.allow-replace");
+        assertThat(jobs.find(id).orElseThrow().payload()).isEqualTo("1");
+    }
+
+    @Test
+    void key_of_a_client_never_meets_that_of_the_application() {
+        JobOptions options = JobOptions.defaults().withUniqueKey("invoice-7");
+        UUID own = jobs.enqueueNamed("my_task", Map.of("by", "application"), options);
+        UUID submitted = id(http.post("/forge/jobs", "{\"name\":\"my_task\",\"key\":\"invoice-7\"}"));
+        assertThat(submitted).isNotEqualTo(own);
+        String stored = jobs.find(submitted).orElseThrow().uniqueKey();
+        // A text that the application takes from a client leads nowhere either.
+        assertThatExceptionOfType(JobRejectedException.class)
+                .isThrownBy(() -> jobs.enqueueNamed(
+                        "my_task",
+                        null,
+                        JobOptions.defaults().withUniqueKey(stored).withMetadata("forge.http.principal", "user:x")))
+                .withMessageContaining("submitted over HTTP");
+    }
+
+    @Test
+    void job_of_the_application_can_be_neither_read_nor_cancelled() {
+        UUID own = jobs.enqueueNamed("my_task", null);
+        assertThat(http.get("/forge/jobs/" + own).problem(404)).isEqualTo(UNKNOWN);
+        assertThat(http.delete("/forge/jobs/" + own).problem(404)).isEqualTo(UNKNOWN);
+        assertThat(jobs.find(own).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+    }
+
+    @Test
+    void priority_above_the_maximum_is_refused_and_the_handlers_own_is_kept() {
+        for (String priority : List.of("high", "critical", "CRITICAL")) {
+            assertThat(http.post("/forge/jobs", "{\"name\":\"my_task\",\"priority\":\"%s\"}".formatted(priority))
+                            .problem(403))
+                    .contains("normal at most", "forge.cluster.web.max-priority");
+        }
+        assertThat(job(http.post("/forge/jobs", "{\"name\":\"my_task\",\"priority\":\"normal\"}"))
+                        .priority())
+                .isEqualTo(JobPriority.NORMAL.value());
+        assertThat(job(http.post("/forge/jobs", "{\"name\":\"urgent\"}")).priority())
+                .isEqualTo(JobPriority.CRITICAL.value());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"{\"a\":\"%s\"}", "[\"%s\"]", "\"%s\""})
+    void refusal_of_a_payload_names_no_java_class(String payload) {
+        String large = payload.formatted("x".repeat(33 * 1024));
+        Answer submitted = http.post("/forge/jobs", "{\"name\":\"my_task\",\"payload\":%s}".formatted(large));
+        assertThat(submitted.problem(400)).contains("max-payload-size").doesNotContain("java");
+        Answer called = http.post(
+                "/forge",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks.execute\",\"params\":{\"tasks\":[{\"name\":\"my_task\",\"inputs\":%s}]}}"
+                        .formatted(large));
+        assertThat((String) called.at("error", "data", "detail"))
+                .contains("max-payload-size")
+                .doesNotContain("java");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"%00", "a%00b", "%0A", "..%2F..", "%E2%80%A8"})
+    void path_with_a_control_character_is_never_an_internal_error(String id) {
+        assertThat(http.get("/forge/jobs/" + id).status()).isIn(400, 404);
+        assertThat(http.delete("/forge/jobs/" + id).status()).isIn(400, 404);
     }
 
     @Test
@@ -223,6 +286,8 @@ class WebSubmissionTests {
             {"name":7}                                              | name must be a text
             {"name":"  "}                                           | name must have 1 to 255
             {"name":"my_task\\u0000"}                               | NUL
+            {"name":"my_task\\nforged"}                             | control character
+            {"name":"my_task","key":"a\\nb"}                        | control character
             {"name":"my_task","nmae":1}                             | unknown member 'nmae'
             {"name":"my_task","key":""}                             | key must have
             {"name":"my_task","key":"\\ud800"}                      | half of a surrogate pair

@@ -35,7 +35,8 @@ import org.springframework.context.annotation.Configuration;
 })
 class WebTestApplication {
 
-    static final String JOBS = "forge.cluster.web.jobs=process-order,my_task,fails,elsewhere,gone,ml::*,with:colon";
+    static final String JOBS =
+            "forge.cluster.web.jobs=process-order,my_task,fails,elsewhere,gone,ml::*,with:colon,urgent";
 
     record Order(String item, int quantity, @Nullable List<Line> lines) {
 
@@ -54,6 +55,9 @@ class WebTestApplication {
     void fail() {
         throw new PermanentJobFailure("the card 4711 was declined");
     }
+
+    @ClusterJob(name = "urgent", priority = "critical")
+    void urgent() {}
 
     @ClusterJob(name = "secret")
     void secret() {}

@@ -156,7 +156,7 @@ public final class CronEngine implements Work {
         Node.Members members = node.members();
         this.store = new CronStore(members.schema(), members.control());
         this.leaders = new LeaderStore(members.schema(), members.control());
-        this.ids = new JobIds(node.clock(), random);
+        this.ids = new JobIds(node.clock());
         node.register(this);
     }
 
@@ -358,7 +358,11 @@ public final class CronEngine implements Work {
             return false;
         }
         if (aside.put(cron, node.nanos()) == null) {
-            log.warn("cron {}: could not be fired; tried again every {} s", cron, leftAloneFor.toSeconds(), cause);
+            log.warn(
+                    "cron {}: could not be fired; tried again every {} s",
+                    Names.printable(cron),
+                    leftAloneFor.toSeconds(),
+                    cause);
         }
         return true;
     }
@@ -495,7 +499,10 @@ public final class CronEngine implements Work {
             try {
                 schedule = schedule(definition);
             } catch (IllegalArgumentException e) {
-                log.error("cron {}: fires no more until it is changed: {}", definition.name(), e.getMessage());
+                log.error(
+                        "cron {}: fires no more until it is changed: {}",
+                        Names.printable(definition.name()),
+                        Names.printable(String.valueOf(e.getMessage())));
                 advances.add(new Advance(definition.name(), null, null, null, e.getMessage()));
                 return null;
             }
@@ -564,7 +571,8 @@ public final class CronEngine implements Work {
                 }
             }
             advances.forEach(advance -> aside.remove(advance.name()));
-            left.forEach((cron, count) -> log.warn("cron {}: {} slots were missed; see forge_cron_runs", cron, count));
+            left.forEach((cron, count) ->
+                    log.warn("cron {}: {} slots were missed; see forge_cron_runs", Names.printable(cron), count));
             if (decided.stream().anyMatch(slot -> slot.job() != null)) {
                 jobs.announce(JobPriority.NORMAL);
             }
@@ -640,7 +648,7 @@ public final class CronEngine implements Work {
             log.warn(
                     "crons {}: live builds have declared them differently for {} s, and the newest one counts. If these are"
                             + " different applications, give the crons different names",
-                    lasting,
+                    Names.printable(lasting),
                     disputed.toSeconds());
         }
         List<String> running = jobs.cronsThatFillTheLeader(longRun);
@@ -741,7 +749,7 @@ public final class CronEngine implements Work {
                     } else if (!former.declared()) {
                         log.warn(
                                 "cron {}: declared in code, but one of that name was made at run time, which stays",
-                                cron.name());
+                                Names.printable(cron.name()));
                     } else if (!former.definition().equals(cron) && !free.contains(cron.name())) {
                         complete = false;
                     } else if (!former.definition().equals(cron)) {
@@ -751,7 +759,10 @@ public final class CronEngine implements Work {
                     }
                 } catch (IllegalArgumentException e) {
                     // Another build's: its zone may be too new for us.
-                    log.error("cron {}: left as it is, this node cannot read it: {}", cron.name(), e.getMessage());
+                    log.error(
+                            "cron {}: left as it is, this node cannot read it: {}",
+                            Names.printable(cron.name()),
+                            Names.printable(String.valueOf(e.getMessage())));
                 }
             }
             if (!put.isEmpty()) {
@@ -761,7 +772,11 @@ public final class CronEngine implements Work {
 
         void report() {
             if (!added.isEmpty() || !altered.isEmpty() || gone > 0) {
-                log.info("crons: added {}, changed {}, removed {}", added, altered, gone > 0 ? removed : List.of());
+                log.info(
+                        "crons: added {}, changed {}, removed {}",
+                        Names.printable(added),
+                        Names.printable(altered),
+                        gone > 0 ? Names.printable(removed) : List.of());
             }
         }
     }
@@ -782,7 +797,7 @@ public final class CronEngine implements Work {
                 && Duration.between(next, after).toMillis() <= cron.jitterMillis()) {
             log.warn(
                     "cron {}: its jitter of {} ms reaches the next slot, which is skipped while the run waits to begin",
-                    cron.name(),
+                    Names.printable(cron.name()),
                     cron.jitterMillis());
         }
     }

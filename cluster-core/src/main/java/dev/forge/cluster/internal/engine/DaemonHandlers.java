@@ -17,6 +17,14 @@ public final class DaemonHandlers {
      * @throws ClusterStartupException if another one has its name
      */
     public void add(DaemonHandler handler) {
+        try {
+            Names.require("daemon name", handler.name());
+        } catch (IllegalArgumentException e) {
+            throw new ClusterStartupException(
+                    "%s: %s".formatted(handler.target().description(), e.getMessage()),
+                    "Give the daemon another name: @ClusterDaemon(name = ...).",
+                    e);
+        }
         DaemonHandler other = byName.putIfAbsent(handler.name(), handler);
         if (other != null) {
             throw new ClusterStartupException(

@@ -35,9 +35,7 @@ public final class FencedLeadership implements Leadership {
 
     @Override
     public void join(String role) {
-        if (role.isBlank()) {
-            throw new IllegalArgumentException("a leader role needs a name");
-        }
+        Names.require("leader role", role);
         if (DaemonStore.isDaemon(role)) {
             throw new IllegalArgumentException("leader role '%s': names that begin with %s are those of daemons"
                     .formatted(role, DaemonStore.PREFIX));

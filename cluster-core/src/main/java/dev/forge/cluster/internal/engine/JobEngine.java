@@ -330,9 +330,13 @@ public final class JobEngine implements Work {
 
     private void warnOfOrphans() {
         try {
-            Map<String, Long> orphans = new TreeMap<>(keeping.orphanedNames());
-            // WorkflowWatch has its own word for these.
-            orphans.keySet().removeIf(WorkflowStore::isWorkflow);
+            var orphans = new TreeMap<String, Long>();
+            keeping.orphanedNames().forEach((name, count) -> {
+                // WorkflowWatch has its own word for these.
+                if (!WorkflowStore.isWorkflow(name)) {
+                    orphans.merge(Names.printable(name), count, Long::sum);
+                }
+            });
             if (!orphans.isEmpty()) {
                 log.warn(
                         "No live node has a handler for these pending jobs: {}. If a job was renamed, give its handler the"
@@ -435,7 +439,7 @@ public final class JobEngine implements Work {
         if (job.status() != JobStatus.PENDING) {
             log.warn(
                     "job {} {}: {}, its nodes ended under it {} times",
-                    job.name(),
+                    Names.printable(job.name()),
                     job.id(),
                     job.status(),
                     job.recoveries());
@@ -443,7 +447,7 @@ public final class JobEngine implements Work {
         }
         log.warn(
                 "job {} {}: taken from node {}, last sign of life {} ms ago",
-                job.name(),
+                Names.printable(job.name()),
                 job.id(),
                 job.node(),
                 job.silentMillis());
@@ -451,7 +455,7 @@ public final class JobEngine implements Work {
             log.warn(
                     "job {} {}: recovered {} times; does it bring its node down, is forge.cluster.job.lease-duration ({}) too"
                             + " short, or are the nodes overloaded?",
-                    job.name(),
+                    Names.printable(job.name()),
                     job.id(),
                     job.recoveries(),
                     settings.leases().duration());

@@ -29,6 +29,7 @@ public final class JobHandlers {
         var names = new TreeSet<>(handler.aliases());
         names.add(handler.name());
         for (String name : names) {
+            requireName(name, handler);
             JobHandler other = byName.putIfAbsent(name, handler);
             if (other != null) {
                 throw new ClusterStartupException(
@@ -43,6 +44,17 @@ public final class JobHandlers {
         Type payload = handler.target().payloadType();
         if (payload != null && byPayload.putIfAbsent(payload, handler) != null) {
             ambiguous.add(payload);
+        }
+    }
+
+    private static void requireName(String name, JobHandler handler) {
+        try {
+            Names.require("job name", name);
+        } catch (IllegalArgumentException e) {
+            throw new ClusterStartupException(
+                    "%s: %s".formatted(handler.target().description(), e.getMessage()),
+                    "Give the handler another name or alias.",
+                    e);
         }
     }
 

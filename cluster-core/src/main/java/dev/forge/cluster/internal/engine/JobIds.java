@@ -3,11 +3,11 @@ package dev.forge.cluster.internal.engine;
 import java.time.InstantSource;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.random.RandomGenerator;
 
 /**
  * Ids of version 7: the time in front, so that new rows meet in the same pages of the index. Growing within this process;
- * elsewhere nobody relies on their order.
+ * elsewhere nobody relies on their order. The other 62 bits come from a secure source: clients see ids, and one must not
+ * reveal the next.
  */
 final class JobIds {
 
@@ -16,12 +16,11 @@ final class JobIds {
     private static final long VARIANT = 1L << 63;
 
     private final InstantSource clock;
-    private final RandomGenerator random;
+    private final SecureLongs random = new SecureLongs();
     private final AtomicLong last = new AtomicLong();
 
-    JobIds(InstantSource clock, RandomGenerator random) {
+    JobIds(InstantSource clock) {
         this.clock = clock;
-        this.random = random;
     }
 
     UUID next() {
@@ -30,6 +29,6 @@ final class JobIds {
         long stamp = last.updateAndGet(former -> Math.max(former + 1, now));
         long counter = stamp & ((1L << COUNTER_BITS) - 1);
         long high = ((stamp >>> COUNTER_BITS) << 16) | VERSION | counter;
-        return new UUID(high, VARIANT | (random.nextLong() >>> 2));
+        return new UUID(high, VARIANT | (random.next() >>> 2));
     }
 }

@@ -67,21 +67,6 @@ final class JobJson {
         return texts;
     }
 
-    /** A name or a key: something, not too long, and nothing that PostgreSQL cannot store. */
-    static void requireText(String what, String text, int longest) {
-        if (text.isBlank() || text.length() > longest) {
-            throw new IllegalArgumentException("%s of %d characters: it must have 1 to %d, not all of them blank"
-                    .formatted(what, text.length(), longest));
-        }
-        try {
-            // A backslash begins an escape in JSON only.
-            requireStorable(text.replace('\\', '/'));
-        } catch (IllegalArgumentException e) {
-            throw new IllegalArgumentException(
-                    "%s '%s' %s".formatted(what, text.replace('\0', '?'), e.getMessage()), e);
-        }
-    }
-
     static void requireStorable(String json) {
         for (int i = 0; i < json.length(); i++) {
             char c = json.charAt(i);

@@ -80,6 +80,7 @@ public final class Node {
     private static final Duration LOCK_RETENTION = Duration.ofDays(1);
     private static final Duration DEAD_RETENTION = Duration.ofHours(1);
     private static final int STATE_BATCH = 5_000;
+    private static final int MOST_BATCHES = 100;
     private static final Duration BUCKET_RETENTION = Duration.ofMinutes(5);
     private static final int BUCKET_BATCH = 5_000;
 
@@ -136,7 +137,7 @@ public final class Node {
         this.members = members;
         this.scheduler = scheduler;
         this.events = events;
-        this.identity = members.identities.identity();
+        this.identity = identity(members.identities);
         this.pulse = new Pulse(settings.heartbeat());
         Election election = settings.election();
         this.elector = new Elector(
@@ -490,8 +491,22 @@ public final class Node {
         }
     }
 
+    private static NodeIdentity identity(NodeIdentityProvider identities) {
+        NodeIdentity identity = identities.identity();
+        try {
+            Names.require("node id", identity.id());
+            Names.require("node name", identity.name());
+        } catch (IllegalArgumentException e) {
+            throw new ClusterStartupException(
+                    String.valueOf(e.getMessage()),
+                    "Change forge.cluster.node.id and forge.cluster.node.name, or what the NodeIdentityProvider returns.",
+                    e);
+        }
+        return identity;
+    }
+
     private void join(Consumer<UUID> joined) throws InterruptedException {
-        identity = members.identities.identity();
+        identity = identity(members.identities);
         @Nullable Long takenUntil = null;
         long beatsSeen = 0;
         while (true) {
@@ -652,11 +667,12 @@ public final class Node {
         members.nodes.purgeDead(DEAD_RETENTION);
         new LockStore(members.schema, members.control).purge(LOCK_RETENTION);
         var states = new StateStore(members.schema, members.control, members.control);
-        while (states.purge(STATE_BATCH) == STATE_BATCH) {
+        // What is left after so many batches is for the next minute: others wait for this pass.
+        for (int i = 0; i < MOST_BATCHES && states.purge(STATE_BATCH) == STATE_BATCH; i++) {
             log.debug("deleted {} expired states", STATE_BATCH);
         }
         var limits = new RateLimitStore(members.schema, members.control);
-        while (limits.purge(BUCKET_RETENTION, BUCKET_BATCH) == BUCKET_BATCH) {
+        for (int i = 0; i < MOST_BATCHES && limits.purge(BUCKET_RETENTION, BUCKET_BATCH) == BUCKET_BATCH; i++) {
             log.debug("forgot {} full buckets", BUCKET_BATCH);
         }
     }

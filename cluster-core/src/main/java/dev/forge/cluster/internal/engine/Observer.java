@@ -217,7 +217,11 @@ final class Observer {
             return declareDead(node, "silent for " + silence.toMillis() + " ms");
         } else if (silence.compareTo(node.staleAfter()) > 0 && node.status() == NodeStatus.ACTIVE) {
             if (nodes.declareStale(node.id(), node.beats())) {
-                log.info("node {} '{}': stale, silent for {} ms", node.id(), node.name(), silence.toMillis());
+                log.info(
+                        "node {} '{}': stale, silent for {} ms",
+                        node.id(),
+                        Names.printable(node.name()),
+                        silence.toMillis());
             }
         }
         known.lockSeen |= !node.lockMissing();
@@ -243,7 +247,7 @@ final class Observer {
         if (!nodes.declareDead(node.id(), node.beats(), returned::addAll)) {
             return false;
         }
-        log.warn("node {} '{}': declared dead, {}", node.id(), node.name(), reason);
+        log.warn("node {} '{}': declared dead, {}", node.id(), Names.printable(node.name()), reason);
         Seen known = seen.get(node.id());
         if (known != null) {
             known.status = NodeStatus.DEAD;

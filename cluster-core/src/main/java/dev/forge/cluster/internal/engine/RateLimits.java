@@ -26,6 +26,9 @@ public final class RateLimits implements RateLimiter {
     /** Longer ones are kept by their hash: an entry of an index has no more than 2,700 bytes. */
     private static final int LONGEST_TEXT = 200;
 
+    /** Plain keys that begin with it are hashed, too: otherwise a caller could name the bucket of a hashed key. */
+    private static final String HASHED = "sha256:";
+
     private static final Duration LEAVE_ALONE = Duration.ofSeconds(1);
     private static final long STANDS = Long.MIN_VALUE;
 
@@ -78,7 +81,7 @@ public final class RateLimits implements RateLimiter {
     @Override
     public RateLimitDecision tryAcquire(String name, String key, RateLimit limit, int permits) {
         require(name, limit, permits);
-        String bucket = name + "[" + (isPlain(key) ? key : "sha256:" + hash(key)) + "]";
+        String bucket = name + "[" + (isPlain(key) && !key.startsWith(HASHED) ? key : HASHED + hash(key)) + "]";
         return counted(
                 name, settings.strict ? shared(bucket, limit, permits) : local.tryAcquire(bucket, limit, permits));
     }
@@ -150,7 +153,7 @@ public final class RateLimits implements RateLimiter {
         if (name.isBlank() || name.length() > LONGEST_TEXT || name.indexOf('[') >= 0 || !isPlain(name)) {
             throw new IllegalArgumentException(
                     "name (%s): must have 1 to %d printable characters of ASCII, none of them ["
-                            .formatted(name, LONGEST_TEXT));
+                            .formatted(Names.printable(name), LONGEST_TEXT));
         }
         if (permits < 1 || permits > limit.burst()) {
             throw new IllegalArgumentException(

@@ -25,7 +25,6 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.TreeSet;
 import java.util.UUID;
-import java.util.random.RandomGenerator;
 import java.util.regex.Pattern;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -59,7 +58,7 @@ public final class StoredCrons implements Crons {
         this.handlers = handlers;
         this.store = new CronStore(node.members().schema(), application);
         this.json = new JobJson(tools.codec(), tools.maxBytes());
-        this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
+        this.ids = new JobIds(node.clock());
         this.monitor = tools.monitor();
     }
 
@@ -310,7 +309,7 @@ public final class StoredCrons implements Crons {
             throw new CronRejectedException("the name '%s...' of a cron has %d characters, more than %d"
                     .formatted(name.substring(0, 20), name.length(), LONGEST_NAME));
         }
-        if (NO_PATH.matcher(name).find() || name.chars().anyMatch(Character::isISOControl)) {
+        if (NO_PATH.matcher(name).find()) {
             throw new CronRejectedException(
                     "the name '%s' of a cron is no path by which the endpoint could find it".formatted(name));
         }
@@ -326,9 +325,14 @@ public final class StoredCrons implements Crons {
 
     private static void requireText(String cron, String what, String text) {
         requireSaid(cron, what, text);
-        if (text.isBlank() || text.indexOf('\0') >= 0) {
-            throw new CronRejectedException("cron '%s': its %s '%s' is empty or holds a NUL character"
-                    .formatted(cron.replace('\0', '?'), what, text.replace('\0', '?')));
+        if (text.isBlank()) {
+            throw new CronRejectedException(
+                    "cron '%s': its %s '%s' is empty".formatted(Names.printable(cron), what, Names.printable(text)));
+        }
+        try {
+            Names.requirePrintable(what, text);
+        } catch (IllegalArgumentException e) {
+            throw new CronRejectedException("cron '%s': its %s".formatted(Names.printable(cron), e.getMessage()), e);
         }
     }
 

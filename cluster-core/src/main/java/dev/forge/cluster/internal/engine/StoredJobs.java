@@ -30,7 +30,6 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.random.RandomGenerator;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -46,8 +45,6 @@ public final class StoredJobs implements Jobs {
     private static final Instant EARLIEST = Instant.EPOCH;
     private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
     private static final Duration LONGEST = Duration.ofDays(36_500);
-    /** With a name of the same length still an entry of an index. */
-    private static final int LONGEST_TEXT = 500;
 
     private static final int BATCH = 1_000;
     /** A free worker would have taken it long before. */
@@ -84,7 +81,7 @@ public final class StoredJobs implements Jobs {
         this.reports = new JobReports(node.members().schema(), setup.application);
         this.control = new JobStore(node.members().schema(), setup.control);
         this.keeping = new JobKeeping(node.members().schema(), setup.control);
-        this.ids = new JobIds(node.clock(), RandomGenerator.getDefault());
+        this.ids = new JobIds(node.clock());
         this.json = new JobJson(setup.tools.codec(), setup.tools.maxBytes());
     }
 
@@ -109,6 +106,7 @@ public final class StoredJobs implements Jobs {
             return job.id();
         }
         requireStorable("unique key", key);
+        SubmitterKeys.require(key, options.metadata());
         UUID id = inbox.insertUnique(job, key, options.uniquePolicy());
         announce(
                 name,
@@ -176,6 +174,10 @@ public final class StoredJobs implements Jobs {
 
     private NewJob job(String name, @Nullable Object payload, JobOptions options) {
         JobHandler handler = handlers.named(name);
+        if (handler == null) {
+            // @JobName names a job whose handler is elsewhere.
+            requireStorable("job name", name);
+        }
         String text = payload == null ? "{}" : payloadText(name, payload);
         Integer priority = options.priority();
         String capability = options.capability();
@@ -207,10 +209,10 @@ public final class StoredJobs implements Jobs {
         try {
             text = json.write(payload);
         } catch (IllegalArgumentException e) {
-            throw new JobRejectedException(
-                    "the payload of job '%s' (%s) %s"
-                            .formatted(name, payload.getClass().getName(), e.getMessage()),
-                    e);
+            String type = payload.getClass().getName();
+            // Maps and lists come from clients over HTTP, whom their Java types do not concern.
+            String what = type.startsWith("java.") ? "" : " (" + type + ")";
+            throw new JobRejectedException("the payload of job '%s'%s %s".formatted(name, what, e.getMessage()), e);
         }
         return text;
     }
@@ -250,7 +252,7 @@ public final class StoredJobs implements Jobs {
 
     private static void requireStorable(String what, String text) {
         try {
-            JobJson.requireText(what, text, LONGEST_TEXT);
+            Names.require(what, text);
         } catch (IllegalArgumentException e) {
             throw new JobRejectedException(String.valueOf(e.getMessage()), e);
         }
@@ -280,9 +282,7 @@ public final class StoredJobs implements Jobs {
     }
 
     private void requireKnown(String name) {
-        if (name.isBlank() || name.indexOf('\0') >= 0) {
-            throw new JobRejectedException("a job needs a name");
-        }
+        requireStorable("job name", name);
         if (WorkflowStore.isWorkflow(name)) {
             throw new JobRejectedException(
                     "'%s' carries runs of a workflow; Workflows.start begins one".formatted(name));
@@ -298,8 +298,8 @@ public final class StoredJobs implements Jobs {
         knownElsewhere.addAll(known);
         if (!known.contains(name)) {
             known.addAll(handlers.names());
-            throw new UnknownJobException(
-                    "no node of this cluster knows a job '%s', or ever did; known are %s".formatted(name, known));
+            throw new UnknownJobException("no node of this cluster knows a job '%s', or ever did; known are %s"
+                    .formatted(name, Names.printable(known)));
         }
     }
 
@@ -350,6 +350,7 @@ public final class StoredJobs implements Jobs {
     @Override
     public void pause(String name) {
         node.requireMayMutate();
+        requireStorable("job name", name);
         if (!handlers.crons().containsKey(name) && !WorkflowStore.isWorkflow(name)) {
             requireKnown(name);
         }
@@ -359,6 +360,7 @@ public final class StoredJobs implements Jobs {
     @Override
     public boolean resume(String name) {
         node.requireMayMutate();
+        requireStorable("job name", name);
         boolean resumed = keeping.resume(name);
         engine.announce(JobPriority.NORMAL);
         return resumed;

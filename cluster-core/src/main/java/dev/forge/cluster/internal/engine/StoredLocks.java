@@ -27,9 +27,7 @@ public final class StoredLocks implements ClusterLocks {
 
     @Override
     public Optional<ClusterLock> tryLock(String name, Duration lease) {
-        if (name.isBlank()) {
-            throw new IllegalArgumentException("a lock needs a name");
-        }
+        Names.require("lock name", name);
         requirePositive(lease);
         OptionalLong token = locks.take(name, node.requireMutable(), lease);
         return token.isPresent() ? Optional.of(new Taken(name, token.getAsLong())) : Optional.empty();

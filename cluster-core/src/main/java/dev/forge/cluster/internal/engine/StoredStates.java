@@ -10,7 +10,6 @@ import java.util.Optional;
 /** {@link ClusterStateStore} on {@code forge_state}. */
 public final class StoredStates implements ClusterStateStore {
 
-    private static final int LONGEST_KEY = 500;
     private static final Duration SHORTEST = Duration.ofMillis(1);
     private static final Duration LONGEST = Duration.ofDays(36_525);
 
@@ -36,6 +35,27 @@ public final class StoredStates implements ClusterStateStore {
 
     @Override
     public boolean putOnce(String key, Object value, Duration timeToLive) {
+        requirePut(key, value, timeToLive);
+        if (key.startsWith(StateStore.LOGIN)) {
+            // They would count as pending logins.
+            throw new IllegalArgumentException(
+                    "key of a one-time state '%s': keys that begin with %s are those of logins"
+                            .formatted(key, StateStore.LOGIN));
+        }
+        return states.put(key, text(value), timeToLive);
+    }
+
+    /**
+     * Puts a pending login, unless so many are pending in the cluster.
+     *
+     * @param key begins with {@link StateStore#LOGIN}
+     */
+    public StateStore.Put putLogin(String key, Object value, Duration timeToLive, int most) {
+        requirePut(key, value, timeToLive);
+        return states.putLogin(key, text(value), timeToLive, most);
+    }
+
+    private void requirePut(String key, Object value, Duration timeToLive) {
         requireStorable(key);
         Objects.requireNonNull(value, "a state needs a value");
         if (timeToLive.compareTo(SHORTEST) < 0 || timeToLive.compareTo(LONGEST) > 0) {
@@ -44,7 +64,6 @@ public final class StoredStates implements ClusterStateStore {
                             .formatted(timeToLive));
         }
         permission.run();
-        return states.put(key, text(value), timeToLive);
     }
 
     private String text(Object value) {
@@ -88,18 +107,6 @@ public final class StoredStates implements ClusterStateStore {
     }
 
     private static void requireStorable(String key) {
-        if (key.isBlank()) {
-            throw new IllegalArgumentException("a state needs a key");
-        }
-        if (key.length() > LONGEST_KEY) {
-            throw new IllegalArgumentException(
-                    "a state's key of %d characters; at most %d".formatted(key.length(), LONGEST_KEY));
-        }
-        try {
-            // A backslash begins an escape in JSON only.
-            JobJson.requireStorable(key.replace('\\', '/'));
-        } catch (IllegalArgumentException e) {
-            throw new IllegalArgumentException("a state's key " + e.getMessage(), e);
-        }
+        Names.require("key of a one-time state", key);
     }
 }

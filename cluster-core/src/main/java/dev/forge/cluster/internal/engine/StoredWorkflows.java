@@ -17,7 +17,6 @@ import org.jspecify.annotations.Nullable;
 public final class StoredWorkflows implements Workflows {
 
     private static final int MOST_LISTED = 1_000;
-    private static final int LONGEST_TEXT = 500;
 
     private final Node node;
     private final WorkflowEngine engine;
@@ -115,7 +114,7 @@ public final class StoredWorkflows implements Workflows {
 
     private static void requireStorable(String what, String text) {
         try {
-            JobJson.requireText(what, text, LONGEST_TEXT);
+            Names.require(what, text);
         } catch (IllegalArgumentException e) {
             throw new WorkflowRejectedException(String.valueOf(e.getMessage()), e);
         }

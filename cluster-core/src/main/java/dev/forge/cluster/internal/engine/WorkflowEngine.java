@@ -130,7 +130,7 @@ public final class WorkflowEngine implements Work {
         this.inbox = new JobStore(members.schema(), setup.jobs.application());
         this.inboxReports = new JobReports(members.schema(), setup.jobs.application());
         this.json = new JobJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
-        this.ids = new JobIds(node.clock(), random);
+        this.ids = new JobIds(node.clock());
         this.deadlines = new StepDeadlines(node::nanos);
         this.tools = new WorkflowSteps.Tools(
                 settings,

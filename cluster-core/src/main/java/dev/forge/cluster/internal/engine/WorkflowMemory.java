@@ -107,9 +107,7 @@ final class WorkflowMemory {
     /** What is remembered of the next thing; null if it has not been met before. */
     @Nullable
     StepRow next(String kind, String name) {
-        if (name.isBlank() || name.indexOf('\0') >= 0) {
-            throw new IllegalArgumentException("a %s needs a name".formatted(kind));
-        }
+        Names.require(kind + " name", name);
         if (Thread.currentThread() != thread && actions.get() == 0) {
             throw new IllegalStateException(
                     "%s '%s' on another thread: only that of the method may use its context".formatted(kind, name));

@@ -78,7 +78,7 @@ final class WorkflowWatch {
                 if (blocked > 0) {
                     log.warn(
                             "workflow {}: {} runs are blocked, no live node has this version",
-                            version.jobName(),
+                            Names.printable(version.jobName()),
                             blocked);
                 } else {
                     // Finding that there is nothing to do means passing all that are blocked.
@@ -92,7 +92,10 @@ final class WorkflowWatch {
         for (Version version : keeping.blocked()) {
             if (advertised.contains(version)) {
                 int freed = fenced(self, term.getAsLong(), () -> keeping.unblock(version, BATCH));
-                log.info("workflow {}: {} runs go on, a live node has this version", version.jobName(), freed);
+                log.info(
+                        "workflow {}: {} runs go on, a live node has this version",
+                        Names.printable(version.jobName()),
+                        freed);
             }
         }
         UUID from = looked;
@@ -169,16 +172,19 @@ final class WorkflowWatch {
     }
 
     private void warn(Version version) {
+        String workflow = Names.printable(version.workflow());
+        String number = Names.printable(version.version());
         log.warn(
                 "{} runs of workflow '{}' version '{}' are in flight, but {} has that version: this node is not ready. Deploy"
                         + " the version again until they have ended, or give them up: UPDATE forge_workflow_runs SET status ="
                         + " 'retired_unresumable', resolution_reason = '...' WHERE workflow_name = '{}' AND workflow_version ="
                         + " '{}' AND status NOT IN ('completed','compensated','failed','retired_unresumable','cancelled_by_operator');",
                 keeping.countInFlight(version),
-                version.workflow(),
-                version.version(),
+                workflow,
+                number,
                 found != null && found.contains(version) ? "not this node" : "no live node",
-                version.workflow(),
-                version.version());
+                // Within the quotes of a statement that an operator may copy.
+                workflow.replace("'", "''"),
+                number.replace("'", "''"));
     }
 }

@@ -85,12 +85,13 @@ public final class LockStore {
     /** A lock as everybody sees it. */
     public record Held(String name, UUID owner, long token, OffsetDateTime lockedAt, OffsetDateTime expiresAt) {}
 
-    /** Every lock that has not expired. */
-    public List<Held> held() {
+    /** The locks that were taken last and have not expired, so many at most. */
+    public List<Held> held(int limit) {
         return jdbc.sql(schema.sql("""
                 SELECT lock_name, owner_node, token, locked_at, expires_at FROM ~.forge_locks
-                WHERE expires_at > clock_timestamp() ORDER BY lock_name
+                WHERE expires_at > clock_timestamp() ORDER BY locked_at DESC, lock_name LIMIT ?
                 """))
+                .param(limit)
                 .query((row, n) -> new Held(
                         row.getString(1),
                         row.getObject(2, UUID.class),

@@ -14,6 +14,9 @@ import org.springframework.transaction.support.TransactionTemplate;
 /** The rows of {@code forge_state}. A row is live until it expires; taking it is deleting it, so that one taker wins. */
 public final class StateStore {
 
+    /** Keys of pending OAuth2 logins begin with it. The index forge_state_logins repeats it. */
+    public static final String LOGIN = "@oauth2/";
+
     private final Schema schema;
     private final Apart application;
     private final Apart control;
@@ -45,6 +48,54 @@ public final class StateStore {
                         .param("ttl", timeToLive.toMillis())
                         .update())
                 == 1;
+    }
+
+    /** What became of a login that was to be put. */
+    public enum Put {
+        STORED,
+        KEY_TAKEN,
+        FULL
+    }
+
+    /**
+     * Puts a pending login unless so many are pending already. Logins that begin at the same moment do not see each other,
+     * so their number may exceed the limit by that of the connections.
+     *
+     * @param key begins with {@link #LOGIN}
+     */
+    public Put putLogin(String key, String json, Duration timeToLive, int most) {
+        return apart(jdbc -> jdbc.sql(schema.sql("""
+                WITH room AS (
+                    SELECT count(*) < :most AS free FROM (
+                        SELECT FROM ~.forge_state
+                        WHERE state_key LIKE '@oauth2/%' AND expires_at > statement_timestamp() LIMIT :most) pending),
+                put AS (
+                    INSERT INTO ~.forge_state AS s (state_key, state_value, created_at, expires_at)
+                    SELECT :key, :json::jsonb, clock_timestamp(), clock_timestamp() + :ttl * interval '1 millisecond'
+                    FROM room WHERE free
+                    ON CONFLICT (state_key) DO UPDATE
+                    SET state_value = excluded.state_value, created_at = excluded.created_at,
+                        expires_at = excluded.expires_at
+                    WHERE s.expires_at <= clock_timestamp()
+                    RETURNING 1)
+                SELECT free, EXISTS (SELECT FROM put) FROM room
+                """))
+                .param("most", most)
+                .param("key", key)
+                .param("json", json)
+                .param("ttl", timeToLive.toMillis())
+                .query((row, n) -> row.getBoolean(2) ? Put.STORED : row.getBoolean(1) ? Put.KEY_TAKEN : Put.FULL)
+                .single());
+    }
+
+    /** How many logins are pending; that many at most. */
+    public long pendingLogins(int most) {
+        return control.run(
+                jdbc -> jdbc.sql(schema.sql("""
+                SELECT count(*) FROM (
+                    SELECT FROM ~.forge_state
+                    WHERE state_key LIKE '@oauth2/%' AND expires_at > statement_timestamp() LIMIT ?) pending
+                """)).param(most).query(Long.class).single());
     }
 
     /** The value, if nobody has taken it; nobody can from now on. */

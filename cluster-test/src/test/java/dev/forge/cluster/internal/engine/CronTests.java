@@ -475,6 +475,30 @@ class CronTests {
     }
 
     @Test
+    void cron_named_by_sql_cannot_forge_a_log_line() {
+        work.on(cron("report", YEARLY), this::note);
+        startLeader(work);
+        awaitCron("report");
+        var log = new ListAppender<ILoggingEvent>();
+        log.start();
+        Logger logger = (Logger) LoggerFactory.getLogger(CronEngine.class);
+        logger.addAppender(log);
+        try {
+            jdbc.sql("""
+                    INSERT INTO forge_crons (name, handler, expression, next_fire_at)
+                    VALUES (E'x\\n2026-01-01 ERROR forged', 'report', E'now\\nand then', now())
+                    """).update();
+            cluster.members().forEach(CronTests::hurry);
+            await().until(() -> List.copyOf(log.list).stream()
+                    .anyMatch(event -> event.getFormattedMessage().contains("forged")));
+        } finally {
+            logger.detachAppender(log);
+        }
+        assertThat(List.copyOf(log.list))
+                .allSatisfy(event -> assertThat(event.getFormattedMessage()).doesNotContain("\n", "\r"));
+    }
+
+    @Test
     void one_that_cannot_be_fired_is_set_aside_and_taken_up_again() {
         work.on(cron("good", YEARLY), this::note);
         work.on(cron("bad", YEARLY), this::note);
@@ -1097,7 +1121,8 @@ class CronTests {
         return Stream.of(
                 Arguments.of(CronDefinition.cron(" ", YEARLY).withHandler("mail"), "cron ' ': its name ' ' is empty"),
                 Arguments.of(
-                        CronDefinition.cron("a\0b", YEARLY).withHandler("mail"), "cron 'a?b': its name 'a?b' is empty"),
+                        CronDefinition.cron("a\0b", YEARLY).withHandler("mail"),
+                        "cron 'a?b': its name 'a?b' holds a control character (NUL"),
                 Arguments.of(good.withHandler(""), "cron 'c': its handler '' is empty"),
                 Arguments.of(CronDefinition.cron(null, YEARLY).withHandler("mail"), "cron '': its name is null"),
                 Arguments.of(CronDefinition.cron("c", null).withHandler("mail"), "cron 'c': its expression is null"),
@@ -1115,7 +1140,8 @@ class CronTests {
                 Arguments.of(
                         CronDefinition.cron("n/../x y", YEARLY).withHandler("mail"),
                         "the name 'n/../x y' of a cron is no path by which the endpoint could find it"),
-                Arguments.of(good.withCapability("a\0b"), "cron 'c': its capability 'a?b' is empty"),
+                Arguments.of(
+                        good.withCapability("a\0b"), "cron 'c': its capability 'a?b' holds a control character (NUL"),
                 Arguments.of(
                         good.withHandler("fax"),
                         "cron 'c': no live node has a handler 'fax'; known are [mail, report]"),

@@ -100,6 +100,24 @@ class RateLimitTests {
         }
     }
 
+    @Test
+    void key_that_looks_like_a_hash_does_not_reach_the_bucket_of_the_hashed_key() {
+        RateLimiter node = node(true);
+        RateLimit once = RateLimit.of(1, Duration.ofHours(1));
+        String victim = "user:" + "v".repeat(300);
+        assertThat(node.tryAcquire("quote", victim, once).allowed()).isTrue();
+        String bucket = database.jdbc()
+                .sql("SELECT bucket FROM forge_rate_limits")
+                .query(String.class)
+                .single();
+        String hashed = bucket.substring("quote[".length(), bucket.length() - 1);
+        assertThat(hashed).startsWith("sha256:");
+        assertThat(node.tryAcquire("quote", hashed, once).allowed())
+                .as("a bucket of its own")
+                .isTrue();
+        assertThat(node.tryAcquire("quote", victim, once).allowed()).isFalse();
+    }
+
     /** Four hundred calls, spread evenly over three nodes of eight threads each. */
     private static Burst burst(List<RateLimiter> nodes, String key) throws Exception {
         var threads = Executors.newFixedThreadPool(24);

@@ -268,8 +268,8 @@ class StateTests {
     @Test
     void what_cannot_be_stored_is_refused_with_the_reason() {
         ClusterStateStore states = states(cluster.start("one", s -> s));
-        refused("needs a key", () -> states.putOnce(" ", "value", HOUR));
-        refused("501 characters; at most 500", () -> states.putOnce("k".repeat(501), "value", HOUR));
+        refused("state of 1 characters", () -> states.putOnce(" ", "value", HOUR));
+        refused("501 characters: it must have 1 to 500", () -> states.putOnce("k".repeat(501), "value", HOUR));
         refused("NUL", () -> states.takeOnce("a\0b", String.class));
         refused("surrogate", () -> states.find("\uD800", String.class));
         refused("PT0S; it must lie between", () -> states.putOnce("key", "value", Duration.ZERO));
@@ -277,6 +277,7 @@ class StateTests {
         refused("must lie between", () -> states.putOnce("key", "value", Duration.ofSeconds(Long.MAX_VALUE)));
         refused("max-payload-size is 1000", () -> states.putOnce("key", "v".repeat(1_000), HOUR));
         refused("NUL", () -> states.putOnce("key", "a\0b", HOUR));
+        refused("those of logins", () -> states.putOnce("@oauth2/mine", "value", HOUR));
         refused("not as int", () -> states.takeOnce("key", int.class));
         assertThat(rows()).isZero();
         String longest = "\\u0000é".repeat(71);
