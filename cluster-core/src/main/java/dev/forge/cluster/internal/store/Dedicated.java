@@ -31,6 +31,12 @@ final class Dedicated {
             JOIN pg_settings s ON s.name = v.name
             """;
 
+    /**
+     * All tables in our statements are qualified. An open search path would let every role that may create functions or
+     * operators in one of its schemas (in public before PostgreSQL 15: everybody) run code with our rights.
+     */
+    private static final String FIXED_SEARCH_PATH = "SET search_path = pg_catalog, pg_temp";
+
     private Dedicated() {}
 
     static Connection open(DataSource direct, Pooler pooler, Duration readTimeout) throws SQLException {
@@ -41,12 +47,19 @@ final class Dedicated {
                 // The next statement may meet a session that does not know what was prepared, and keeps what is set.
                 connection.unwrap(PGConnection.class).setPrepareThreshold(0);
             } else {
+                fixSearchPath(connection);
                 noticeCuts(connection);
             }
             return connection;
         } catch (SQLException e) {
             connection.close();
             throw e;
+        }
+    }
+
+    private static void fixSearchPath(Connection connection) throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            statement.execute(FIXED_SEARCH_PATH);
         }
     }
 

@@ -33,7 +33,7 @@ final class Migrator {
             jdbc.sql("SET LOCAL lock_timeout = '5min'").update();
             jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = 0").update();
             jdbc.sql("SET LOCAL statement_timeout = 0").update();
-            jdbc.sql("SELECT pg_advisory_xact_lock(?, hashtext(?))")
+            jdbc.sql("SELECT pg_advisory_xact_lock(?, hashtext(?::text))")
                     .params(AdvisoryKeys.CLASS_ID, "migrate " + schema)
                     .query((row, n) -> true)
                     .single();
@@ -55,7 +55,7 @@ final class Migrator {
     }
 
     private static boolean exists(JdbcClient jdbc, String schema) {
-        return jdbc.sql("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = ?)")
+        return jdbc.sql("SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = ?::name)")
                 .param(schema)
                 .query(Boolean.class)
                 .single();
@@ -64,7 +64,7 @@ final class Migrator {
     /** Somebody ran a script with psql, or a first migration failed: what the scripts recorded is the truth. */
     private static void forgetHistoryThatDisagrees(JdbcClient jdbc, String schema, int version) {
         String table = Schema.quoted(schema) + "." + HISTORY_TABLE;
-        boolean kept = jdbc.sql("SELECT to_regclass(?) IS NOT NULL")
+        boolean kept = jdbc.sql("SELECT to_regclass(?::text) IS NOT NULL")
                 .param(table)
                 .query(Boolean.class)
                 .single();
