@@ -17,6 +17,7 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -66,6 +67,7 @@ final class Elector {
     private final Ground ground;
     private final Pace pace;
     private final Consumer<Object> events;
+    private final BlockedFences fences;
     private final Set<String> wanted = ConcurrentHashMap.newKeySet();
     private final ConcurrentMap<String, Held> held = new ConcurrentHashMap<>();
     private volatile boolean competing;
@@ -76,7 +78,8 @@ final class Elector {
     private long nextRenewal;
     private long nextLeaseCheck;
 
-    Elector(Timing timing, Ground ground, Pace pace, Consumer<Object> events) {
+    Elector(Timing timing, Ground ground, Pace pace, BlockedFences fences, Consumer<Object> events) {
+        this.fences = fences;
         this.timing = timing;
         this.ground = ground;
         this.pace = pace;
@@ -164,6 +167,16 @@ final class Elector {
 
     private boolean isSettled(Held leadership) {
         return pace.nanos() - leadership.quietUntil >= 0;
+    }
+
+    /** Roles that this node leads by its lease alone, although locks are in use: another session holds their lock. */
+    Set<String> rolesWithoutLock() {
+        return ground == Ground.LEASE
+                ? Set.of()
+                : held.entrySet().stream()
+                        .filter(role -> !role.getValue().locked)
+                        .map(Map.Entry::getKey)
+                        .collect(Collectors.toCollection(TreeSet::new));
     }
 
     Set<String> rolesHeld() {
@@ -332,9 +345,16 @@ final class Elector {
 
     private boolean begin(LeaderStore store, String role, UUID node, Ground on) {
         long sent = pace.nanos();
-        Term term = store.begin(role, node, timing.lease, on);
+        Term term = store.begin(role, node, timing.lease, on, () -> fences.blocked(role));
         if (term == null) {
             return false;
+        }
+        fences.free(role);
+        if (on != ground) {
+            log.warn(
+                    "Role {}: another session holds its advisory lock without leading. This node leads by its lease; after a"
+                            + " crash the next leader has to wait until the lease ends. See pg_locks.",
+                    role);
         }
         held.put(
                 role,
