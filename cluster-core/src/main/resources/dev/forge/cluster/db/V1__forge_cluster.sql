@@ -175,6 +175,18 @@ CREATE TABLE forge_locks (
     expires_at timestamptz NOT NULL
 );
 
+-- What StartupCoordinator.once has completed. Written by the holder of the action's lock only.
+CREATE TABLE forge_startup_actions (
+    name         text NOT NULL,
+    version      text NOT NULL,
+    node_id      uuid NOT NULL,
+    node_name    text NOT NULL,
+    token        bigint NOT NULL,
+    started_at   timestamptz NOT NULL,
+    completed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (name, version)
+);
+
 -- UNLOGGED: after a crash of the server every bucket is full again.
 CREATE UNLOGGED TABLE forge_rate_limits (
     bucket     text PRIMARY KEY,
