@@ -343,6 +343,27 @@ class ElectionTests {
         }
     }
 
+    @Test
+    void role_with_the_documented_grants_suffices_for_a_node() {
+        String role = "runtime_" + database.name();
+        jdbc.sql("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(role)).update();
+        for (String grant : List.of(
+                "GRANT CONNECT ON DATABASE %s TO %s".formatted(database.name(), role),
+                "GRANT USAGE ON SCHEMA public TO " + role,
+                "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role,
+                "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO " + role)) {
+            jdbc.sql(grant).update();
+        }
+        var source = new DriverManagerDataSource(database.url(), role, "secret");
+        Member one = cluster.start("one", source, new TestJobs(source).on("job", job -> {}), s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        assertThat(one.locks().tryLock("granted")).isPresent();
+        one.ended(one.jobs().enqueueNamed("job", null));
+        one.stop();
+        jdbc.sql("DROP OWNED BY " + role).update();
+        jdbc.sql("DROP ROLE " + role).update();
+    }
+
     private TcpProxy network() {
         URI server = URI.create(database.url().substring("jdbc:".length()));
         return TcpProxy.to(server.getHost(), server.getPort());
