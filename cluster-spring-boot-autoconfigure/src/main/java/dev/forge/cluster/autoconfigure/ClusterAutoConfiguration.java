@@ -405,7 +405,10 @@ public final class ClusterAutoConfiguration {
                 locks,
                 startup.leaseDuration(),
                 new StartupActions(
-                        parts.node(), schema, parts.control(), StartupActions.Timing.waitingFor(startup.waitTimeout())));
+                        parts.node(),
+                        schema,
+                        parts.control(),
+                        StartupActions.Timing.waitingFor(startup.waitTimeout())));
     }
 
     @Bean

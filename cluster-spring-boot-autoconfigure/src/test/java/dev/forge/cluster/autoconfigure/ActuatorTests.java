@@ -111,8 +111,7 @@ class ActuatorTests {
                 blocking.setAutoCommit(false);
                 blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'scheduler' FOR UPDATE");
                 // Crons are fired behind that fence.
-                await().until(
-                                () -> health(context, ClusterHealth.FENCES).getStatus(), Status.DOWN::equals);
+                await().until(() -> health(context, ClusterHealth.FENCES).getStatus(), Status.DOWN::equals);
                 assertThat(health(context, ClusterHealth.FENCES).getDetails().get("blockedSince"))
                         .asInstanceOf(InstanceOfAssertFactories.map(String.class, Instant.class))
                         .containsOnlyKeys("scheduler");

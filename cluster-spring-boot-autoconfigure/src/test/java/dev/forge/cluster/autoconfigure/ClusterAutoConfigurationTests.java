@@ -105,11 +105,11 @@ class ClusterAutoConfigurationTests {
     @Test
     void action_that_is_run_once_can_be_run_while_beans_are_created() {
         runner().withUserConfiguration(SeedsOnce.class).run(context -> {
-                    assertThat(context).hasNotFailed();
-                    assertThat(context.getBean(SeedsOnce.class).seeded).isTrue();
-                    assertThat(context.getBean(StartupCoordinator.class).once("seed", "1", () -> {}))
-                            .isFalse();
-                });
+            assertThat(context).hasNotFailed();
+            assertThat(context.getBean(SeedsOnce.class).seeded).isTrue();
+            assertThat(context.getBean(StartupCoordinator.class).once("seed", "1", () -> {}))
+                    .isFalse();
+        });
     }
 
     static class SeedsOnce {

@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
@@ -68,8 +69,7 @@ public final class StartupActions {
                     "A startup action needs a name and a version, but has '%s' and '%s'".formatted(name, version));
         }
         if (patience.isNegative()) {
-            throw new IllegalArgumentException(
-                    "Startup action '%s': cannot wait for %s".formatted(name, patience));
+            throw new IllegalArgumentException("Startup action '%s': cannot wait for %s".formatted(name, patience));
         }
         // A connection for this call only: the cluster's own ones are closed by its lifecycle, which may never start.
         try (ControlConnections own = control.apart(1)) {
@@ -80,6 +80,14 @@ public final class StartupActions {
                             new StartupActionStore(schema, own),
                             new LockStore(schema, own))
                     .run(patience, action);
+        }
+    }
+
+    private record LeaseExtension(ThreadPoolTaskScheduler thread, ScheduledFuture<?> repeated) {
+
+        void stop() {
+            repeated.cancel(false);
+            thread.shutdown();
         }
     }
 
@@ -114,7 +122,10 @@ public final class StartupActions {
                     throw new ClusterStartupException(
                             "Startup action '%s' version '%s': not completed within %s; node %s is running it"
                                     .formatted(
-                                            name, version, patience, actions.holder(lock).orElse("unknown")),
+                                            name,
+                                            version,
+                                            patience,
+                                            actions.holder(lock).orElse("unknown")),
                             "Look at the log of that node, or allow more time with forge.cluster.startup.wait-timeout.");
                 }
                 if (!waiting) {
@@ -136,12 +147,12 @@ public final class StartupActions {
                 if (actions.isCompleted(name, version)) {
                     return false;
                 }
-                ThreadPoolTaskScheduler keeper = keepLease(token);
+                LeaseExtension extension = extendLease(token);
                 try {
                     action.run();
                     complete(token);
                 } finally {
-                    keeper.shutdown();
+                    extension.stop();
                 }
                 return true;
             } finally {
@@ -150,17 +161,17 @@ public final class StartupActions {
         }
 
         /** On a thread of its own: the cluster's scheduler may not have been started yet. */
-        private ThreadPoolTaskScheduler keepLease(long token) {
-            var keeper = new ThreadPoolTaskScheduler();
-            keeper.setThreadNamePrefix("forge-cluster-startup-");
-            keeper.setDaemon(true);
+        private LeaseExtension extendLease(long token) {
+            var thread = new ThreadPoolTaskScheduler();
+            thread.setThreadNamePrefix("forge-cluster-startup-");
+            thread.setDaemon(true);
             // A statement that is under way gives the connection back before the next one needs it.
-            keeper.setWaitForTasksToCompleteOnShutdown(true);
-            keeper.setAwaitTerminationSeconds(5);
-            keeper.initialize();
+            thread.setWaitForTasksToCompleteOnShutdown(true);
+            thread.setAwaitTerminationSeconds(5);
+            thread.initialize();
             var lost = new AtomicBoolean();
-            keeper.scheduleWithFixedDelay(() -> extend(token, lost), timing.lease.dividedBy(3));
-            return keeper;
+            return new LeaseExtension(
+                    thread, thread.scheduleWithFixedDelay(() -> extend(token, lost), timing.lease.dividedBy(3)));
         }
 
         private void extend(long token, AtomicBoolean lost) {

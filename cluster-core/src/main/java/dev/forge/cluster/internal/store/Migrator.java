@@ -26,6 +26,7 @@ final class Migrator {
 
     /** How long a node waits for the migration of another one. */
     private static final Duration PATIENCE = Duration.ofMinutes(5);
+
     private static final Logger log = LoggerFactory.getLogger(Migrator.class);
 
     private Migrator() {}

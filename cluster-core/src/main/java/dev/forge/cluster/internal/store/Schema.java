@@ -240,17 +240,15 @@ public final class Schema {
 
     /** The functions name their schema, so that no search path leads them astray: after a renaming they name a former one. */
     private static void requireOwnName(JdbcClient jdbc, String name) {
-        List<String> misled = jdbc.sql("""
+        List<String> misled =
+                jdbc.sql("""
                         SELECT p.proname::text FROM pg_catalog.pg_proc p
                         JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
                         WHERE n.nspname = ?::name AND strpos(p.proname::text, 'forge_'::text) = 1
                           AND strpos(p.prosrc, '.forge_'::text) > 0
                           AND strpos(p.prosrc, quote_ident(n.nspname::text) || '.forge_'::text) = 0
                         ORDER BY 1
-                        """)
-                .param(name)
-                .query((row, n) -> row.getString(1))
-                .list();
+                        """).param(name).query((row, n) -> row.getString(1)).list();
         if (!misled.isEmpty()) {
             throw new ClusterStartupException(
                     "Schema '%s' was renamed: its functions %s still name the former schema".formatted(name, misled),
@@ -262,7 +260,8 @@ public final class Schema {
     record Installed(int version, int needsLibrary) {}
 
     static Installed installed(JdbcClient jdbc, String schema) {
-        // Parameters have the very types of the functions and operators: an overload in the search path cannot fit better.
+        // Parameters have the very types of the functions and operators: an overload in the search path cannot fit
+        // better.
         boolean recorded = jdbc.sql("SELECT to_regclass(?::text) IS NOT NULL")
                 .param(quoted(schema) + ".forge_schema_versions")
                 .query(Boolean.class)

@@ -32,7 +32,10 @@ public final class StartupActionStore {
     public boolean isCompleted(String name, String version) {
         return apart(() -> jdbc.sql(schema.sql("""
                 SELECT EXISTS (SELECT FROM ~.forge_startup_actions WHERE name = ? AND version = ?)
-                """)).params(name, version).query(Boolean.class).single());
+                """))
+                .params(name, version)
+                .query(Boolean.class)
+                .single());
     }
 
     /**
@@ -59,7 +62,8 @@ public final class StartupActionStore {
 
     /** The node that holds a lock, by its name, or by its id if it has not joined the cluster yet. */
     public Optional<String> holder(String lock) {
-        return apart(() -> jdbc.sql(schema.sql("""
+        return apart(
+                () -> jdbc.sql(schema.sql("""
                 SELECT coalesce(n.name, l.owner_node::text) FROM ~.forge_locks l
                 LEFT JOIN ~.forge_nodes n ON n.id = l.owner_node
                 WHERE l.lock_name = ? AND l.expires_at > clock_timestamp()

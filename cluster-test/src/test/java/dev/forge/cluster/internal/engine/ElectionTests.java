@@ -277,8 +277,10 @@ class ElectionTests {
             for (String role : List.of(SCHEDULER, "reports")) {
                 await().until(() -> one.leadership().isLeader(role));
                 assertThat(CompletableFuture.supplyAsync(() -> one.leadership()
-                                        .fenced(role, () -> jdbc.sql("INSERT INTO fenced VALUES (3)")
-                                                .update()))
+                                        .fenced(
+                                                role,
+                                                () -> jdbc.sql("INSERT INTO fenced VALUES (3)")
+                                                        .update()))
                                 .get(5, TimeUnit.SECONDS))
                         .isOne();
             }

@@ -262,7 +262,8 @@ class MembershipTests {
                     .isNotEqualTo(key);
         }
         // The squatter has gone: if the row still named its key, the node would be declared dead now.
-        await().during(Duration.ofSeconds(2)).until(() -> id.equals(worker.node().id()));
+        await().during(Duration.ofSeconds(2))
+                .until(() -> id.equals(worker.node().id()));
         assertThat(cluster.status("worker")).isEqualTo("active");
     }
 

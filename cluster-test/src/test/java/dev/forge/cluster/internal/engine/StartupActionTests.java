@@ -121,8 +121,8 @@ class StartupActionTests {
         assertThat(row).containsEntry("name", "seed").containsEntry("version", "1");
         assertThat(cluster.members().stream().filter(m -> m.node().id().equals(row.get("node_id"))))
                 .singleElement()
-                .satisfies(
-                        m -> assertThat(row).containsEntry("node_name", m.node().identity().name()));
+                .satisfies(m -> assertThat(row)
+                        .containsEntry("node_name", m.node().identity().name()));
         assertThat(jdbc.sql("SELECT completed_at >= started_at AND completed_at <= now() FROM forge_startup_actions")
                         .query(Boolean.class)
                         .single())
@@ -162,11 +162,14 @@ class StartupActionTests {
     void node_that_waits_too_long_is_told_which_node_runs_the_action() {
         StartupCoordinator one = start("one");
         StartupCoordinator two = start("two");
-        one.once("seed", "1", () -> assertThatExceptionOfType(ClusterStartupException.class)
-                .isThrownBy(() -> two.once("seed", "1", Duration.ofMillis(100), () -> {}))
-                .withMessageContaining("'seed' version '1'")
-                .withMessageContaining("node one")
-                .satisfies(e -> assertThat(e.action()).contains("forge.cluster.startup.wait-timeout")));
+        one.once(
+                "seed",
+                "1",
+                () -> assertThatExceptionOfType(ClusterStartupException.class)
+                        .isThrownBy(() -> two.once("seed", "1", Duration.ofMillis(100), () -> {}))
+                        .withMessageContaining("'seed' version '1'")
+                        .withMessageContaining("node one")
+                        .satisfies(e -> assertThat(e.action()).contains("forge.cluster.startup.wait-timeout")));
         assertThat(completedBy("seed")).containsExactly("1 one");
     }
 
@@ -240,8 +243,7 @@ class StartupActionTests {
         StartupCoordinator one = start("one");
         assertThatIllegalArgumentException().isThrownBy(() -> one.once(" ", "1", () -> {}));
         assertThatIllegalArgumentException().isThrownBy(() -> one.once("seed", "", () -> {}));
-        assertThatIllegalArgumentException()
-                .isThrownBy(() -> one.once("seed", "1", Duration.ofSeconds(-1), () -> {}));
+        assertThatIllegalArgumentException().isThrownBy(() -> one.once("seed", "1", Duration.ofSeconds(-1), () -> {}));
     }
 
     @Test

@@ -7,11 +7,20 @@ import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.LeaderStore.Term;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
 import java.time.Duration;
+import java.util.List;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
 /** For how long a term is disputed: who may still believe that it leads. */
 @ClusterPostgres
@@ -20,6 +29,8 @@ class LeaderStoreTests {
     private static final String ROLE = "own";
     private static final Duration LEASE = Duration.ofSeconds(30);
 
+    private final TestDatabase database;
+    private final Schema schema;
     private final JdbcClient jdbc;
     private final LeaderStore store;
     private final NodeStore nodes;
@@ -28,8 +39,9 @@ class LeaderStoreTests {
     private UUID three;
 
     LeaderStoreTests(TestDatabase database) {
+        this.database = database;
         this.jdbc = database.jdbc();
-        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        this.schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
         this.store = new LeaderStore(schema, database.dataSource());
         this.nodes = new NodeStore(schema, database.dataSource());
     }
@@ -91,6 +103,50 @@ class LeaderStoreTests {
         // Meanwhile it has learned that the first one is dead.
         store.release(ROLE, two, true);
         assertThat(begin(three)).isEqualTo(new Term(ROLE, 3, null, Duration.ZERO));
+    }
+
+    @Test
+    void release_gives_the_lease_back_even_while_a_fenced_write_is_under_way() throws SQLException {
+        long term = begin(one).number();
+        try (Connection writing = database.dataSource().getConnection()) {
+            writing.setAutoCommit(false);
+            assertThat(new LeaderStore(schema, new SingleConnectionDataSource(writing, true)).fence(ROLE, one, term))
+                    .isTrue();
+            store.release(ROLE, one, false);
+            assertThat(store.rolesWithoutLease(Set.of(ROLE))).containsExactly(ROLE);
+            var blocked = new AtomicInteger();
+            assertThat(store.begin(ROLE, two, LEASE, Ground.LOCK, blocked::incrementAndGet))
+                    .isNull();
+            assertThat(blocked).hasValue(1);
+            writing.rollback();
+        }
+        assertThat(begin(two)).isEqualTo(new Term(ROLE, term + 1, null, Duration.ZERO));
+    }
+
+    @Test
+    void of_candidates_that_begin_a_first_term_at_once_one_succeeds() throws Exception {
+        var threads = Executors.newFixedThreadPool(3);
+        try {
+            for (int round = 0; round < 10; round++) {
+                String role = "role " + round;
+                List<Callable<Boolean>> candidates = Stream.of(one, two, three)
+                        .map(node -> (Callable<Boolean>) () -> store.begin(role, node, LEASE, Ground.LEASE) != null)
+                        .toList();
+                int winners = 0;
+                for (var won : threads.invokeAll(candidates)) {
+                    winners += won.get() ? 1 : 0;
+                }
+                assertThat(winners).isOne();
+            }
+        } finally {
+            threads.shutdown();
+        }
+    }
+
+    @Test
+    void failed_start_of_a_term_leaves_no_row_of_a_role_that_nobody_has_led() {
+        assertThat(store.begin("unled", UUID.randomUUID(), LEASE, Ground.LEASE)).isNull();
+        assertThat(store.leaders()).isEmpty();
     }
 
     @Test

@@ -154,7 +154,10 @@ class PrivilegeTests {
                     .sql("CREATE OPERATOR public.* (FUNCTION = public.times, LEFTARG = numeric, RIGHTARG = int)")
                     .update();
         }
-        database.jdbc().sql("SELECT forge_enqueue('shadowed')").query(UUID.class).single();
+        database.jdbc()
+                .sql("SELECT forge_enqueue('shadowed')")
+                .query(UUID.class)
+                .single();
         assertThat(shadowsCalled()).isEmpty();
     }
 
@@ -167,8 +170,7 @@ class PrivilegeTests {
                     .update();
         }
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
-        try (var control =
-                new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofSeconds(2))) {
+        try (var control = new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofSeconds(2))) {
             var locks = new LockStore(schema, control);
             long token = locks.take("shadowed", UUID.randomUUID(), Duration.ofMinutes(1))
                     .orElseThrow();
@@ -182,7 +184,8 @@ class PrivilegeTests {
         execute("GRANT CREATE ON SCHEMA public TO " + intruder);
         try (Connection connection = asIntruder()) {
             JdbcClient jdbc = on(connection);
-            jdbc.sql("CREATE TABLE IF NOT EXISTS public.shadows_called (username text)").update();
+            jdbc.sql("CREATE TABLE IF NOT EXISTS public.shadows_called (username text)")
+                    .update();
             jdbc.sql("GRANT ALL ON public.shadows_called TO PUBLIC").update();
             jdbc.sql("""
                     CREATE FUNCTION public.%s RETURNS %s LANGUAGE plpgsql AS $$
