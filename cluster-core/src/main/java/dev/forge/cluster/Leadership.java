@@ -46,6 +46,10 @@ public interface Leadership {
      * forge.cluster.leader.lease-duration}, so that a process which is frozen in the middle of it does not keep its
      * rows locked against the next leader. Talk to other systems before or after, not within.
      *
+     * <p>Should another session keep the role's row in {@code forge_leaders} locked for more than two seconds (or the
+     * transaction's own {@code lock_timeout}, if that is shorter), the transaction is rolled back with Spring's {@code
+     * CannotAcquireLockException}. The node still leads, and the work can be retried.
+     *
      * @throws LeadershipLostException if it does not; nothing was written then
      */
     <T> T fenced(String role, Supplier<T> work);

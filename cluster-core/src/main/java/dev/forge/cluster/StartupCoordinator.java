@@ -3,8 +3,8 @@ package dev.forge.cluster;
 import java.time.Duration;
 
 /**
- * Lets one node do for all what must be done once when they start. A bean of this type replaces the default, which keeps
- * its actions in {@code forge_locks}.
+ * Lets one node do for all nodes what must be done when they start. A bean of this type replaces the default, which keeps
+ * its locks in {@code forge_locks} and completed actions in {@code forge_startup_actions}.
  */
 public interface StartupCoordinator {
 
@@ -18,4 +18,43 @@ public interface StartupCoordinator {
 
     /** Says that it is done, or given up; another may begin. */
     void release(String action);
+
+    /**
+     * Runs an action once in the whole cluster. The first node to call this runs the action; nodes that call it meanwhile
+     * wait until it is completed, at most for {@code forge.cluster.startup.wait-timeout}; nodes that call it later return
+     * at once.
+     *
+     * <p>Completion is recorded for each name and version, for good. Another version of the same name runs again, never
+     * at the same time as a former one. An action that throws is not recorded: the exception reaches the caller, and the
+     * next node that calls this, or already waits, runs the action.
+     *
+     * <p>Should the node crash, another node runs the action from the beginning as soon as the first one was declared dead,
+     * or 30 seconds later. The same happens to a node that cannot reach the database for that long while it runs the
+     * action: it records nothing and throws. So an action may be begun more than once, and must be able to bear that; it is
+     * recorded once.
+     *
+     * <p>May be called as soon as beans are created (from an {@code ApplicationRunner}, a {@code SmartInitializingSingleton},
+     * a {@code @PostConstruct} method): the node need not have joined the cluster. Blocks the caller.
+     *
+     * @param name what is done
+     * @param version which version of it, compared by equality
+     * @param action what to do
+     * @return whether this node has run the action
+     * @throws ClusterStartupException if another node did not complete the action in time, or this node lost its lock
+     *     while it ran the action
+     * @throws MutationRefusedException if the action is yet to be run and this node may not change the cluster
+     */
+    default boolean once(String name, String version, Runnable action) {
+        throw new UnsupportedOperationException(getClass().getName() + " does not support once(name, version, action)");
+    }
+
+    /**
+     * See {@link #once(String, String, Runnable)}.
+     *
+     * @param patience how long to wait for another node that runs the action
+     */
+    default boolean once(String name, String version, Duration patience, Runnable action) {
+        throw new UnsupportedOperationException(
+                getClass().getName() + " does not support once(name, version, patience, action)");
+    }
 }

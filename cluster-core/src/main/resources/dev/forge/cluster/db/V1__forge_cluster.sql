@@ -175,6 +175,18 @@ CREATE TABLE forge_locks (
     expires_at timestamptz NOT NULL
 );
 
+-- What StartupCoordinator.once has completed. Written by the holder of the action's lock only.
+CREATE TABLE forge_startup_actions (
+    name         text NOT NULL,
+    version      text NOT NULL,
+    node_id      uuid NOT NULL,
+    node_name    text NOT NULL,
+    token        bigint NOT NULL,
+    started_at   timestamptz NOT NULL,
+    completed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (name, version)
+);
+
 -- UNLOGGED: after a crash of the server every bucket is full again.
 CREATE UNLOGGED TABLE forge_rate_limits (
     bucket     text PRIMARY KEY,
@@ -249,8 +261,8 @@ CREATE VIEW scheduler_node AS
 SELECT id::text AS node_id,
        CASE WHEN status <> 'dead' AND stale_at > now() THEN now() ELSE last_heartbeat END AS heartbeat_ts,
        started_at,
-       info || jsonb_build_object('name', name, 'key', node_key, 'hostname', hostname, 'status', status,
-                                  'roles', roles, 'version', version) AS node_info
+       info || pg_catalog.jsonb_build_object('name', name, 'key', node_key, 'hostname', hostname, 'status', status,
+                                             'roles', roles, 'version', version) AS node_info
 FROM forge_nodes;
 
 CREATE VIEW scheduler_lock AS
@@ -269,14 +281,16 @@ FROM forge_jobs;
 
 -- Enqueue from SQL -----------------------------------------------------------------------------------------
 
--- The body names this schema itself, so that a caller needs it neither first nor at all in the search path.
+-- Functions name this schema themselves and have a fixed search path: they work for callers whose search path does not
+-- contain the schema, and nobody can put functions or operators of the same name in front of ours. pg_catalog.format and
+-- the like for the same reason: an overload with exactly these argument types would otherwise be preferred.
 DO $create$
 BEGIN
-    EXECUTE format($function$
+    EXECUTE pg_catalog.format($function$
         CREATE FUNCTION forge_enqueue(
             name text, payload jsonb DEFAULT '{}', priority int DEFAULT 50, capability text DEFAULT NULL,
             scheduled_at timestamptz DEFAULT now(), unique_key text DEFAULT NULL, max_attempts int DEFAULT NULL)
-        RETURNS uuid LANGUAGE plpgsql AS $forge_enqueue$
+        RETURNS uuid LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $forge_enqueue$
         DECLARE
             -- Version 7: the time in front keeps the index compact.
             new_id uuid := encode(set_bit(set_bit(
@@ -304,7 +318,7 @@ BEGIN
             RETURN job_id;
         END
         $forge_enqueue$
-    $function$, current_schema());
+    $function$, pg_catalog.current_schema());
 END
 $create$;
 

@@ -24,13 +24,20 @@ CREATE INDEX forge_jobs_successors ON forge_jobs (waits_for) WHERE waits_for IS 
 DROP INDEX forge_jobs_unique_key;
 
 -- Whoever ends a job, the engine or an operator by hand, frees its successor in the same transaction.
-CREATE FUNCTION forge_free_successor() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Planned anew for each call, here and below: a plan from when the table was small would read all of it.
+DO $create$
 BEGIN
-    EXECUTE format('UPDATE %I.forge_jobs SET waits_for = NULL WHERE waits_for = $1 AND status = ''pending''',
-                   TG_TABLE_SCHEMA) USING OLD.id;
-    RETURN NULL;
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_free_successor() RETURNS trigger LANGUAGE plpgsql
+            SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            UPDATE %1$I.forge_jobs SET waits_for = NULL WHERE waits_for = OLD.id AND status = 'pending';
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema());
 END
-$$;
+$create$;
 CREATE TRIGGER forge_jobs_ended AFTER UPDATE OF status ON forge_jobs FOR EACH ROW
     WHEN (OLD.unique_key IS NOT NULL AND OLD.status IN ('pending', 'claimed', 'running')
           AND NEW.status NOT IN ('pending', 'claimed', 'running'))

@@ -18,19 +18,25 @@ CREATE TABLE forge_job_names (
     added_at timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO forge_job_names (name)
-SELECT unnest(handlers) FROM forge_nodes UNION SELECT name FROM forge_jobs;
+SELECT pg_catalog.unnest(handlers) FROM forge_nodes UNION SELECT name FROM forge_jobs;
 
 -- As before, but under a snapshot that began earlier (REPEATABLE READ, SERIALIZABLE) the successor may not be visible,
 -- or may have been replaced since, which would fail the whole transaction: then it is freed after the commit, by whoever
 -- ended the job or by the sweeper.
-CREATE OR REPLACE FUNCTION forge_free_successor() RETURNS trigger LANGUAGE plpgsql AS $$
+DO $create$
 BEGIN
-    IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
-        EXECUTE format('UPDATE %I.forge_jobs SET waits_for = NULL WHERE waits_for = $1 AND status = ''pending''',
-                       TG_TABLE_SCHEMA) USING OLD.id;
-    END IF;
-    RETURN NULL;
+    EXECUTE pg_catalog.format($function$
+        CREATE OR REPLACE FUNCTION forge_free_successor() RETURNS trigger LANGUAGE plpgsql
+            SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+                UPDATE %1$I.forge_jobs SET waits_for = NULL WHERE waits_for = OLD.id AND status = 'pending';
+            END IF;
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema());
 END
-$$;
+$create$;
 
 INSERT INTO forge_schema_versions (version, needs_library) VALUES (3, 1);

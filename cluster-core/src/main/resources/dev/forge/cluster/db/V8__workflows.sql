@@ -42,7 +42,7 @@ CREATE INDEX forge_workflow_runs_children ON forge_workflow_runs (parent_id) WHE
 -- An operator's word is obeyed in the transaction in which it is given: the run's job ends with it, and with the job
 -- the right of whoever has it to write anything more. With the rights of the tables' owner: who may change runs need not
 -- be allowed to change jobs.
-CREATE FUNCTION forge_workflow_resolve() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION forge_workflow_resolve() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     NEW.finished_at := coalesce(NEW.finished_at, clock_timestamp());
     NEW.awaits := NULL;
@@ -53,34 +53,54 @@ CREATE TRIGGER forge_workflow_runs_resolve BEFORE UPDATE OF status ON forge_work
     WHEN (NEW.status IN ('retired_unresumable', 'cancelled_by_operator') AND NEW.status <> OLD.status)
     EXECUTE FUNCTION forge_workflow_resolve();
 
-CREATE FUNCTION forge_workflow_resolved() RETURNS trigger LANGUAGE plpgsql
-    SECURITY DEFINER SET search_path = pg_catalog AS $$
+-- A function that runs with its owner's rights serves its own table only. Otherwise anybody could attach it to a temporary
+-- table and run SQL of their own as the owner: so nobody else may attach it, and it refuses every other table.
+DO $create$
 BEGIN
-    EXECUTE format('UPDATE %I.forge_jobs SET status = ''cancelled'', finished_at = clock_timestamp(),
-                        lease_expires_at = NULL, waits_for = NULL
-                    WHERE id = $1 AND status IN (''pending'', ''claimed'', ''running'')', TG_TABLE_SCHEMA) USING OLD.job_id;
-    RETURN NULL;
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_workflow_resolved() RETURNS trigger LANGUAGE plpgsql
+            SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            IF TG_RELID <> %2$L::regclass THEN
+                RAISE insufficient_privilege USING MESSAGE = 'forge_workflow_resolved serves no table but ' || %2$L;
+            END IF;
+            UPDATE %1$I.forge_jobs
+            SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
+            WHERE id = OLD.job_id AND status IN ('pending', 'claimed', 'running');
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema(), pg_catalog.format('%I.forge_workflow_runs', pg_catalog.current_schema()));
 END
-$$;
+$create$;
+REVOKE ALL ON FUNCTION forge_workflow_resolved() FROM PUBLIC;
 CREATE TRIGGER forge_workflow_runs_resolved AFTER UPDATE OF status ON forge_workflow_runs FOR EACH ROW
     WHEN (NEW.status IN ('retired_unresumable', 'cancelled_by_operator') AND NEW.status <> OLD.status)
     EXECUTE FUNCTION forge_workflow_resolved();
 
 -- A run whose job ends without it (abandoned after too many crashes, ended by hand) has failed; it can be retried, or
 -- cancelled, which undoes what it has done.
-CREATE FUNCTION forge_workflow_job_ended() RETURNS trigger LANGUAGE plpgsql
-    SECURITY DEFINER SET search_path = pg_catalog AS $$
+DO $create$
 BEGIN
-    EXECUTE format('UPDATE %I.forge_workflow_runs
-                    SET status = ''failed'', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
-                        last_error = $2
-                    WHERE id = $1 AND status NOT IN
-                        (''completed'', ''compensated'', ''failed'', ''retired_unresumable'', ''cancelled_by_operator'')',
-                   TG_TABLE_SCHEMA)
-        USING OLD.id, 'its job was ' || NEW.status || coalesce(': ' || NEW.last_error, '');
-    RETURN NULL;
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_workflow_job_ended() RETURNS trigger LANGUAGE plpgsql
+            SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            IF TG_RELID <> %2$L::regclass THEN
+                RAISE insufficient_privilege USING MESSAGE = 'forge_workflow_job_ended serves no table but ' || %2$L;
+            END IF;
+            UPDATE %1$I.forge_workflow_runs
+            SET status = 'failed', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
+                last_error = 'its job was ' || NEW.status || coalesce(': ' || NEW.last_error, '')
+            WHERE id = OLD.id AND status NOT IN
+                ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema(), pg_catalog.format('%I.forge_jobs', pg_catalog.current_schema()));
 END
-$$;
+$create$;
+REVOKE ALL ON FUNCTION forge_workflow_job_ended() FROM PUBLIC;
 CREATE TRIGGER forge_jobs_workflow_ended AFTER UPDATE OF status ON forge_jobs FOR EACH ROW
     WHEN (OLD.status IN ('pending', 'claimed', 'running') AND NEW.name LIKE 'workflow:%'
           AND (NEW.status IN ('failed', 'cancelled', 'abandoned')

@@ -10,19 +10,25 @@ ALTER TABLE forge_cron_runs
     ADD COLUMN finished_at timestamptz;
 
 -- Whoever deletes it: the worker at completion, the log compactor, a person.
-CREATE FUNCTION forge_cron_job_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+DO $create$
 BEGIN
-    EXECUTE format('UPDATE %I.forge_cron_runs
-                    SET job_status = $1, attempts = $2, last_error = left($3, 2000), started_at = $4, finished_at = $5
-                    WHERE cron = $6 AND slot = $7::timestamptz AND job_id = $8', TG_TABLE_SCHEMA)
-        USING OLD.status, OLD.attempts, OLD.last_error, OLD.started_at, OLD.finished_at,
-              OLD.metadata ->> 'cron', OLD.metadata ->> 'slot', OLD.id;
-    RETURN NULL;
-EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
-    -- A job of the application's that has metadata of these names.
-    RETURN NULL;
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_cron_job_deleted() RETURNS trigger LANGUAGE plpgsql
+            SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            UPDATE %1$I.forge_cron_runs
+            SET job_status = OLD.status, attempts = OLD.attempts, last_error = left(OLD.last_error, 2000),
+                started_at = OLD.started_at, finished_at = OLD.finished_at
+            WHERE cron = OLD.metadata ->> 'cron' AND slot = (OLD.metadata ->> 'slot')::timestamptz AND job_id = OLD.id;
+            RETURN NULL;
+        EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
+            -- A job of the application's that has metadata of these names.
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema());
 END
-$$;
+$create$;
 CREATE TRIGGER forge_jobs_cron_deleted AFTER DELETE ON forge_jobs FOR EACH ROW
     WHEN (OLD.metadata ? 'cron' AND OLD.metadata ? 'slot')
     EXECUTE FUNCTION forge_cron_job_deleted();

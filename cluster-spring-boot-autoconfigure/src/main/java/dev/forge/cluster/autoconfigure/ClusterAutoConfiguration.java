@@ -22,6 +22,7 @@ import dev.forge.cluster.internal.engine.JobHandlers;
 import dev.forge.cluster.internal.engine.JobMonitor;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.NodeSettings;
+import dev.forge.cluster.internal.engine.StartupActions;
 import dev.forge.cluster.internal.engine.StoredCrons;
 import dev.forge.cluster.internal.engine.StoredDaemons;
 import dev.forge.cluster.internal.engine.StoredJobs;
@@ -397,8 +398,17 @@ public final class ClusterAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    StartupCoordinator clusterStartupCoordinator(ClusterLocks locks, ClusterProperties properties) {
-        return new StoredStartupCoordinator(locks, properties.startup().leaseDuration());
+    StartupCoordinator clusterStartupCoordinator(
+            ClusterLocks locks, ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
+        ClusterProperties.Startup startup = properties.startup();
+        return new StoredStartupCoordinator(
+                locks,
+                startup.leaseDuration(),
+                new StartupActions(
+                        parts.node(),
+                        schema,
+                        parts.control(),
+                        StartupActions.Timing.waitingFor(startup.waitTimeout())));
     }
 
     @Bean

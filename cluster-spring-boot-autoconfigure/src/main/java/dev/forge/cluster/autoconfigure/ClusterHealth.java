@@ -5,8 +5,10 @@ import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.WorkflowEngine;
 import dev.forge.cluster.internal.store.Schema;
+import java.time.Instant;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
@@ -19,6 +21,9 @@ final class ClusterHealth {
 
     /** Whether this node can go on with all runs of workflows that are in flight. */
     static final String WORKFLOWS = "workflows";
+
+    /** Whether fenced writes and elections get through. Not part of readiness: the node serves requests all the same. */
+    static final String FENCES = "fences";
 
     private final Node node;
     private final JobEngine engine;
@@ -47,6 +52,7 @@ final class ClusterHealth {
         Map<String, HealthContributor> parts = new TreeMap<>();
         parts.put("node", (HealthIndicator) this::node);
         parts.put("leadership", (HealthIndicator) this::leadership);
+        parts.put(FENCES, (HealthIndicator) this::fences);
         parts.put("schema", (HealthIndicator) this::schema);
         parts.put("workers", (HealthIndicator) this::workers);
         parts.put("wakeup", (HealthIndicator) this::wakeup);
@@ -90,7 +96,22 @@ final class ClusterHealth {
         if (!node.hasLiveCandidate()) {
             health.withDetail("warning", "no live scheduler candidate");
         }
+        Set<String> withoutLock = node.rolesLedWithoutLock();
+        if (!withoutLock.isEmpty()) {
+            // Another session holds their advisory locks: the node leads by its leases.
+            health.withDetail("leadsWithoutLock", withoutLock);
+        }
         return health.build();
+    }
+
+    Health fences() {
+        Map<String, Instant> blocked = node.blockedFences();
+        return blocked.isEmpty()
+                ? Health.up().build()
+                : Health.down()
+                        .withDetail("reason", "another session holds rows of forge_leaders locked; see pg_locks")
+                        .withDetail("blockedSince", blocked)
+                        .build();
     }
 
     Health workers() {

@@ -407,10 +407,14 @@ public record ClusterProperties(
      * Work that one node does for all when they start.
      *
      * @param leaseDuration How long work that one node does for all at start-up may take before another node may begin it.
+     * @param waitTimeout How long StartupCoordinator.once waits for another node that runs the action.
      */
-    public record Startup(@DefaultValue("5m") Duration leaseDuration) {
+    public record Startup(
+            @DefaultValue("5m") Duration leaseDuration,
+            @DefaultValue("10m") Duration waitTimeout) {
         public Startup {
             positive("startup.lease-duration", leaseDuration);
+            notNegative("startup.wait-timeout", waitTimeout);
         }
     }
 

@@ -72,6 +72,9 @@ final class ReadinessMembership implements HealthEndpointGroupsPostProcessor {
             if (stranded.getAsBoolean()) {
                 return name.equals(member) || name.equals(member + "/" + ClusterHealth.WORKFLOWS);
             }
+            if (name.equals(member + "/" + ClusterHealth.FENCES)) {
+                return false;
+            }
             return name.equals(member) || name.startsWith(member + "/") || delegate.isMember(name);
         }
 

@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
+import static org.mockito.Mockito.mock;
 
 import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.ClusterLocks;
@@ -17,6 +18,8 @@ import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.security.Principal;
+import java.sql.Connection;
+import java.time.Instant;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -26,6 +29,7 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.Stream;
+import org.assertj.core.api.InstanceOfAssertFactories;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
@@ -41,6 +45,8 @@ import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 import org.springframework.boot.actuate.endpoint.web.WebOperation;
 import org.springframework.boot.actuate.endpoint.web.annotation.WebEndpointDiscoverer;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.health.actuate.endpoint.HealthEndpointGroup;
+import org.springframework.boot.health.actuate.endpoint.HealthEndpointGroups;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.HealthIndicator;
@@ -93,6 +99,38 @@ class ActuatorTests {
             assertThat(health(context, "leadership").getDetails())
                     .containsEntry("warning", "no live scheduler candidate");
         });
+    }
+
+    @Test
+    void fence_that_another_session_keeps_locked_is_reported_with_its_role() {
+        runner().run(context -> {
+            Leadership leadership = context.getBean(Leadership.class);
+            await().until(() -> leadership.isLeader(Leadership.SCHEDULER));
+            assertThat(health(context, ClusterHealth.FENCES).getStatus()).isEqualTo(Status.UP);
+            try (Connection blocking = database.dataSource().getConnection()) {
+                blocking.setAutoCommit(false);
+                blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'scheduler' FOR UPDATE");
+                // Crons are fired behind that fence.
+                await().until(() -> health(context, ClusterHealth.FENCES).getStatus(), Status.DOWN::equals);
+                assertThat(health(context, ClusterHealth.FENCES).getDetails().get("blockedSince"))
+                        .asInstanceOf(InstanceOfAssertFactories.map(String.class, Instant.class))
+                        .containsOnlyKeys("scheduler");
+                assertThat(health(context, "node").getStatus()).isEqualTo(Status.UP);
+                blocking.rollback();
+            }
+            await().until(() -> health(context, ClusterHealth.FENCES).getStatus(), Status.UP::equals);
+        });
+    }
+
+    @Test
+    void blocked_fences_do_not_make_a_node_unready() {
+        HealthEndpointGroup group = mock(HealthEndpointGroup.class);
+        HealthEndpointGroup readiness = new ReadinessMembership("forgeCluster", () -> false)
+                .postProcessHealthEndpointGroups(HealthEndpointGroups.of(group, Map.of("readiness", group)))
+                .get("readiness");
+        assertThat(Stream.of("forgeCluster", "forgeCluster/node", "forgeCluster/fences")
+                        .filter(readiness::isMember))
+                .containsExactly("forgeCluster", "forgeCluster/node");
     }
 
     @Test

@@ -13,6 +13,7 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeIdentityProvider;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.StartupCoordinator;
 import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
@@ -42,6 +43,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.LoggerFactory;
+import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
@@ -98,6 +100,26 @@ class ClusterAutoConfigurationTests {
                 .sql("SELECT id FROM forge_nodes")
                 .query(UUID.class)
                 .list();
+    }
+
+    @Test
+    void action_that_is_run_once_can_be_run_while_beans_are_created() {
+        runner().withUserConfiguration(SeedsOnce.class).run(context -> {
+            assertThat(context).hasNotFailed();
+            assertThat(context.getBean(SeedsOnce.class).seeded).isTrue();
+            assertThat(context.getBean(StartupCoordinator.class).once("seed", "1", () -> {}))
+                    .isFalse();
+        });
+    }
+
+    static class SeedsOnce {
+
+        boolean seeded;
+
+        @Bean
+        SmartInitializingSingleton seeds(StartupCoordinator startup) {
+            return () -> seeded = startup.once("seed", "1", () -> {});
+        }
     }
 
     @Test

@@ -105,6 +105,7 @@ class ClusterPropertiesTests {
             shutdown.drain-timeout=0s                 | forge.cluster.shutdown.drain-timeout (0s) must be longer than zero
             lock.lease-duration=0s                    | forge.cluster.lock.lease-duration (0s) must be longer than zero
             startup.lease-duration=0s                 | forge.cluster.startup.lease-duration (0s) must be longer than zero
+            startup.wait-timeout=-1s                  | forge.cluster.startup.wait-timeout (-1s) must not be negative
             web.path=forge                            | forge.cluster.web.path (forge) must begin with a slash
             oauth2.ttl=999ms                          | forge.cluster.oauth2.ttl (999ms) must not be shorter than 1s
             oauth2.ttl=25h                            | forge.cluster.oauth2.ttl (25h) must not be longer than a day
@@ -330,6 +331,7 @@ class ClusterPropertiesTests {
         shutdown.drain-timeout=30s
         lock.lease-duration=60s
         startup.lease-duration=5m
+        startup.wait-timeout=10m
         rate-limit.mode=hybrid
         rate-limit.on-database-loss=local
         rate-limit.max-local-buckets=100000

@@ -293,7 +293,7 @@ public final class CronEngine implements Work {
     private boolean fenced(Leader leader, Runnable changes) {
         return Boolean.TRUE.equals(store.transaction().execute(status -> {
             changes.run();
-            boolean leads = leaders.fence(Leadership.SCHEDULER, leader.node, leader.term);
+            boolean leads = node.fences().take(leaders, Leadership.SCHEDULER, leader.node, leader.term);
             if (!leads) {
                 status.setRollbackOnly();
                 log.info("crons: term {} is over; what it was about to do is left to the next leader", leader.term);

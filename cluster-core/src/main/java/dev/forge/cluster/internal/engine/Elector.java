@@ -19,6 +19,7 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -72,6 +73,7 @@ final class Elector {
     private final Ground ground;
     private final Pace pace;
     private final Consumer<Object> events;
+    private final BlockedFences fences;
     private final Set<String> wanted = ConcurrentHashMap.newKeySet();
     private final ConcurrentMap<String, Held> held = new ConcurrentHashMap<>();
     private volatile boolean competing;
@@ -85,7 +87,8 @@ final class Elector {
     private long nextRenewal;
     private long nextLeaseCheck;
 
-    Elector(Timing timing, Ground ground, Pace pace, Consumer<Object> events) {
+    Elector(Timing timing, Ground ground, Pace pace, BlockedFences fences, Consumer<Object> events) {
+        this.fences = fences;
         this.timing = timing;
         this.ground = ground;
         this.pace = pace;
@@ -173,6 +176,16 @@ final class Elector {
 
     private boolean isSettled(Held leadership) {
         return pace.nanos() - leadership.quietUntil >= 0;
+    }
+
+    /** Roles that this node leads by its lease alone, although locks are in use: another session holds their lock. */
+    Set<String> rolesWithoutLock() {
+        return ground == Ground.LEASE
+                ? Set.of()
+                : held.entrySet().stream()
+                        .filter(role -> !role.getValue().locked)
+                        .map(Map.Entry::getKey)
+                        .collect(Collectors.toCollection(TreeSet::new));
     }
 
     Set<String> rolesHeld() {
@@ -348,13 +361,20 @@ final class Elector {
         long sent = pace.nanos();
         Beginning beginning = store.begin(role, node, timing.lease, on, fencePatience(role));
         if (!(beginning instanceof Beginning.Begun begun)) {
-            if (beginning instanceof Beginning.FenceBusy && fenceBusy.merge(role, 1, Integer::sum) < FENCE_ATTEMPTS) {
-                wakened = true;
+            if (beginning instanceof Beginning.FenceBusy) {
+                fenceBusy(role);
             }
             return false;
         }
-        fenceBusy.remove(role);
         Term term = begun.term();
+        fenceBusy.remove(role);
+        fences.free(role);
+        if (on != ground) {
+            log.warn(
+                    "Role {}: another session holds its advisory lock without leading. This node leads by its lease; after a"
+                            + " crash the next leader has to wait until the lease ends. See pg_locks.",
+                    role);
+        }
         held.put(
                 role,
                 new Held(
@@ -366,6 +386,14 @@ final class Elector {
         won.put(role, term.number());
         events.accept(new LeadershipAcquired(role, term.number()));
         return true;
+    }
+
+    private void fenceBusy(String role) {
+        if (fenceBusy.merge(role, 1, Integer::sum) < FENCE_ATTEMPTS) {
+            wakened = true;
+        } else {
+            fences.blocked(role);
+        }
     }
 
     /** On a busy machine fenced writes take longer to commit; waiting for them must not delay the next renewal. */

@@ -77,7 +77,7 @@ public final class FencedLeadership implements Leadership {
 
     /** For {@link #guarded}: demands that the term of that node has not ended. */
     void requireTerm(String role, UUID self, long term) {
-        if (!leaders.fence(role, self, term)) {
+        if (!node.fences().take(leaders, role, self, term)) {
             throw new LeadershipLostException(
                     "role %s: term %d of this node is over; the work was rolled back".formatted(role, term));
         }

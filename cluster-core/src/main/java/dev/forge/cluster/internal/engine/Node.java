@@ -23,6 +23,7 @@ import dev.forge.cluster.internal.store.RateLimitStore;
 import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.internal.store.StateStore;
 import java.time.Duration;
+import java.time.Instant;
 import java.time.InstantSource;
 import java.time.OffsetDateTime;
 import java.util.HashMap;
@@ -90,6 +91,7 @@ public final class Node {
     private final Consumer<Object> events;
     private final Pace pace = new Pace(System::nanoTime, RandomGenerator.getDefault());
     private final Pulse pulse;
+    private final BlockedFences fences;
     private final Elector elector;
     private final Observer observer;
     private final @Nullable Session session;
@@ -140,11 +142,13 @@ public final class Node {
         this.identity = identity(members.identities);
         this.pulse = new Pulse(settings.heartbeat());
         Election election = settings.election();
+        this.fences = new BlockedFences(scheduler.getClock(), pace::nanos);
         this.elector = new Elector(
                 new Elector.Timing(
                         election.checkInterval(), election.lease(), election.renewInterval(), election.localDeadline()),
                 election.ground(),
                 pace,
+                fences,
                 this::leadershipChanged);
         this.observer = new Observer(
                 members.nodes,
@@ -442,6 +446,20 @@ public final class Node {
                 .collect(Collectors.toUnmodifiableSet());
     }
 
+    /** Roles, also those of daemons, that this node leads without the advisory lock: another session holds that. */
+    public Set<String> rolesLedWithoutLock() {
+        return elector.rolesWithoutLock();
+    }
+
+    /** Roles whose fence this node could not take in time because another session keeps it locked; each with since when. */
+    public Map<String, Instant> blockedFences() {
+        return fences.byRole();
+    }
+
+    BlockedFences fences() {
+        return fences;
+    }
+
     /** The settings it was made with. */
     public NodeSettings settings() {
         return settings;
@@ -516,8 +534,10 @@ public final class Node {
             if (session != null && !session.begin(joining, CONNECT_PATIENCE)) {
                 throw new IllegalStateException("no session connection within " + CONNECT_PATIENCE);
             }
-            switch (members.nodes.register(introduction(joining), pulse.deadlines())) {
+            Introduction introduction = introduction(joining);
+            switch (members.nodes.register(introduction, pulse.deadlines())) {
                 case REGISTERED -> {
+                    correctLivenessKey(introduction);
                     id = joining;
                     contact();
                     beaten(pace.nanos());
@@ -545,6 +565,14 @@ public final class Node {
         }
     }
 
+    /** A session that was replaced while the row was being written could not name its lock there. */
+    private void correctLivenessKey(Introduction written) {
+        Integer former = written.livenessKey();
+        if (session != null && former != null && session.livenessKey() != former) {
+            members.nodes.renewLiveness(written.id(), former, session.livenessKey());
+        }
+    }
+
     private Introduction introduction(UUID joining) {
         NodeSettings.Presence presence = settings.presence();
         var info = new HashMap<>(presence.info());
@@ -558,7 +586,7 @@ public final class Node {
                 presence.roles(),
                 presence.capabilities(),
                 presence.version(),
-                session != null && settings.detection().livenessLock(),
+                session != null && settings.detection().livenessLock() ? session.livenessKey() : null,
                 works.stream()
                         .flatMap(work -> work.handlers().stream())
                         .sorted()

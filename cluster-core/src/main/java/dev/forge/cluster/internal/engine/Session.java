@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.internal.store.SessionConnection;
 import java.time.Duration;
@@ -40,6 +41,7 @@ final class Session {
     private volatile @Nullable UUID node;
     private volatile boolean stopping;
     private volatile boolean connected;
+    private volatile int livenessKey;
     private volatile long lostAt;
     private volatile @Nullable Thread thread;
 
@@ -107,6 +109,11 @@ final class Session {
         return connected;
     }
 
+    /** The key of the lock that the latest session has taken. */
+    int livenessKey() {
+        return livenessKey;
+    }
+
     /** Whether it should be connected but has not been for that long. */
     boolean isMissing(Duration patience) {
         return node != null && thread != null && !connected && nanos.getAsLong() - lostAt > patience.toNanos();
@@ -155,6 +162,8 @@ final class Session {
     }
 
     private void serve(SessionConnection connection, UUID current) {
+        livenessKey = connection.livenessKey();
+        new NodeStore(schema, connection.source()).renewLiveness(current, livenessKey);
         var store = new LeaderStore(schema, connection.source());
         Runnable tell = () -> connection.notifyOthers(LEADERSHIP_CHANGED);
         elector.sessionBegun();

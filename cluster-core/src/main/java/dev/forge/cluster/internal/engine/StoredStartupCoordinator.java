@@ -7,17 +7,39 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
+import org.jspecify.annotations.Nullable;
 
-/** {@link StartupCoordinator} on the cluster's locks. */
+/** {@link StartupCoordinator} on the cluster's locks and on the record of completed actions. */
 public final class StoredStartupCoordinator implements StartupCoordinator {
 
     private final ClusterLocks locks;
     private final Duration defaultTtl;
+    private final @Nullable StartupActions actions;
     private final ConcurrentMap<String, ClusterLock> acquired = new ConcurrentHashMap<>();
 
+    /** Without {@link #once}. */
     public StoredStartupCoordinator(ClusterLocks locks, Duration defaultTtl) {
+        this(locks, defaultTtl, null);
+    }
+
+    public StoredStartupCoordinator(ClusterLocks locks, Duration defaultTtl, @Nullable StartupActions actions) {
         this.locks = locks;
         this.defaultTtl = defaultTtl;
+        this.actions = actions;
+    }
+
+    @Override
+    public boolean once(String name, String version, Runnable action) {
+        return actions != null
+                ? actions.once(name, version, action)
+                : StartupCoordinator.super.once(name, version, action);
+    }
+
+    @Override
+    public boolean once(String name, String version, Duration patience, Runnable action) {
+        return actions != null
+                ? actions.once(name, version, patience, action)
+                : StartupCoordinator.super.once(name, version, patience, action);
     }
 
     @Override

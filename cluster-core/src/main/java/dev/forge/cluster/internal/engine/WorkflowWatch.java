@@ -120,7 +120,7 @@ final class WorkflowWatch {
     private int fenced(UUID self, long term, Change change) {
         Integer changed = keeping.transaction().execute(status -> {
             int made = change.make();
-            if (made > 0 && !leaders.fence(Leadership.SCHEDULER, self, term)) {
+            if (made > 0 && !node.fences().take(leaders, Leadership.SCHEDULER, self, term)) {
                 status.setRollbackOnly();
                 return 0;
             }

@@ -35,20 +35,15 @@ final class AdvisoryKeys {
         return schemaOid;
     }
 
-    /** Held by a node's session while the node lives. */
-    int liveness(UUID node) {
-        return hash("live " + node);
+    /** Held by a node's session while it lasts. Another for each session: nobody can have taken it before. */
+    int liveness(UUID session) {
+        return hash("live " + session);
     }
 
     /** Held by the leader's session; ready to stand between the parentheses of a lock function. */
     String leader(String role) {
         Long documented = schemaName.equals(DEFAULT_SCHEMA) ? LEADERS.get(role) : null;
         return documented != null ? documented + "::bigint" : CLASS_ID + ", " + hash("leader " + role);
-    }
-
-    /** Shared by fenced transactions of a role, exclusive while its term changes. */
-    int fence(String role) {
-        return hash("fence " + role);
     }
 
     // Every node, of every version, must compute the same.

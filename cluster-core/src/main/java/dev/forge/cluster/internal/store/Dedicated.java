@@ -31,6 +31,23 @@ final class Dedicated {
             JOIN pg_settings s ON s.name = v.name
             """;
 
+    /**
+     * Takes schemas out of the search path in which somebody else than their owner and this role may create (public before
+     * PostgreSQL 15: everybody). A function or operator of theirs whose argument types fit better than the built-in one
+     * would run with our rights. Our own statements need no search path: all tables are qualified.
+     */
+    private static final String SAFE_SEARCH_PATH = """
+            SELECT pg_catalog.set_config('search_path', coalesce((
+                SELECT pg_catalog.string_agg(pg_catalog.quote_ident(n.nspname::text), ', '::text ORDER BY s.place) || ', '::text
+                FROM pg_catalog.unnest(pg_catalog.current_schemas(false)) WITH ORDINALITY AS s (name, place)
+                JOIN pg_catalog.pg_namespace n ON n.nspname = s.name
+                WHERE NOT EXISTS (
+                    SELECT FROM pg_catalog.aclexplode(coalesce(n.nspacl, pg_catalog.acldefault('n'::"char", n.nspowner))) a
+                    WHERE a.privilege_type = 'CREATE'::text AND a.grantee <> n.nspowner
+                      AND a.grantee <> (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user))),
+                ''::text) || 'pg_temp'::text, false)
+            """;
+
     private Dedicated() {}
 
     static Connection open(DataSource direct, Pooler pooler, Duration readTimeout) throws SQLException {
@@ -41,12 +58,19 @@ final class Dedicated {
                 // The next statement may meet a session that does not know what was prepared, and keeps what is set.
                 connection.unwrap(PGConnection.class).setPrepareThreshold(0);
             } else {
+                secureSearchPath(connection);
                 noticeCuts(connection);
             }
             return connection;
         } catch (SQLException e) {
             connection.close();
             throw e;
+        }
+    }
+
+    private static void secureSearchPath(Connection connection) throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            statement.execute(SAFE_SEARCH_PATH);
         }
     }
 

@@ -6,13 +6,16 @@ import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.Collection;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.core.NestedExceptionUtils;
+import org.springframework.dao.CannotAcquireLockException;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DataSourceUtils;
@@ -23,12 +26,16 @@ import org.springframework.transaction.support.TransactionTemplate;
 /**
  * The rows of {@code forge_leaders} and {@code forge_leader_leases}, and the locks beside them.
  *
- * <p>A term begins in one transaction that holds the role's fence exclusively; a fenced write holds it shared until it
- * commits. So a term either begins before such a write checks it, and the write fails, or after it has committed.
+ * <p>The role's row in {@code forge_leaders} is its fence. A term begins in one transaction that holds the row locked
+ * exclusively; a fenced write holds it shared until it commits. So a term either begins before such a write checks it, and
+ * the write fails, or after it has committed. A row, not an advisory lock: anybody who may connect can take the latter.
  */
 public final class LeaderStore {
 
     private static final String LOCK_NOT_AVAILABLE = "55P03";
+
+    /** How long a fenced write waits for its fence, which is locked by others only while a term begins. */
+    private static final Duration FENCE_PATIENCE = Duration.ofSeconds(2);
 
     private final Schema schema;
     private final DataSource source;
@@ -134,33 +141,45 @@ public final class LeaderStore {
     /**
      * Begins the next term of a role with that node as its leader.
      *
-     * @param patience how long to wait for fenced writes in flight; those that come later wait behind this call
+     * @param patience how long to wait for fenced writes in flight
      */
     public Beginning begin(String role, UUID node, Duration lease, Ground ground, Duration patience) {
-        Beginning beginning = unlessLocked(status -> {
-            Term term = beginTerm(role, node, lease, ground, patience);
-            return term == null ? new Beginning.Refused() : new Beginning.Begun(term);
-        });
-        return beginning == null ? new Beginning.FenceBusy() : beginning;
+        return Objects.requireNonNull(this.<Beginning>unlessLocked(Beginning.FenceBusy::new, status -> {
+            jdbc.sql("SELECT set_config('lock_timeout', ?, true)")
+                    .param(patience.toMillis() + "ms")
+                    .query((row, n) -> true)
+                    .single();
+            jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
+            lockFence(role);
+            Term term = beginFenced(role, node, lease, ground);
+            if (term == null) {
+                // Leaves no row of a role that nobody has ever led.
+                status.setRollbackOnly();
+                return new Beginning.Refused();
+            }
+            return new Beginning.Begun(term);
+        }));
     }
 
-    private @Nullable Term beginTerm(String role, UUID node, Duration lease, Ground ground, Duration patience) {
-        jdbc.sql("SELECT set_config('lock_timeout', ?, true)")
-                .param(patience.toMillis() + "ms")
-                .query((row, n) -> true)
-                .single();
-        jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
-        jdbc.sql("SELECT pg_advisory_xact_lock(?, ?)")
-                .params(AdvisoryKeys.CLASS_ID, schema.keys().fence(role))
-                .query((row, n) -> true)
-                .single();
+    /** Before anything else is locked: who waits for the fence must not keep the present leader from renewing its lease. */
+    private void lockFence(String role) {
+        String lock = schema.sql("SELECT 1 FROM ~.forge_leaders WHERE role = ? FOR NO KEY UPDATE");
+        if (jdbc.sql(lock).param(role).query(Integer.class).optional().isEmpty()) {
+            jdbc.sql(schema.sql("INSERT INTO ~.forge_leaders (role) VALUES (?) ON CONFLICT DO NOTHING"))
+                    .param(role)
+                    .update();
+            jdbc.sql(lock).param(role).query(Integer.class).optional();
+        }
+    }
+
+    private @Nullable Term beginFenced(String role, UUID node, Duration lease, Ground ground) {
         Former former = jdbc.sql(schema.sql("""
-                    SELECT node_id, backend_pid IS NULL AS by_lease,
-                           greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint,
-                           greatest(0, extract(epoch FROM greatest(disputed_until, '2000-01-01') - clock_timestamp())
-                                       * 1000)::bigint
-                    FROM ~.forge_leader_leases WHERE role = ? FOR UPDATE
-                    """))
+                SELECT node_id, backend_pid IS NULL AS by_lease,
+                       greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint,
+                       greatest(0, extract(epoch FROM greatest(disputed_until, '2000-01-01') - clock_timestamp())
+                                   * 1000)::bigint
+                FROM ~.forge_leader_leases WHERE role = ? FOR UPDATE
+                """))
                 .param(role)
                 .query((row, n) -> new Former(
                         row.getObject(1, UUID.class),
@@ -174,13 +193,13 @@ public final class LeaderStore {
         }
         // A node that is draining or was declared dead meanwhile must not win.
         Long number = jdbc.sql(schema.sql("""
-                    INSERT INTO ~.forge_leaders AS l (role, node_id, current_term, acquired_at)
-                    SELECT :role, n.id, 1, clock_timestamp() FROM ~.forge_nodes n
-                    WHERE n.id = :node AND n.status IN ('joining', 'active', 'stale')
-                    ON CONFLICT (role) DO UPDATE
-                    SET node_id = excluded.node_id, current_term = l.current_term + 1, acquired_at = excluded.acquired_at
-                    RETURNING current_term
-                    """))
+                INSERT INTO ~.forge_leaders AS l (role, node_id, current_term, acquired_at)
+                SELECT :role, n.id, 1, clock_timestamp() FROM ~.forge_nodes n
+                WHERE n.id = :node AND n.status IN ('joining', 'active', 'stale')
+                ON CONFLICT (role) DO UPDATE
+                SET node_id = excluded.node_id, current_term = l.current_term + 1, acquired_at = excluded.acquired_at
+                RETURNING current_term
+                """))
                 .param("role", role)
                 .param("node", node)
                 .query(Long.class)
@@ -191,16 +210,16 @@ public final class LeaderStore {
         }
         Duration disputed = former.disputeWith(node);
         jdbc.sql(schema.sql("""
-                    INSERT INTO ~.forge_leader_leases
-                        (role, node_id, lease_until, backend_pid, backend_start, disputed_until)
-                    SELECT :role, :node, clock_timestamp() + :lease * interval '1 millisecond', pid, backend_start,
-                           clock_timestamp() + :disputed * interval '1 millisecond'
-                    FROM (VALUES (1)) AS always LEFT JOIN pg_stat_activity ON :locked AND pid = pg_backend_pid()
-                    ON CONFLICT (role) DO UPDATE
-                    SET node_id = excluded.node_id, lease_until = excluded.lease_until,
-                        backend_pid = excluded.backend_pid, backend_start = excluded.backend_start,
-                        disputed_until = excluded.disputed_until
-                    """))
+                INSERT INTO ~.forge_leader_leases
+                    (role, node_id, lease_until, backend_pid, backend_start, disputed_until)
+                SELECT :role, :node, clock_timestamp() + :lease * interval '1 millisecond', pid, backend_start,
+                       clock_timestamp() + :disputed * interval '1 millisecond'
+                FROM (VALUES (1)) AS always LEFT JOIN pg_stat_activity ON :locked AND pid = pg_backend_pid()
+                ON CONFLICT (role) DO UPDATE
+                SET node_id = excluded.node_id, lease_until = excluded.lease_until,
+                    backend_pid = excluded.backend_pid, backend_start = excluded.backend_start,
+                    disputed_until = excluded.disputed_until
+                """))
                 .param("disputed", disputed.toMillis())
                 .param("role", role)
                 .param("node", node)
@@ -212,17 +231,21 @@ public final class LeaderStore {
         return new Term(role, number, predecessor, disputed);
     }
 
-    /** In one transaction; null if a lock that it needs is not to be had in time. */
-    private <T> @Nullable T unlessLocked(TransactionCallback<@Nullable T> work) {
+    /** In one transaction; {@code busy} answers if a lock that it needs is not to be had in time. */
+    private <T> @Nullable T unlessLocked(Supplier<@Nullable T> busy, TransactionCallback<@Nullable T> work) {
         try {
             return transaction.execute(work);
         } catch (DataAccessException e) {
-            if (NestedExceptionUtils.getMostSpecificCause(e) instanceof SQLException cause
-                    && LOCK_NOT_AVAILABLE.equals(cause.getSQLState())) {
-                return null;
+            if (isLockTimeout(e)) {
+                return busy.get();
             }
             throw e;
         }
+    }
+
+    private static boolean isLockTimeout(DataAccessException e) {
+        return NestedExceptionUtils.getMostSpecificCause(e) instanceof SQLException cause
+                && LOCK_NOT_AVAILABLE.equals(cause.getSQLState());
     }
 
     private record Former(@Nullable UUID node, boolean byLease, Duration remaining, Duration disputed) {
@@ -296,20 +319,20 @@ public final class LeaderStore {
      *     not wait for them, either
      */
     public void release(String role, UUID node, boolean settled) {
-        // First and by itself: the successor must not wait for the lease because a fenced write holds the other row.
-        unlessLocked(status -> {
+        unlessLocked(() -> null, status -> {
             jdbc.sql("SET LOCAL lock_timeout = '200ms'").update();
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_leaders SET node_id = NULL
+                    WHERE role = ANY (ARRAY(
+                        SELECT role FROM ~.forge_leaders WHERE role = ? AND node_id = ? FOR NO KEY UPDATE SKIP LOCKED))
+                    """)).params(role, node).update();
             return jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_leader_leases
-                    SET node_id = NULL, lease_until = clock_timestamp(), backend_pid = NULL, backend_start = NULL,
-                        disputed_until = CASE WHEN ? THEN '-infinity' ELSE disputed_until END
-                    WHERE role = ? AND node_id = ?
-                    """)).params(settled, role, node).update();
+                            UPDATE ~.forge_leader_leases
+                            SET node_id = NULL, lease_until = clock_timestamp(), backend_pid = NULL, backend_start = NULL,
+                                disputed_until = CASE WHEN ? THEN '-infinity' ELSE disputed_until END
+                            WHERE role = ? AND node_id = ?
+                            """)).params(settled, role, node).update();
         });
-        jdbc.sql(schema.sql("""
-                UPDATE ~.forge_leaders SET node_id = NULL WHERE role = (
-                    SELECT role FROM ~.forge_leaders WHERE role = ? AND node_id = ? FOR UPDATE SKIP LOCKED)
-                """)).params(role, node).update();
     }
 
     /**
@@ -325,22 +348,47 @@ public final class LeaderStore {
 
     /**
      * The last statements of a fenced transaction, on its own connection. Answers whether that term is still the
-     * current one; if so it stays so until the transaction ends.
+     * current one; if so it stays so until the transaction ends. The transaction keeps its {@code lock_timeout}.
+     *
+     * @throws CannotAcquireLockException if another session held the fence for too long; the transaction cannot go on
      */
     public boolean fence(String role, UUID node, long term) {
-        // A frozen client must not hold the fence, and with it the next election, for longer than this.
-        jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
-        jdbc.sql("SELECT pg_advisory_xact_lock_shared(?, ?)")
-                .params(AdvisoryKeys.CLASS_ID, schema.keys().fence(role))
+        // A frozen client must not hold the fence, and with it the next election, for longer than this. A shorter wait
+        // for locks that the application has set stays in force.
+        String lockTimeout = jdbc.sql("""
+                SELECT current_setting('lock_timeout'),
+                       set_config('idle_in_transaction_session_timeout', '2s', true),
+                       CASE WHEN current_setting('lock_timeout')::interval
+                                BETWEEN interval '1 millisecond' AND interval '%1$d milliseconds'
+                           THEN '' ELSE set_config('lock_timeout', '%1$dms', true) END
+                """.formatted(FENCE_PATIENCE.toMillis()))
+                .query((row, n) -> row.getString(1))
+                .single();
+        boolean current;
+        try {
+            current = jdbc.sql(schema.sql("""
+                    SELECT 1 FROM ~.forge_leaders WHERE role = ? AND node_id = ? AND current_term = ? FOR SHARE
+                    """))
+                    .params(role, node, term)
+                    .query(Integer.class)
+                    .optional()
+                    .isPresent();
+        } catch (DataAccessException e) {
+            if (isLockTimeout(e)) {
+                throw new CannotAcquireLockException(
+                        "Role %s: another session holds its row in forge_leaders locked; the fenced transaction of term %d is"
+                                        .formatted(role, term)
+                                + " rolled back and can be retried",
+                        e);
+            }
+            throw e;
+        }
+        // The fence may have joined a transaction that goes on.
+        jdbc.sql("SELECT set_config('lock_timeout', ?::text, true)")
+                .param(lockTimeout)
                 .query((row, n) -> true)
                 .single();
-        return jdbc.sql(schema.sql("""
-                SELECT 1 FROM ~.forge_leaders WHERE role = ? AND node_id = ? AND current_term = ? FOR SHARE
-                """))
-                .params(role, node, term)
-                .query(Integer.class)
-                .optional()
-                .isPresent();
+        return current;
     }
 
     /** A leadership as everybody sees it. */

@@ -3,11 +3,13 @@ package dev.forge.cluster.internal.store;
 import dev.forge.cluster.ClusterStartupException;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.time.Duration;
 import javax.sql.DataSource;
 import org.flywaydb.core.Flyway;
 import org.flywaydb.core.api.FlywayException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
@@ -20,23 +22,30 @@ final class Migrator {
 
     private static final String HISTORY_TABLE = "forge_schema_history";
     private static final String INSUFFICIENT_PRIVILEGE = "42501";
+    private static final String LOCK_NOT_AVAILABLE = "55P03";
+
+    /** How long a node waits for the migration of another one. */
+    private static final Duration PATIENCE = Duration.ofMinutes(5);
+
     private static final Logger log = LoggerFactory.getLogger(Migrator.class);
 
     private Migrator() {}
 
     /** Brings the schema to {@link Schema#VERSION}, creating it if need be. Any number of nodes may do so at once. */
     static void migrate(DataSource direct, String schema) {
+        migrate(direct, schema, PATIENCE);
+    }
+
+    static void migrate(DataSource direct, String schema, Duration patience) {
         // Flyway's own lock does not cover its baseline step: of many nodes on an empty database some would fail.
         try (Connection locking = direct.getConnection()) {
             locking.setAutoCommit(false);
             var jdbc = JdbcClient.create(new SingleConnectionDataSource(locking, true));
-            jdbc.sql("SET LOCAL lock_timeout = '5min'").update();
+            jdbc.sql("SET LOCAL lock_timeout = '%dms'".formatted(patience.toMillis()))
+                    .update();
             jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = 0").update();
             jdbc.sql("SET LOCAL statement_timeout = 0").update();
-            jdbc.sql("SELECT pg_advisory_xact_lock(?, hashtext(?))")
-                    .params(AdvisoryKeys.CLASS_ID, "migrate " + schema)
-                    .query((row, n) -> true)
-                    .single();
+            lock(jdbc, schema, patience);
             // Not in the locking transaction, whose own locks a migration might then wait for.
             JdbcClient apart = JdbcClient.create(direct);
             if (!exists(apart, schema)) {
@@ -54,8 +63,59 @@ final class Migrator {
         }
     }
 
+    private static void lock(JdbcClient jdbc, String schema, Duration patience) {
+        int key = jdbc.sql("SELECT hashtext(?::text)")
+                .param("migrate " + schema)
+                .query(Integer.class)
+                .single();
+        if (jdbc.sql("SELECT pg_try_advisory_xact_lock(?, ?)")
+                .params(AdvisoryKeys.CLASS_ID, key)
+                .query(Boolean.class)
+                .single()) {
+            return;
+        }
+        String holder = holder(jdbc, key);
+        log.info(
+                "Schema '{}': {} holds the migration lock; waiting for it, up to {} s",
+                schema,
+                holder,
+                patience.toSeconds());
+        try {
+            jdbc.sql("SELECT pg_advisory_xact_lock(?, ?)")
+                    .params(AdvisoryKeys.CLASS_ID, key)
+                    .query((row, n) -> true)
+                    .single();
+        } catch (DataAccessException e) {
+            if (NestedExceptionUtils.getMostSpecificCause(e) instanceof SQLException cause
+                    && LOCK_NOT_AVAILABLE.equals(cause.getSQLState())) {
+                throw new ClusterStartupException(
+                        "Forge Cluster could not migrate schema '%s': %s has held the migration lock for more than %d s"
+                                .formatted(schema, holder, patience.toSeconds()),
+                        "If that session is not a node that migrates, end it with pg_terminate_backend and start again.",
+                        e);
+            }
+            throw e;
+        }
+    }
+
+    private static String holder(JdbcClient jdbc, int key) {
+        return jdbc.sql("""
+                        SELECT pg_catalog.format('session %s of role %s (%s)', l.pid, coalesce(a.usename::text, 'unknown'),
+                                                 coalesce(a.application_name, ''))
+                        FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+                        WHERE l.locktype = 'advisory' AND l.classid = ?::oid AND l.objid = (?::bigint & 4294967295)::oid
+                          AND l.objsubid = 2 AND l.granted
+                          AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+                        LIMIT 1
+                        """)
+                .params(AdvisoryKeys.CLASS_ID, key)
+                .query(String.class)
+                .optional()
+                .orElse("another session");
+    }
+
     private static boolean exists(JdbcClient jdbc, String schema) {
-        return jdbc.sql("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = ?)")
+        return jdbc.sql("SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = ?::name)")
                 .param(schema)
                 .query(Boolean.class)
                 .single();
@@ -64,7 +124,7 @@ final class Migrator {
     /** Somebody ran a script with psql, or a first migration failed: what the scripts recorded is the truth. */
     private static void forgetHistoryThatDisagrees(JdbcClient jdbc, String schema, int version) {
         String table = Schema.quoted(schema) + "." + HISTORY_TABLE;
-        boolean kept = jdbc.sql("SELECT to_regclass(?) IS NOT NULL")
+        boolean kept = jdbc.sql("SELECT to_regclass(?::text) IS NOT NULL")
                 .param(table)
                 .query(Boolean.class)
                 .single();

@@ -48,7 +48,7 @@ public final class NodeStore {
     /**
      * A node as it introduces itself.
      *
-     * @param livenessLock whether its session holds its liveness lock
+     * @param livenessKey the key of the liveness lock that its session holds; null if it holds none
      * @param handlers names of jobs, crons, daemons and workflows that it knows
      * @param info free text by key, for operators
      */
@@ -59,7 +59,7 @@ public final class NodeStore {
             Set<NodeRole> roles,
             List<String> capabilities,
             String version,
-            boolean livenessLock,
+            @Nullable Integer livenessKey,
             List<String> handlers,
             Map<String, String> info) {}
 
@@ -130,9 +130,23 @@ public final class NodeStore {
                 .param("dead", deadlines.dead().toMillis())
                 .param("info_keys", node.info().keySet().toArray(String[]::new))
                 .param("info_values", node.info().values().toArray(String[]::new))
-                .param("liveness_key", node.livenessLock() ? schema.keys().liveness(node.id()) : null)
+                .param("liveness_key", node.livenessKey())
                 .update();
         return rows == 1 ? Registration.REGISTERED : Registration.KEY_TAKEN;
+    }
+
+    /** Names the liveness lock of a node's new session; nodes that do without such locks go on doing so. */
+    public void renewLiveness(UUID id, int livenessKey) {
+        jdbc.sql(schema.sql("UPDATE ~.forge_nodes SET liveness_key = ? WHERE id = ? AND liveness_key IS NOT NULL"))
+                .params(livenessKey, id)
+                .update();
+    }
+
+    /** See {@link #renewLiveness(UUID, int)}; unless a still later session has done so. */
+    public void renewLiveness(UUID id, int former, int livenessKey) {
+        jdbc.sql(schema.sql("UPDATE ~.forge_nodes SET liveness_key = ? WHERE id = ? AND liveness_key = ?"))
+                .params(livenessKey, id, former)
+                .update();
     }
 
     /** Says that a node that has joined is at work. */

@@ -5,6 +5,7 @@ import dev.forge.cluster.SchemaMode;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.SQLException;
+import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
 import org.slf4j.Logger;
@@ -32,6 +33,16 @@ public final class Schema {
     static final String SCRIPTS = "dev/forge/cluster/db";
 
     private static final int OLDEST_SERVER = 15;
+
+    /** Gives the functions of a renamed schema its present name. */
+    private static final String RENAME = """
+            As the owner of the functions, run: DO $$ DECLARE f record; BEGIN
+            FOR f IN SELECT p.oid, n.nspname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+                     WHERE n.nspname = '%s' AND p.proname LIKE 'forge\\_%%' AND p.prosrc LIKE '%%.forge\\_%%' LOOP
+                EXECUTE regexp_replace(pg_get_functiondef(f.oid), '("([^"]|"")+"|\\w+)\\.forge_',
+                                       replace(quote_ident(f.nspname), '\\', '\\\\') || '.forge_', 'g');
+            END LOOP; END $$""";
+
     private static final Logger log = LoggerFactory.getLogger(Schema.class);
 
     private final DataSource direct;
@@ -67,6 +78,7 @@ public final class Schema {
             }
             Installed installed = installed(jdbc, name);
             requireUsable(name, installed);
+            requireOwnName(jdbc, name);
             return new Schema(direct, name, installed.version(), server, keys(jdbc, name));
         } catch (SQLException e) {
             throw unreachable(e);
@@ -130,7 +142,7 @@ public final class Schema {
     private static AdvisoryKeys keys(JdbcClient jdbc, String name) {
         return new AdvisoryKeys(
                 name,
-                jdbc.sql("SELECT oid::bigint FROM pg_namespace WHERE nspname = ?")
+                jdbc.sql("SELECT oid::bigint FROM pg_catalog.pg_namespace WHERE nspname = ?::name")
                         .param(name)
                         .query(Long.class)
                         .optional()
@@ -226,11 +238,31 @@ public final class Schema {
         }
     }
 
+    /** The functions name their schema, so that no search path leads them astray: after a renaming they name a former one. */
+    private static void requireOwnName(JdbcClient jdbc, String name) {
+        List<String> misled =
+                jdbc.sql("""
+                        SELECT p.proname::text FROM pg_catalog.pg_proc p
+                        JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+                        WHERE n.nspname = ?::name AND strpos(p.proname::text, 'forge_'::text) = 1
+                          AND strpos(p.prosrc, '.forge_'::text) > 0
+                          AND strpos(p.prosrc, quote_ident(n.nspname::text) || '.forge_'::text) = 0
+                        ORDER BY 1
+                        """).param(name).query((row, n) -> row.getString(1)).list();
+        if (!misled.isEmpty()) {
+            throw new ClusterStartupException(
+                    "Schema '%s' was renamed: its functions %s still name the former schema".formatted(name, misled),
+                    RENAME.formatted(name.replace("'", "''")));
+        }
+    }
+
     /** What the scripts have recorded. Version 0: nothing. */
     record Installed(int version, int needsLibrary) {}
 
     static Installed installed(JdbcClient jdbc, String schema) {
-        boolean recorded = jdbc.sql("SELECT to_regclass(?) IS NOT NULL")
+        // Parameters have the very types of the functions and operators: an overload in the search path cannot fit
+        // better.
+        boolean recorded = jdbc.sql("SELECT to_regclass(?::text) IS NOT NULL")
                 .param(quoted(schema) + ".forge_schema_versions")
                 .query(Boolean.class)
                 .single();

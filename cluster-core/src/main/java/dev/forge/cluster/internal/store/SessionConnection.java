@@ -30,15 +30,17 @@ public final class SessionConnection implements AutoCloseable {
     private final Connection connection;
     private final DataSource source;
     private final JdbcClient jdbc;
+    private final int livenessKey;
 
     private SessionConnection(Schema schema, Connection connection) {
         this.schema = schema;
         this.connection = connection;
         this.source = new SingleConnectionDataSource(connection, true);
         this.jdbc = JdbcClient.create(source);
+        this.livenessKey = schema.keys().liveness(UUID.randomUUID());
     }
 
-    /** Opens the connection, listens, and takes the liveness lock of that node. */
+    /** Opens the connection, listens, and takes a liveness lock. */
     public static SessionConnection open(DataSource direct, Schema schema, UUID node) {
         Connection connection;
         try {
@@ -68,14 +70,22 @@ public final class SessionConnection implements AutoCloseable {
         return new DataAccessResourceFailureException("session connection: " + e.getMessage(), e);
     }
 
+    // Another key for each session. Nobody can wait in the queue of a lock whose key did not exist before, and a former
+    // session that the server has not given up yet does not stand in the way.
     private void takeLivenessLock(UUID node) {
         boolean taken = jdbc.sql("SELECT pg_try_advisory_lock(?, ?)")
-                .params(AdvisoryKeys.CLASS_ID, schema.keys().liveness(node))
+                .params(AdvisoryKeys.CLASS_ID, livenessKey)
                 .query(Boolean.class)
                 .single();
         if (!taken) {
-            throw new IllegalStateException("the liveness lock of node %s is taken".formatted(node));
+            throw new IllegalStateException("node %s: liveness lock %d is taken; the next session tries another one"
+                    .formatted(node, livenessKey));
         }
+    }
+
+    /** The key of the liveness lock that this session holds. */
+    public int livenessKey() {
+        return livenessKey;
     }
 
     /** The connection for stores that need this very session. */

@@ -698,8 +698,7 @@ class DaemonTests {
         nodes.start("older", daemon("feed").running(feed));
         await().until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)));
         // Nothing else is moved, several looks later.
-        await().during(Duration.ofSeconds(4))
-                .until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)));
+        await().during(Duration.ofSeconds(4)).until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)));
         assertThat(feed.calls)
                 .filteredOn(call -> call.node().equals("older"))
                 .extracting(Feed.Call::instance)

@@ -17,10 +17,18 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.sql.Connection;
+import java.sql.SQLException;
 import java.time.Duration;
+import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
+import java.util.zip.CRC32;
 import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -28,9 +36,12 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.springframework.dao.CannotAcquireLockException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
 
 @ClusterPostgres
 class ElectionTests {
@@ -229,6 +240,128 @@ class ElectionTests {
             assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
             one.stop();
         }
+    }
+
+    /** What every role that may connect can do: the keys follow from names and from the public catalog. */
+    private static void squat(Connection connection, TestDatabase database, String... roles) throws SQLException {
+        long oid = database.jdbc()
+                .sql("SELECT 'public'::regnamespace::oid::bigint")
+                .query(Long.class)
+                .single();
+        try (var statement = connection.createStatement()) {
+            for (String role : roles) {
+                for (String purpose : List.of("fence ", "leader ")) {
+                    var crc = new CRC32();
+                    crc.update((oid + " " + purpose + role).getBytes(StandardCharsets.UTF_8));
+                    statement.execute(
+                            "SELECT pg_try_advisory_lock(%d, %d)".formatted(0x464F5247, (int) crc.getValue()));
+                }
+            }
+            for (long documented = 0x464F52470001L; documented <= 0x464F52470003L; documented++) {
+                statement.execute("SELECT pg_try_advisory_lock(%d)".formatted(documented));
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("strategies")
+    void squatted_advisory_locks_stop_neither_elections_nor_fenced_writes(UnaryOperator<NodeSettings> strategy)
+            throws Exception {
+        jdbc.sql("CREATE TABLE IF NOT EXISTS fenced (term bigint)").update();
+        try (Connection squatter = database.dataSource().getConnection()) {
+            squat(squatter, database, SCHEDULER, "reports");
+            Member one = cluster.start("one", strategy);
+            one.leadership().join("reports");
+            for (String role : List.of(SCHEDULER, "reports")) {
+                await().until(() -> one.leadership().isLeader(role));
+                assertThat(CompletableFuture.supplyAsync(() -> one.leadership()
+                                        .fenced(
+                                                role,
+                                                () -> jdbc.sql("INSERT INTO fenced VALUES (3)")
+                                                        .update()))
+                                .get(60, TimeUnit.SECONDS))
+                        .isOne();
+            }
+            Member two = cluster.start("two", strategy);
+            long term = cluster.term(SCHEDULER);
+            one.leadership().leave(SCHEDULER);
+            await().until(() -> two.leadership().isLeader(SCHEDULER));
+            assertThat(cluster.term(SCHEDULER)).isEqualTo(term + 1);
+        }
+    }
+
+    @Test
+    void roles_led_without_their_lock_are_named_until_the_lock_is_free() throws Exception {
+        Member one;
+        try (Connection squatter = database.dataSource().getConnection()) {
+            squat(squatter, database);
+            one = cluster.start("one", s -> s);
+            await().until(() -> one.leadership().isLeader(SCHEDULER));
+            assertThat(one.node().rolesLedWithoutLock()).contains(SCHEDULER);
+        }
+        await().until(() -> one.node().rolesLedWithoutLock().isEmpty());
+        assertThat(one.leadership().isLeader(SCHEDULER)).isTrue();
+    }
+
+    @Test
+    void wait_for_a_fence_is_bounded_and_reported_until_the_fence_is_free() throws Exception {
+        Member one = cluster.start("one", s -> s);
+        one.leadership().join("reports");
+        await().until(() -> one.leadership().isLeader("reports"));
+        try (Connection blocking = database.dataSource().getConnection()) {
+            blocking.setAutoCommit(false);
+            blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'reports' FOR UPDATE");
+            var fenced = CompletableFuture.supplyAsync(() -> one.leadership().fenced("reports", () -> 1));
+            assertThatExceptionOfType(ExecutionException.class)
+                    .isThrownBy(() -> fenced.get(8, TimeUnit.SECONDS))
+                    .withCauseInstanceOf(CannotAcquireLockException.class)
+                    .withMessageContaining("Role reports");
+            assertThat(one.node().blockedFences()).containsOnlyKeys("reports");
+            blocking.rollback();
+        }
+        assertThat(one.leadership().fenced("reports", () -> 2)).isEqualTo(2);
+        assertThat(one.node().blockedFences()).isEmpty();
+    }
+
+    @Test
+    void fence_leaves_the_lock_timeout_of_the_surrounding_transaction_alone() {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        var transaction = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+        for (String timeout : List.of("0", "150ms", "7s")) {
+            String afterwards = transaction.execute(status -> {
+                jdbc.sql("SELECT set_config('lock_timeout', ?, true)")
+                        .param(timeout)
+                        .query()
+                        .listOfRows();
+                one.leadership().fenced(SCHEDULER, () -> 1);
+                return jdbc.sql("SELECT current_setting('lock_timeout')")
+                        .query(String.class)
+                        .single();
+            });
+            assertThat(afterwards).isEqualTo(timeout);
+        }
+    }
+
+    @Test
+    void role_with_the_documented_grants_suffices_for_a_node() {
+        String role = "runtime_" + database.name();
+        jdbc.sql("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(role)).update();
+        for (String grant : List.of(
+                "GRANT CONNECT ON DATABASE %s TO %s".formatted(database.name(), role),
+                "GRANT USAGE ON SCHEMA public TO " + role,
+                "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role,
+                "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO " + role)) {
+            jdbc.sql(grant).update();
+        }
+        var source = new DriverManagerDataSource(database.url(), role, "secret");
+        Member one = cluster.start("one", source, new TestJobs(source).on("job", job -> {}), s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        assertThat(one.locks().tryLock("granted")).isPresent();
+        one.ended(one.jobs().enqueueNamed("job", null));
+        one.stop();
+        jdbc.sql("DROP OWNED BY " + role).update();
+        jdbc.sql("DROP ROLE " + role).update();
     }
 
     private TcpProxy network() {

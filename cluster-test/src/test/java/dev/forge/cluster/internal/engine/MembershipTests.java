@@ -30,8 +30,10 @@ import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterEach;
@@ -217,6 +219,41 @@ class MembershipTests {
         session.forEach(this::terminate);
         await().until(() -> hasAnotherSession("worker", session));
         assertThat(worker.node().rolesLed()).isEmpty();
+    }
+
+    @Test
+    void node_whose_liveness_lock_was_squatted_has_a_session_again_and_keeps_its_id() throws Exception {
+        Member worker = cluster.start("worker", s -> presence(s, NodeMode.WORKER, Set.of(NodeRole.WORKER)));
+        UUID id = worker.node().id();
+        List<Integer> session = sessions("worker");
+        int key = jdbc.sql("SELECT liveness_key FROM forge_nodes WHERE name = 'worker'")
+                .query(Integer.class)
+                .single();
+        try (Connection squatter = database.dataSource().getConnection()) {
+            // Waits in the lock's queue, so that it is the next to have it.
+            var queued = CompletableFuture.runAsync(() -> {
+                try (var statement = squatter.createStatement()) {
+                    statement.execute("SELECT pg_advisory_lock(%d, %d)".formatted(0x464F5247, key));
+                } catch (SQLException e) {
+                    throw new IllegalStateException(e);
+                }
+            });
+            await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+                            .query(Long.class)
+                            .single()
+                    == 1);
+            session.forEach(this::terminate);
+            queued.get(5, TimeUnit.SECONDS);
+            await().atMost(Duration.ofSeconds(5)).until(() -> worker.node().isListening());
+            assertThat(jdbc.sql("SELECT liveness_key FROM forge_nodes WHERE name = 'worker'")
+                            .query(Integer.class)
+                            .single())
+                    .isNotEqualTo(key);
+        }
+        // The squatter has gone: if the row still named its key, the node would be declared dead now.
+        await().during(Duration.ofSeconds(2))
+                .until(() -> id.equals(worker.node().id()));
+        assertThat(cluster.status("worker")).isEqualTo("active");
     }
 
     @Test

@@ -41,6 +41,7 @@ class ContractTests {
             forge_cron_runs        | cron slot outcome reason job_id job_status attempts last_error started_at finished_at
             forge_daemons          | name status node_id term started_at restarts last_error
             forge_locks            | lock_name owner_node token locked_at expires_at
+            forge_startup_actions  | name version node_id node_name token started_at completed_at
             forge_rate_limits      | bucket
             forge_state            | state_key expires_at
             forge_workflow_runs    | workflow_name workflow_version status resolution_reason wake_seq

@@ -957,7 +957,7 @@ class JobStoreTests {
                 Set.of(NodeRole.WORKER),
                 List.of(),
                 "1",
-                false,
+                null,
                 List.of("b", "a", "b"),
                 Map.of());
         for (int start = 0; start < 2; start++) {

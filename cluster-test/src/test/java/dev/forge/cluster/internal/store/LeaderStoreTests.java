@@ -8,16 +8,19 @@ import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.LeaderStore.Term;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.List;
+import java.util.Set;
 import java.util.UUID;
-import javax.sql.DataSource;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.datasource.DriverManagerDataSource;
-import org.springframework.jdbc.support.JdbcTransactionManager;
-import org.springframework.transaction.support.TransactionTemplate;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
 /** For how long a term is disputed: who may still believe that it leads. */
 @ClusterPostgres
@@ -26,24 +29,20 @@ class LeaderStoreTests {
     private static final String ROLE = "own";
     private static final Duration LEASE = Duration.ofSeconds(30);
 
+    private final TestDatabase database;
+    private final Schema schema;
     private final JdbcClient jdbc;
     private final LeaderStore store;
-    /** On a connection of its own, with its transactions. */
-    private final LeaderStore fenced;
-
-    private final TransactionTemplate transaction;
     private final NodeStore nodes;
     private UUID one;
     private UUID two;
     private UUID three;
 
     LeaderStoreTests(TestDatabase database) {
+        this.database = database;
         this.jdbc = database.jdbc();
-        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        this.schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
         this.store = new LeaderStore(schema, database.dataSource());
-        DataSource another = new DriverManagerDataSource(database.url(), database.username(), database.password());
-        this.fenced = new LeaderStore(schema, another);
-        this.transaction = new TransactionTemplate(new JdbcTransactionManager(another));
         this.nodes = new NodeStore(schema, database.dataSource());
     }
 
@@ -100,24 +99,57 @@ class LeaderStoreTests {
     }
 
     @Test
-    void release_frees_the_lease_while_a_fenced_write_is_in_flight() {
-        begin(one);
-        transaction.executeWithoutResult(status -> {
-            assertThat(fenced.fence(ROLE, one, 1)).isTrue();
-            store.release(ROLE, one, true);
-            assertThat(store.rolesWithoutLease(List.of(ROLE))).containsExactly(ROLE);
-        });
-        // The name in the other row stays until the next term, which has nobody to wait for.
-        assertThat(begin(two)).isEqualTo(new Term(ROLE, 2, null, Duration.ZERO));
-    }
-
-    @Test
     void who_releases_and_knows_that_its_own_dispute_is_over_leaves_none_behind() {
         begin(one);
         assertThat(begin(two).disputed()).isPositive();
         // Meanwhile it has learned that the first one is dead.
         store.release(ROLE, two, true);
         assertThat(begin(three)).isEqualTo(new Term(ROLE, 3, null, Duration.ZERO));
+    }
+
+    @Test
+    void release_gives_the_lease_back_even_while_a_fenced_write_is_under_way() throws SQLException {
+        long term = begin(one).number();
+        try (Connection writing = database.dataSource().getConnection()) {
+            writing.setAutoCommit(false);
+            assertThat(new LeaderStore(schema, new SingleConnectionDataSource(writing, true)).fence(ROLE, one, term))
+                    .isTrue();
+            store.release(ROLE, one, false);
+            assertThat(store.rolesWithoutLease(Set.of(ROLE))).containsExactly(ROLE);
+            assertThat(store.begin(ROLE, two, LEASE, Ground.LOCK, Duration.ofMillis(100)))
+                    .isInstanceOf(Beginning.FenceBusy.class);
+            writing.rollback();
+        }
+        assertThat(begin(two)).isEqualTo(new Term(ROLE, term + 1, null, Duration.ZERO));
+    }
+
+    @Test
+    void of_candidates_that_begin_a_first_term_at_once_one_succeeds() throws Exception {
+        var threads = Executors.newFixedThreadPool(3);
+        try {
+            for (int round = 0; round < 10; round++) {
+                String role = "role " + round;
+                List<Callable<Boolean>> candidates = Stream.of(one, two, three)
+                        .map(node -> (Callable<Boolean>)
+                                () -> store.begin(role, node, LEASE, Ground.LEASE, Duration.ofSeconds(5))
+                                        instanceof Beginning.Begun)
+                        .toList();
+                int winners = 0;
+                for (var won : threads.invokeAll(candidates)) {
+                    winners += won.get() ? 1 : 0;
+                }
+                assertThat(winners).isOne();
+            }
+        } finally {
+            threads.shutdown();
+        }
+    }
+
+    @Test
+    void failed_start_of_a_term_leaves_no_row_of_a_role_that_nobody_has_led() {
+        assertThat(store.begin("unled", UUID.randomUUID(), LEASE, Ground.LEASE, Duration.ofSeconds(5)))
+                .isInstanceOf(Beginning.Refused.class);
+        assertThat(store.leaders()).isEmpty();
     }
 
     @Test

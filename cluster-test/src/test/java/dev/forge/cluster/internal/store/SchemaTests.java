@@ -20,6 +20,7 @@ import java.util.concurrent.Future;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.Test;
+import org.postgresql.PGConnection;
 import org.springframework.core.io.ClassPathResource;
 import org.springframework.core.io.Resource;
 import org.springframework.core.io.support.EncodedResource;
@@ -242,6 +243,23 @@ class SchemaTests {
                 } finally {
                     threads.shutdown();
                 }
+            }
+        });
+    }
+
+    @Test
+    void wait_for_a_squatted_migration_lock_ends_with_an_error_that_names_the_session() throws Exception {
+        onEmptyDatabase(database -> {
+            try (var squatter = database.dataSource().getConnection()) {
+                squatter.createStatement()
+                        .execute("SELECT pg_advisory_lock(%d, hashtext('migrate public'))"
+                                .formatted(AdvisoryKeys.CLASS_ID));
+                int pid = squatter.unwrap(PGConnection.class).getBackendPID();
+                assertThatExceptionOfType(ClusterStartupException.class)
+                        .isThrownBy(() -> Migrator.migrate(database.dataSource(), "public", Duration.ofMillis(100)))
+                        .withMessageContaining("'public'")
+                        .withMessageContaining("session %d of role %s".formatted(pid, database.username()))
+                        .satisfies(e -> assertThat(e.action()).contains("pg_terminate_backend"));
             }
         });
     }

@@ -1,0 +1,301 @@
+package dev.forge.cluster.internal.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.NodeIdentity;
+import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.StartupCoordinator;
+import dev.forge.cluster.internal.engine.StartupActions.Timing;
+import dev.forge.cluster.internal.engine.TestCluster.Member;
+import dev.forge.cluster.internal.store.ControlConnections;
+import dev.forge.cluster.internal.store.LockStore;
+import dev.forge.cluster.internal.store.NodeStore;
+import dev.forge.cluster.internal.store.Pooler;
+import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.test.AppProcess;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+
+@ClusterPostgres
+class StartupActionTests {
+
+    private static final Duration FOREVER = Duration.ofMinutes(10);
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private TestCluster cluster;
+
+    StartupActionTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+    }
+
+    @BeforeEach
+    void create() {
+        cluster = new TestCluster(database);
+        jdbc.sql("TRUNCATE forge_startup_actions").update();
+    }
+
+    @AfterEach
+    void stop() {
+        cluster.close();
+    }
+
+    private StartupCoordinator coordinator(Member member, Duration lease) {
+        return new StoredStartupCoordinator(
+                member.locks(),
+                FOREVER,
+                new StartupActions(
+                        member.node(),
+                        cluster.schema,
+                        member.control(),
+                        new Timing(lease, Duration.ofMillis(20), Duration.ofSeconds(30))));
+    }
+
+    private StartupCoordinator start(String name) {
+        return coordinator(cluster.start(name, s -> s), FOREVER);
+    }
+
+    private List<String> completedBy(String action) {
+        return jdbc.sql("SELECT version || ' ' || node_name FROM forge_startup_actions WHERE name = ? ORDER BY version")
+                .param(action)
+                .query(String.class)
+                .list();
+    }
+
+    @Test
+    void of_nodes_that_start_together_one_runs_the_action_and_the_others_wait_for_it() throws Exception {
+        List<StartupCoordinator> nodes = List.of(start("one"), start("two"), start("three"));
+        var runs = new AtomicInteger();
+        var completed = new CountDownLatch(1);
+        var threads = Executors.newFixedThreadPool(nodes.size());
+        try {
+            List<Callable<Boolean>> calls = nodes.stream()
+                    .map(node -> (Callable<Boolean>) () -> {
+                        boolean ran = node.once("seed", "1", () -> {
+                            runs.incrementAndGet();
+                            // Until another node has had the time to ask for it.
+                            await().during(Duration.ofMillis(200)).until(() -> true);
+                            completed.countDown();
+                        });
+                        assertThat(completed.getCount()).isZero();
+                        return ran;
+                    })
+                    .toList();
+            List<Boolean> results = new ArrayList<>();
+            for (var call : threads.invokeAll(calls)) {
+                results.add(call.get());
+            }
+            assertThat(results).containsExactlyInAnyOrder(true, false, false);
+        } finally {
+            threads.shutdown();
+        }
+        assertThat(runs).hasValue(1);
+        Map<String, Object> row =
+                jdbc.sql("SELECT * FROM forge_startup_actions").query().singleRow();
+        assertThat(row).containsEntry("name", "seed").containsEntry("version", "1");
+        assertThat(cluster.members().stream().filter(m -> m.node().id().equals(row.get("node_id"))))
+                .singleElement()
+                .satisfies(m -> assertThat(row)
+                        .containsEntry("node_name", m.node().identity().name()));
+        assertThat(jdbc.sql("SELECT completed_at >= started_at AND completed_at <= now() FROM forge_startup_actions")
+                        .query(Boolean.class)
+                        .single())
+                .isTrue();
+    }
+
+    @Test
+    void completed_action_is_not_repeated_but_a_new_version_is_run() {
+        StartupCoordinator one = start("one");
+        StartupCoordinator two = start("two");
+        assertThat(one.once("seed", "1", () -> {})).isTrue();
+        Runnable never = () -> {
+            throw new AssertionError("repeated");
+        };
+        assertThat(one.once("seed", "1", never)).isFalse();
+        assertThat(two.once("seed", "1", Duration.ZERO, never)).isFalse();
+        assertThat(two.once("seed", "2", () -> {})).isTrue();
+        // A node of the former version that is restarted changes nothing.
+        assertThat(one.once("seed", "1", never)).isFalse();
+        assertThat(completedBy("seed")).containsExactly("1 one", "2 two");
+    }
+
+    @Test
+    void failed_action_reaches_its_caller_and_is_run_by_the_next_node() {
+        StartupCoordinator one = start("one");
+        assertThatIllegalStateException()
+                .isThrownBy(() -> one.once("seed", "1", () -> {
+                    throw new IllegalStateException("no seeds");
+                }))
+                .withMessage("no seeds");
+        assertThat(completedBy("seed")).isEmpty();
+        assertThat(start("two").once("seed", "1", Duration.ZERO, () -> {})).isTrue();
+        assertThat(completedBy("seed")).containsExactly("1 two");
+    }
+
+    @Test
+    void node_that_waits_too_long_is_told_which_node_runs_the_action() {
+        StartupCoordinator one = start("one");
+        StartupCoordinator two = start("two");
+        one.once(
+                "seed",
+                "1",
+                () -> assertThatExceptionOfType(ClusterStartupException.class)
+                        .isThrownBy(() -> two.once("seed", "1", Duration.ofMillis(100), () -> {}))
+                        .withMessageContaining("'seed' version '1'")
+                        .withMessageContaining("node one")
+                        .satisfies(e -> assertThat(e.action()).contains("forge.cluster.startup.wait-timeout")));
+        assertThat(completedBy("seed")).containsExactly("1 one");
+    }
+
+    @Test
+    void action_runs_before_its_node_has_joined_the_cluster() {
+        Member early = cluster.create("early", database.dataSource(), s -> s);
+        try {
+            assertThat(coordinator(early, FOREVER).once("seed", "1", () -> {})).isTrue();
+            assertThat(completedBy("seed")).containsExactly("1 early");
+        } finally {
+            early.stop();
+        }
+    }
+
+    @Test
+    void lease_is_extended_while_the_action_runs() {
+        StartupCoordinator one = coordinator(cluster.start("one", s -> s), Duration.ofMillis(900));
+        StartupCoordinator two = coordinator(cluster.start("two", s -> s), Duration.ofMillis(900));
+        assertThat(one.once("seed", "1", () -> {
+                    await().until(() -> jdbc.sql("""
+                                    SELECT clock_timestamp() > locked_at + interval '2 seconds' FROM forge_locks
+                                    WHERE lock_name = 'once:seed'
+                                    """).query(Boolean.class).single());
+                    assertThatExceptionOfType(ClusterStartupException.class)
+                            .isThrownBy(() -> two.once("seed", "1", Duration.ZERO, () -> {}));
+                }))
+                .isTrue();
+        assertThat(completedBy("seed")).containsExactly("1 one");
+    }
+
+    @Test
+    void node_that_lost_its_lock_records_nothing() {
+        StartupCoordinator frozen = start("frozen");
+        StartupCoordinator next = start("next");
+        // Its lease ends without its noticing, and another node begins and completes the action, or has yet to.
+        for (boolean completedElsewhere : List.of(false, true)) {
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> frozen.once("seed", "1", () -> {
+                        jdbc.sql("UPDATE forge_locks SET expires_at = clock_timestamp() WHERE lock_name = 'once:seed'")
+                                .update();
+                        if (completedElsewhere) {
+                            assertThat(next.once("seed", "1", () -> {})).isTrue();
+                        }
+                    }))
+                    .withMessageContaining("'seed' version '1'")
+                    .withMessageContaining("lock was lost");
+            assertThat(completedBy("seed")).isEqualTo(completedElsewhere ? List.of("1 next") : List.of());
+        }
+    }
+
+    @Test
+    void node_that_may_not_change_the_cluster_runs_no_action_but_may_find_it_completed() {
+        Member observer = cluster.start(
+                "observer",
+                s -> new NodeSettings(
+                        TestNodes.settings(Duration.ofSeconds(5), NodeMode.OBSERVER, Set.of(NodeRole.values()))
+                                .presence(),
+                        s.heartbeat(),
+                        s.detection(),
+                        s.election(),
+                        s.drainTimeout()));
+        StartupCoordinator watching = coordinator(observer, FOREVER);
+        assertThatExceptionOfType(MutationRefusedException.class)
+                .isThrownBy(() -> watching.once("seed", "1", () -> {}));
+        start("one").once("seed", "1", () -> {});
+        assertThat(watching.once("seed", "1", () -> {})).isFalse();
+    }
+
+    @Test
+    void name_and_version_are_required() {
+        StartupCoordinator one = start("one");
+        assertThatIllegalArgumentException().isThrownBy(() -> one.once(" ", "1", () -> {}));
+        assertThatIllegalArgumentException().isThrownBy(() -> one.once("seed", "", () -> {}));
+        assertThatIllegalArgumentException().isThrownBy(() -> one.once("seed", "1", Duration.ofSeconds(-1), () -> {}));
+    }
+
+    @Test
+    void another_node_takes_over_from_one_that_was_killed() {
+        StartupCoordinator next = start("next");
+        try (AppProcess owner = AppProcess.of(Owner.class).database(database).start()) {
+            owner.awaitLog("action begun", Duration.ofSeconds(60));
+            owner.kill();
+            // Its lease would last for ten minutes: it was declared dead.
+            assertThat(next.once("seed", "1", () -> {})).isTrue();
+        }
+        assertThat(completedBy("seed")).containsExactly("1 next");
+    }
+
+    /** A node in a process of its own that never completes its action. */
+    static final class Owner {
+
+        public static void main(String[] arguments) {
+            Map<String, String> given = Stream.of(arguments)
+                    .map(argument -> argument.substring(2))
+                    .collect(Collectors.toMap(
+                            argument -> argument.substring(0, argument.indexOf('=')),
+                            argument -> argument.substring(argument.indexOf('=') + 1)));
+            var source = new DriverManagerDataSource(
+                    given.get("spring.datasource.url"),
+                    given.get("spring.datasource.username"),
+                    given.get("spring.datasource.password"));
+            Schema schema = Schema.open(source, SchemaMode.VALIDATE, "public");
+            var scheduler = new ThreadPoolTaskScheduler();
+            scheduler.setPoolSize(3);
+            scheduler.initialize();
+            var control = new ControlConnections(source, Pooler.NONE, 2, Duration.ofSeconds(2));
+            var node = new Node(
+                    TestNodes.candidate(),
+                    new Node.Members(
+                            schema,
+                            source,
+                            control,
+                            new NodeStore(schema, control),
+                            () -> new NodeIdentity("killed", "killed")),
+                    scheduler,
+                    event -> {});
+            node.start();
+            new StoredStartupCoordinator(
+                            new StoredLocks(node, new LockStore(schema, control), FOREVER),
+                            FOREVER,
+                            new StartupActions(
+                                    node, schema, control, new Timing(FOREVER, Duration.ofMillis(20), FOREVER)))
+                    .once("seed", "1", () -> {
+                        System.out.println("action begun");
+                        await().forever().until(() -> false);
+                    });
+        }
+    }
+}
