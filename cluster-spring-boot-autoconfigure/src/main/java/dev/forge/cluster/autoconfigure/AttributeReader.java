@@ -8,6 +8,7 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.config.ConfigurableBeanFactory;
 import org.springframework.boot.convert.DurationStyle;
+import org.springframework.util.PlaceholderResolutionException;
 
 /**
  * Reads the text attributes of our annotations: first their placeholders, then what they say. A refusal is an {@link
@@ -24,7 +25,16 @@ final class AttributeReader {
 
     /** The text with its placeholders filled in; empty where nothing is said. */
     String text(String attribute) {
-        String resolved = beans.resolveEmbeddedValue(attribute);
+        String resolved;
+        try {
+            resolved = beans.resolveEmbeddedValue(attribute);
+        } catch (PlaceholderResolutionException e) {
+            throw new AttributeException(
+                    String.valueOf(e.getMessage()),
+                    "Set the property %s, or give the placeholder a default: ${%1$s:default}."
+                            .formatted(e.getPlaceholder()),
+                    e);
+        }
         return resolved == null ? "" : resolved.trim();
     }
 
@@ -40,11 +50,14 @@ final class AttributeReader {
         String text = text(attribute);
         String name = text.isEmpty() ? kebab(method.getName()) : text;
         if (name.indexOf('\0') >= 0) {
-            throw new IllegalArgumentException("name (%s): must not have a NUL in it".formatted(name));
+            throw AttributeException.of("name", name, "must not have a NUL in it", null);
         }
         if (WorkflowStore.isWorkflow(name)) {
-            throw new IllegalArgumentException(
-                    "name (%s): what begins with %s carries runs of workflows".formatted(name, WorkflowStore.PREFIX));
+            throw AttributeException.of(
+                    "name",
+                    name,
+                    "what begins with %s carries runs of workflows".formatted(WorkflowStore.PREFIX),
+                    null);
         }
         return name;
     }
@@ -73,7 +86,7 @@ final class AttributeReader {
         try {
             return reading.apply(text);
         } catch (IllegalArgumentException e) {
-            throw new IllegalArgumentException("%s (%s): %s".formatted(attribute, text, reason(e)), e);
+            throw AttributeException.of(attribute, text, reason(e), e);
         }
     }
 
