@@ -19,6 +19,9 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class FencedLeadership implements Leadership {
 
+    /** An entry of an index has no more than 2,700 bytes. */
+    private static final int LONGEST_NAME = 500;
+
     private final Node node;
     private final LeaderStore leaders;
     private final TransactionTemplate transaction;
@@ -35,9 +38,8 @@ public final class FencedLeadership implements Leadership {
 
     @Override
     public void join(String role) {
-        if (role.isBlank()) {
-            throw new IllegalArgumentException("a leader role needs a name");
-        }
+        Arguments.required("Leadership.join", "role", role);
+        JobJson.requireText("name of a leader role", role, LONGEST_NAME);
         if (DaemonStore.isDaemon(role)) {
             throw new IllegalArgumentException("leader role '%s': names that begin with %s are those of daemons"
                     .formatted(role, DaemonStore.PREFIX));
@@ -49,21 +51,32 @@ public final class FencedLeadership implements Leadership {
 
     @Override
     public void leave(String role) {
+        Arguments.required("Leadership.leave", "role", role);
         node.elector().leave(role);
     }
 
     @Override
     public boolean isLeader(String role) {
+        Arguments.required("Leadership.isLeader", "role", role);
         return node.elector().isLeader(role);
     }
 
     @Override
     public OptionalLong term(String role) {
+        Arguments.required("Leadership.term", "role", role);
         return node.elector().term(role);
     }
 
     @Override
+    public void fenced(String role, Runnable work) {
+        Arguments.required("Leadership.fenced", "work", work);
+        Leadership.super.fenced(role, work);
+    }
+
+    @Override
     public <T> T fenced(String role, Supplier<T> work) {
+        Arguments.required("Leadership.fenced", "role", role);
+        Arguments.required("Leadership.fenced", "work", work);
         UUID self = node.id();
         OptionalLong term = term(role);
         if (self == null || term.isEmpty()) {
@@ -92,6 +105,7 @@ public final class FencedLeadership implements Leadership {
                 throw new IllegalStateException(
                         "the transaction manager is not that of the cluster's DataSource: nothing would be fenced");
             }
+            CallerTransaction.requireWritable("fenced");
             if (status.isNewTransaction()) {
                 leaders.boundIdleness(node.settings().election().lease());
             }
