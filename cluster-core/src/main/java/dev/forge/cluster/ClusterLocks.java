@@ -12,7 +12,12 @@ import java.util.Optional;
  */
 public interface ClusterLocks {
 
-    /** Takes a lock for {@code forge.cluster.lock.lease-duration} if it is free. Does not wait. */
+    /**
+     * Takes a lock for {@code forge.cluster.lock.lease-duration} if it is free. Does not wait.
+     *
+     * @throws IllegalArgumentException if the name cannot be stored, saying why
+     * @throws ClusterNotReadyException if this node has not joined the cluster yet, or has left it
+     */
     Optional<ClusterLock> tryLock(String name);
 
     /** Takes a lock for that long if it is free. Does not wait. */

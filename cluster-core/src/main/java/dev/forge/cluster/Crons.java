@@ -6,7 +6,9 @@ import java.util.UUID;
 
 /**
  * The crons of the cluster: those that its applications declare with {@link ClusterCron}, and those that are made here at
- * run time, which live in the database. Changes join the caller's transaction.
+ * run time, which live in the database. Changes join the caller's transaction; in a read-only one they throw {@link
+ * ReadOnlyTransactionException}. {@link #create}, {@link #change} and {@link #trigger} need the application's handlers, which
+ * are known once all beans were created: earlier they throw {@link ClusterNotReadyException}.
  */
 public interface Crons {
 

@@ -54,21 +54,25 @@ public final class JobOptions {
 
     /** Due that long after it was enqueued, by the database's clock. */
     public JobOptions withDelay(Duration delay) {
+        required("withDelay", "delay", delay);
         return new JobOptions(delay, null, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
     /** Due at that time, by the database's clock. */
     public JobOptions withTime(Instant at) {
+        required("withTime", "at", at);
         return new JobOptions(null, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
     /** How urgent it is. */
     public JobOptions withPriority(JobPriority priority) {
+        required("withPriority", "priority", priority);
         return new JobOptions(delay, at, priority.value(), capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
     /** What a node must offer to run it. */
     public JobOptions withCapability(String capability) {
+        required("withCapability", "capability", capability);
         return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
@@ -84,6 +88,8 @@ public final class JobOptions {
      *     jobs submitted over HTTP
      */
     public JobOptions withUniqueKey(Object key, UniquePolicy policy) {
+        required("withUniqueKey", "key", key);
+        required("withUniqueKey", "policy", policy);
         return new JobOptions(delay, at, priority, capability, key.toString(), policy, maxAttempts, metadata);
     }
 
@@ -94,6 +100,8 @@ public final class JobOptions {
 
     /** Attaches a text that the handler finds in {@link JobContext#metadata()}. */
     public JobOptions withMetadata(String key, String value) {
+        required("withMetadata", "key", key);
+        required("withMetadata", "value", value);
         var extended = new TreeMap<>(metadata);
         extended.put(key, value);
         return new JobOptions(
@@ -105,6 +113,12 @@ public final class JobOptions {
                 uniquePolicy,
                 maxAttempts,
                 Collections.unmodifiableMap(extended));
+    }
+
+    private static void required(String method, String parameter, @Nullable Object value) {
+        if (value == null) {
+            throw new IllegalArgumentException("JobOptions.%s: %s must not be null".formatted(method, parameter));
+        }
     }
 
     /** See {@link #withDelay}. */

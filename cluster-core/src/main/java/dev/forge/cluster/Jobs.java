@@ -13,7 +13,16 @@ import org.jspecify.annotations.Nullable;
  * <p>In a listener that runs after a commit ({@code @TransactionalEventListener}) Spring still reports that transaction: give
  * the listener one of its own, {@code @Transactional(propagation = REQUIRES_NEW)}, as for any write.
  *
- * <p>The type of the payload says which job: the one whose handler takes it, or the one that its {@link JobName} names.
+ * <p>The type of the payload says which job: the one whose handler takes it, or the one that its {@link JobName} names. An object
+ * does not know its type arguments: a {@code Box<LocalDate>} finds the handler of {@code Box<LocalDate>} if no other handler takes
+ * a {@code Box}. Handlers read payloads with their full generic type.
+ *
+ * <p>If this node has the handler, and the payload is not of just the class that the handler takes (a map, a subclass, anything
+ * generic), it is read as a test, which costs one parse.
+ *
+ * <p>Handlers are known once all beans were created. Calls from constructors and {@code @PostConstruct} methods throw {@link
+ * ClusterNotReadyException}. Changes in a read-only transaction throw {@link ReadOnlyTransactionException}, and a null argument an
+ * {@link IllegalArgumentException} unless it is said to be allowed.
  */
 public interface Jobs {
 

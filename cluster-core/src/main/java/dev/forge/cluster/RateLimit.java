@@ -20,6 +20,9 @@ public record RateLimit(long requests, Duration per, long burst) {
     public RateLimit {
         require(requests >= 1 && requests <= MOST, "requests", requests, "must lie between 1 and " + MOST);
         require(burst >= 1 && burst <= MOST, "burst", burst, "must lie between 1 and " + MOST);
+        if (per == null) {
+            throw new IllegalArgumentException("RateLimit: per must not be null");
+        }
         require(
                 per.compareTo(SHORTEST) >= 0 && per.compareTo(LONGEST) <= 0,
                 "per",

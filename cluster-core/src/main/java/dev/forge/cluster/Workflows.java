@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Starts workflows and looks after their runs. Whatever is changed joins the caller's transaction: what rolls back never
- * happened.
+ * happened. In a read-only transaction changes throw {@link ReadOnlyTransactionException}.
  */
 public interface Workflows {
 
@@ -15,7 +15,10 @@ public interface Workflows {
      * Starts a run of the newest version that is not deprecated: of those this node has, or else of those that live nodes
      * have, or had: then it waits for one. A node without the role worker runs none itself: for it, what live workers have comes first.
      *
-     * @throws WorkflowRejectedException saying why it cannot be started
+     * @throws WorkflowRejectedException saying why it cannot be started; also if this node has the version and cannot read the
+     *     input as what its method takes
+     * @throws ClusterNotReadyException in a constructor or a {@code @PostConstruct} method: versions are known once all beans were
+     *     created
      */
     default UUID start(String workflow, @Nullable Object input) {
         return start(workflow, input, null);
@@ -46,7 +49,11 @@ public interface Workflows {
     /** A run as it stands, with its steps. */
     Optional<WorkflowInfo> find(UUID run);
 
-    /** What a run has returned; empty if it has not, or not yet. */
+    /**
+     * What a run has returned; empty if it has not, or not yet.
+     *
+     * @throws IllegalArgumentException if it cannot be read as that type
+     */
     <T> Optional<T> result(UUID run, Class<T> type);
 
     /** The newest runs, if wanted only of that workflow or status, without their steps; of the last 10,000 that were started. */

@@ -9,6 +9,7 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.config.ConfigurableBeanFactory;
 import org.springframework.boot.convert.DurationStyle;
+import org.springframework.util.PlaceholderResolutionException;
 
 /**
  * Reads the text attributes of our annotations: first their placeholders, then what they say. A refusal is an {@link
@@ -25,7 +26,16 @@ final class AttributeReader {
 
     /** The text with its placeholders filled in; empty where nothing is said. */
     String text(String attribute) {
-        String resolved = beans.resolveEmbeddedValue(attribute);
+        String resolved;
+        try {
+            resolved = beans.resolveEmbeddedValue(attribute);
+        } catch (PlaceholderResolutionException e) {
+            throw new AttributeException(
+                    String.valueOf(e.getMessage()),
+                    "Set the property %s, or give the placeholder a default: ${%1$s:default}."
+                            .formatted(e.getPlaceholder()),
+                    e);
+        }
         return resolved == null ? "" : resolved.trim();
     }
 
@@ -40,12 +50,25 @@ final class AttributeReader {
     String name(String attribute, Method method) {
         String text = text(attribute);
         String name = text.isEmpty() ? kebab(method.getName()) : text;
-        Names.require("name", name);
+        requireName("name", name);
         if (WorkflowStore.isWorkflow(name)) {
-            throw new IllegalArgumentException(
-                    "name (%s): what begins with %s carries runs of workflows".formatted(name, WorkflowStore.PREFIX));
+            throw AttributeException.of(
+                    "name",
+                    name,
+                    "what begins with %s carries runs of workflows".formatted(WorkflowStore.PREFIX),
+                    null);
         }
         return name;
+    }
+
+    /** Refuses a name that is too long or not printable. */
+    static void requireName(String attribute, String text) {
+        try {
+            Names.require(attribute, text);
+        } catch (IllegalArgumentException e) {
+            throw new AttributeException(
+                    String.valueOf(e.getMessage()), "Correct the attribute %s.".formatted(attribute), e);
+        }
     }
 
     // A word begins with a capital after a small letter or a digit, and with the last of several capitals, unless these
@@ -72,7 +95,7 @@ final class AttributeReader {
         try {
             return reading.apply(text);
         } catch (IllegalArgumentException e) {
-            throw new IllegalArgumentException("%s (%s): %s".formatted(attribute, text, reason(e)), e);
+            throw AttributeException.of(attribute, text, reason(e), e);
         }
     }
 

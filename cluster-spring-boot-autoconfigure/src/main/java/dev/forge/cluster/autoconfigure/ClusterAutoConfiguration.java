@@ -170,8 +170,8 @@ public final class ClusterAutoConfiguration {
     }
 
     @Bean
-    JobHandlers clusterJobHandlers() {
-        return new JobHandlers();
+    JobHandlers clusterJobHandlers(ConfigurableListableBeanFactory beans, ObjectProvider<HandlerRegistrar> registrars) {
+        return new JobHandlers(() -> HandlerRegistrar.complete(beans, registrars));
     }
 
     @Bean

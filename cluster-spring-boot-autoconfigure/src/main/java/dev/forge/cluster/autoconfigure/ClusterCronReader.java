@@ -55,8 +55,10 @@ final class ClusterCronReader {
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new ClusterStartupException(
                     "@ClusterCron on %s: %s".formatted(found.place(), e.getMessage()),
-                    "The method of a cron takes a CronContext or nothing, and is neither private nor static; its expression has"
-                            + " five fields, or six with seconds in front.",
+                    AttributeException.action(
+                            e,
+                            "The method of a cron takes a CronContext or nothing, and is neither private nor static; its expression has"
+                                    + " five fields, or six with seconds in front."),
                     e);
         }
     }
@@ -78,9 +80,11 @@ final class ClusterCronReader {
                                         + AttributeReader.read("every", every, AttributeReader::positive),
                 zone);
         if (cron.target() == CronTarget.LEADER && handler.capability() != null) {
-            throw new IllegalArgumentException(
-                    "capability (%s): the leader runs it, whatever it offers; use target = ANY_WORKER"
-                            .formatted(handler.capability()));
+            throw AttributeException.of(
+                    "capability",
+                    handler.capability(),
+                    "the leader runs it, whatever it offers; use target = ANY_WORKER",
+                    null);
         }
         return new CronStore.Definition(
                 handler.name(),

@@ -62,7 +62,8 @@ final class ClusterDaemonRegistrar implements SmartInitializingSingleton {
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new ClusterStartupException(
                     "@ClusterDaemon on %s: %s".formatted(found.place(), e.getMessage()),
-                    "A daemon takes a DaemonContext or nothing, and is neither private nor static.",
+                    AttributeException.action(
+                            e, "A daemon takes a DaemonContext or nothing, and is neither private nor static."),
                     e);
         }
     }
@@ -70,8 +71,7 @@ final class ClusterDaemonRegistrar implements SmartInitializingSingleton {
     private String name(AnnotatedMethods.Found<ClusterDaemon> found) {
         String name = attributes.name(found.annotation().name(), found.method());
         if (name.indexOf('#') >= 0) {
-            throw new IllegalArgumentException(
-                    "name (%s): must not have a # in it, which numbers instances".formatted(name));
+            throw AttributeException.of("name", name, "must not have a # in it, which numbers instances", null);
         }
         return name;
     }
@@ -79,8 +79,8 @@ final class ClusterDaemonRegistrar implements SmartInitializingSingleton {
     private int instances(ClusterDaemon daemon) {
         int instances = attributes.value("instances", daemon.instances(), AttributeReader.atLeast(1), 1);
         if (instances > 1 && daemon.scope() == DaemonScope.NODE) {
-            throw new IllegalArgumentException(
-                    "instances (%d): of scope NODE there is one on every node".formatted(instances));
+            throw AttributeException.of(
+                    "instances", String.valueOf(instances), "of scope NODE there is one on every node", null);
         }
         return instances;
     }

@@ -77,7 +77,7 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
         BINDING.registerReflectionHints(hints, bound.toArray(Type[]::new));
     }
 
-    /** What the cluster itself writes as JSON, and the scripts of its schema. */
+    /** What the cluster itself writes as JSON, the scripts of its schema, and its beans where it is disabled. */
     static final class OwnHints implements RuntimeHintsRegistrar {
 
         @Override
@@ -86,6 +86,8 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
                     hints.reflection(),
                     ClassUtils.resolveClassName("dev.forge.cluster.internal.engine.Running$Progress", loader));
             hints.resources().registerPattern("dev/forge/cluster/db/*.sql");
+            DisabledClusterAutoConfiguration.TYPES.forEach(
+                    type -> hints.proxies().registerJdkProxy(type));
         }
     }
 }

@@ -21,12 +21,11 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.GenericTypeResolver;
 
 /** Finds {@link ClusterJob} and {@link ClusterCron} methods on all beans. */
-final class ClusterJobRegistrar implements SmartInitializingSingleton {
+final class ClusterJobRegistrar extends HandlerRegistrar {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
@@ -53,7 +52,7 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
     }
 
     @Override
-    public void afterSingletonsInstantiated() {
+    void register() {
         AnnotatedMethods.find(beans, ClusterJob.class).forEach(found -> handlers.add(handler(found)));
         var crons = new ClusterCronReader(beans, cluster.cron(), limits, transactions);
         AnnotatedMethods.find(beans, ClusterCron.class).forEach(found -> crons.add(found, handlers));
@@ -114,7 +113,9 @@ final class ClusterJobRegistrar implements SmartInitializingSingleton {
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new ClusterStartupException(
                     "@ClusterJob on %s: %s".formatted(found.place(), e.getMessage()),
-                    "A handler takes at most one payload and a JobContext, in any order, and is neither private nor static.",
+                    AttributeException.action(
+                            e,
+                            "A handler takes at most one payload and a JobContext, in any order, and is neither private nor static."),
                     e);
         }
     }

@@ -36,7 +36,7 @@ import org.springframework.util.unit.DataSize;
 /**
  * Everything that can be configured. An unknown key under {@code forge.cluster} fails start-up like a wrong value does.
  *
- * @param enabled Whether this application takes part in a cluster; if not, nothing of it starts.
+ * @param enabled Whether this application takes part in a cluster. If not, its beans can be injected, but reject calls.
  * @param name Name of the cluster in logs, metrics and the endpoint; spring.application.name by default.
  * @param discovery How nodes find each other.
  * @param controlConnections Connections reserved for the cluster's own statements, beside the application's pool.

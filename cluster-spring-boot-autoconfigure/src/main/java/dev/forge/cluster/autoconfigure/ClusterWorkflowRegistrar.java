@@ -3,7 +3,6 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.ClusterWorkflow;
 import dev.forge.cluster.WorkflowContext;
-import dev.forge.cluster.internal.engine.Names;
 import dev.forge.cluster.internal.engine.WorkflowEngine;
 import dev.forge.cluster.internal.engine.WorkflowHandler;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
@@ -14,13 +13,12 @@ import java.util.List;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.ObjectProvider;
-import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.GenericTypeResolver;
 import org.springframework.transaction.annotation.AnnotationTransactionAttributeSource;
 
 /** Finds {@link ClusterWorkflow} methods on all beans. */
-final class ClusterWorkflowRegistrar implements SmartInitializingSingleton {
+final class ClusterWorkflowRegistrar extends HandlerRegistrar {
 
     private final ConfigurableListableBeanFactory beans;
     private final ObjectProvider<WorkflowEngine> engine;
@@ -34,7 +32,7 @@ final class ClusterWorkflowRegistrar implements SmartInitializingSingleton {
     }
 
     @Override
-    public void afterSingletonsInstantiated() {
+    void register() {
         AnnotatedMethods.find(beans, ClusterWorkflow.class)
                 .forEach(found -> engine.getObject().add(handler(found)));
     }
@@ -49,8 +47,10 @@ final class ClusterWorkflowRegistrar implements SmartInitializingSingleton {
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new ClusterStartupException(
                     "@ClusterWorkflow on %s: %s".formatted(found.place(), e.getMessage()),
-                    "A workflow takes a WorkflowContext and at most one input, is neither private nor static, and has no"
-                            + " @Transactional: its steps have transactions, not its method.",
+                    AttributeException.action(
+                            e,
+                            "A workflow takes a WorkflowContext and at most one input, is neither private nor static, and has no"
+                                    + " @Transactional: its steps have transactions, not its method."),
                     e);
         }
     }
@@ -58,9 +58,9 @@ final class ClusterWorkflowRegistrar implements SmartInitializingSingleton {
     private String version(ClusterWorkflow workflow) {
         String version = attributes.text(workflow.version());
         if (version.isEmpty() || version.indexOf('@') >= 0) {
-            throw new IllegalArgumentException("version (%s): must be a text without @".formatted(version));
+            throw AttributeException.of("version", version, "must be a text without @", null);
         }
-        Names.require("version", version);
+        AttributeReader.requireName("version", version);
         return version;
     }
 

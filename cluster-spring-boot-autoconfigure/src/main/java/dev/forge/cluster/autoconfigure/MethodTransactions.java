@@ -3,16 +3,21 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.engine.JobHandler;
 import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.NoUniqueBeanDefinitionException;
 import org.springframework.beans.factory.annotation.BeanFactoryAnnotationUtils;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.TransactionManager;
 import org.springframework.transaction.annotation.AnnotationTransactionAttributeSource;
 import org.springframework.transaction.annotation.Propagation;
+import org.springframework.transaction.annotation.TransactionManagementConfigurer;
 import org.springframework.transaction.interceptor.TransactionAttribute;
 import org.springframework.util.StringUtils;
 
@@ -39,7 +44,7 @@ final class MethodTransactions {
         Propagation propagation = propagation(attribute);
         return switch (propagation) {
             case REQUIRED, MANDATORY, NESTED ->
-                new JobHandler.Transaction(manager(attribute, found.place()), new Opened(attribute));
+                new JobHandler.Transaction(manager(found, attribute), new Opened(attribute));
             case SUPPORTS, REQUIRES_NEW, NOT_SUPPORTED, NEVER -> {
                 log.warn(
                         "{} runs at least once, not exactly once: @Transactional(propagation = {}) keeps what it writes out"
@@ -60,26 +65,52 @@ final class MethodTransactions {
     }
 
     /** The one that the handler's own proxy would use. */
-    private PlatformTransactionManager manager(TransactionAttribute attribute, String place) {
+    private PlatformTransactionManager manager(AnnotatedMethods.Found<?> found, TransactionAttribute attribute) {
         String qualifier = attribute.getQualifier();
-        PlatformTransactionManager manager = StringUtils.hasText(qualifier)
-                ? BeanFactoryAnnotationUtils.qualifiedBeanOfType(beans, PlatformTransactionManager.class, qualifier)
-                : managers().getIfUnique();
+        TransactionManager manager = StringUtils.hasText(qualifier)
+                ? BeanFactoryAnnotationUtils.qualifiedBeanOfType(beans, TransactionManager.class, qualifier)
+                : unnamed(found);
         if (manager == null) {
-            return database.transactions(managers());
+            return database.transactions(beans.getBeanProvider(PlatformTransactionManager.class));
         }
-        if (database.isForeign(manager)) {
+        if (!(manager instanceof PlatformTransactionManager own) || database.isForeign(own)) {
             throw new ClusterStartupException(
                     "@Transactional on %s: its transactions are of another DataSource than the cluster's, so that its job cannot be completed in them"
-                            .formatted(place),
+                            .formatted(found.place()),
                     "Name the right manager, @Transactional(\"...\"). If the handler writes to another database, it runs"
                             + " at least once: leave the annotation out and put it on a method that the handler calls.");
         }
-        return manager;
+        return own;
     }
 
-    private ObjectProvider<PlatformTransactionManager> managers() {
-        return beans.getBeanProvider(PlatformTransactionManager.class);
+    /** The application's default; null if there is no manager at all. */
+    private @Nullable TransactionManager unnamed(AnnotatedMethods.Found<?> found) {
+        String onClass = BeanFactoryAnnotationUtils.getQualifierValue(found.type());
+        if (StringUtils.hasText(onClass)) {
+            Map<String, TransactionManager> qualified =
+                    BeanFactoryAnnotationUtils.qualifiedBeansOfType(beans, TransactionManager.class, onClass);
+            if (qualified.size() == 1) {
+                return qualified.values().iterator().next();
+            }
+        }
+        TransactionManagementConfigurer configurer =
+                beans.getBeanProvider(TransactionManagementConfigurer.class).getIfUnique();
+        if (configurer != null) {
+            return configurer.annotationDrivenTransactionManager();
+        }
+        try {
+            return beans.getBeanProvider(TransactionManager.class).getIfAvailable();
+        } catch (NoUniqueBeanDefinitionException e) {
+            List<String> names = Stream.of(beans.getBeanNamesForType(TransactionManager.class))
+                    .sorted()
+                    .toList();
+            throw new ClusterStartupException(
+                    "@Transactional on %s names none of several transaction managers, and none of them is primary: %s"
+                            .formatted(found.place(), names),
+                    "Name the manager of the cluster's DataSource, such as @Transactional(\"%s\"), or put @Primary on it."
+                            .formatted(names.get(0)),
+                    e);
+        }
     }
 
     /** As declared, but new: the engine is the outermost. */

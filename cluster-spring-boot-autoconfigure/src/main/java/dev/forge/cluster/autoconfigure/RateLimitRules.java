@@ -132,11 +132,12 @@ final class RateLimitRules implements SmartInitializingSingleton {
     }
 
     private static ClusterStartupException refusal(
-            Class<?> type, Method method, @Nullable String reason, @Nullable Exception cause) {
+            Class<?> type, Method method, @Nullable String reason, @Nullable RuntimeException cause) {
         String message = "@RateLimited on %s.%s: %s".formatted(type.getName(), method.getName(), reason);
-        String action =
+        String usual =
                 "It takes requests, per, and for each of several buckets a key or an expression; name tells methods"
                         + " apart whose classes and methods are called alike.";
+        String action = cause == null ? usual : AttributeException.action(cause, usual);
         return cause == null
                 ? new ClusterStartupException(message, action)
                 : new ClusterStartupException(message, action, cause);

@@ -120,6 +120,8 @@ class ClusterHintsTests {
         RuntimeHints hints = hintsOf(Bystander.class);
         assertThat(RuntimeHintsPredicates.resource().forResource("dev/forge/cluster/db/V1__forge_cluster.sql"))
                 .accepts(hints);
+        DisabledClusterAutoConfiguration.TYPES.forEach(type ->
+                assertThat(RuntimeHintsPredicates.proxies().forInterfaces(type)).accepts(hints));
         Class<?> progress = Class.forName("dev.forge.cluster.internal.engine.Running$Progress");
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(progress.getRecordComponents()[0].getAccessor()))

@@ -35,6 +35,7 @@ public final class FencedLeadership implements Leadership {
 
     @Override
     public void join(String role) {
+        Arguments.required("Leadership.join", "role", role);
         Names.require("leader role", role);
         if (DaemonStore.isDaemon(role)) {
             throw new IllegalArgumentException("leader role '%s': names that begin with %s are those of daemons"
@@ -47,21 +48,32 @@ public final class FencedLeadership implements Leadership {
 
     @Override
     public void leave(String role) {
+        Arguments.required("Leadership.leave", "role", role);
         node.elector().leave(role);
     }
 
     @Override
     public boolean isLeader(String role) {
+        Arguments.required("Leadership.isLeader", "role", role);
         return node.elector().isLeader(role);
     }
 
     @Override
     public OptionalLong term(String role) {
+        Arguments.required("Leadership.term", "role", role);
         return node.elector().term(role);
     }
 
     @Override
+    public void fenced(String role, Runnable work) {
+        Arguments.required("Leadership.fenced", "work", work);
+        Leadership.super.fenced(role, work);
+    }
+
+    @Override
     public <T> T fenced(String role, Supplier<T> work) {
+        Arguments.required("Leadership.fenced", "role", role);
+        Arguments.required("Leadership.fenced", "work", work);
         UUID self = node.id();
         OptionalLong term = term(role);
         if (self == null || term.isEmpty()) {
@@ -90,6 +102,7 @@ public final class FencedLeadership implements Leadership {
                 throw new IllegalStateException(
                         "the transaction manager is not that of the cluster's DataSource: nothing would be fenced");
             }
+            CallerTransaction.requireWritable("fenced");
             if (status.isNewTransaction()) {
                 leaders.boundIdleness(node.settings().election().lease());
             }

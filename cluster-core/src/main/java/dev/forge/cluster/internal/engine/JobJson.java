@@ -52,6 +52,40 @@ final class JobJson {
         return codec.read(json, type);
     }
 
+    /** Checks that a handler will be able to read what was written for it, if it takes anything. */
+    void requireReadable(@Nullable Object value, String json, JobHandler.Target target) {
+        Type type = target.payloadType();
+        if (type != null) {
+            requireReadable(value, json, type, target.description());
+        }
+    }
+
+    /**
+     * Checks that what was written can be read as that type. A value of just that class is not read: that would double the
+     * cost of enqueueing it.
+     *
+     * @param value what was written; null: nothing
+     * @param reader who takes it, for people
+     * @throws IllegalArgumentException saying why it cannot be read
+     */
+    void requireReadable(@Nullable Object value, String json, Type type, String reader) {
+        Type exact = type instanceof Class<?> raw ? ClassUtils.resolvePrimitiveIfNecessary(raw) : type;
+        if (value != null && value.getClass() == exact) {
+            return;
+        }
+        try {
+            codec.read(json, type);
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException(
+                    "cannot be read as %s, which %s takes: %s".formatted(type.getTypeName(), reader, firstLine(e)), e);
+        }
+    }
+
+    // The others say where in the JSON, which the caller has never seen.
+    private static String firstLine(RuntimeException e) {
+        return String.valueOf(e.getMessage()).lines().findFirst().orElse("");
+    }
+
     /** Of that class, which may be {@code int}. */
     @SuppressWarnings("unchecked") // int.class casts nothing, Integer.class does.
     <T> @Nullable T readAs(String json, Class<T> type) {

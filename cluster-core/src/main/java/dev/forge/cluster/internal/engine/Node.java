@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
@@ -495,7 +496,15 @@ public final class Node {
     /** The id under which this node may change the cluster. */
     UUID requireMutable() {
         requireMayMutate();
-        return requireId();
+        UUID current = id;
+        if (current == null) {
+            throw new ClusterNotReadyException(
+                    "This node is not a member of the cluster: it has not joined yet, or it has left. It joins after all beans"
+                            + " were created: call this from an ApplicationRunner or a method with"
+                            + " @EventListener(ApplicationReadyEvent.class), not from a constructor or a @PostConstruct"
+                            + " method.");
+        }
+        return current;
     }
 
     /** What needs no membership, only the right: requests that are under way while the node leaves still enqueue. */

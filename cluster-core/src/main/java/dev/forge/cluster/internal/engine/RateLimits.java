@@ -80,6 +80,7 @@ public final class RateLimits implements RateLimiter {
 
     @Override
     public RateLimitDecision tryAcquire(String name, String key, RateLimit limit, int permits) {
+        Arguments.required("RateLimiter.tryAcquire", "key", key);
         require(name, limit, permits);
         String bucket = name + "[" + (isPlain(key) && !key.startsWith(HASHED) ? key : HASHED + hash(key)) + "]";
         return counted(
@@ -149,6 +150,8 @@ public final class RateLimits implements RateLimiter {
     }
 
     private static void require(String name, RateLimit limit, int permits) {
+        Arguments.required("RateLimiter.tryAcquire", "name", name);
+        Arguments.required("RateLimiter.tryAcquire", "limit", limit);
         // The bracket begins the key.
         if (name.isBlank() || name.length() > LONGEST_TEXT || name.indexOf('[') >= 0 || !isPlain(name)) {
             throw new IllegalArgumentException(

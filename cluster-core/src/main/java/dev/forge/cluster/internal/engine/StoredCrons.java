@@ -42,6 +42,7 @@ public final class StoredCrons implements Crons {
     private final JobEngine jobs;
     private final CronEngine engine;
     private final JobHandlers handlers;
+    private final DataSource application;
     private final CronStore store;
     private final JobJson json;
     private final JobIds ids;
@@ -56,6 +57,7 @@ public final class StoredCrons implements Crons {
         this.jobs = engines.jobs;
         this.engine = engines.crons;
         this.handlers = handlers;
+        this.application = application;
         this.store = new CronStore(node.members().schema(), application);
         this.json = new JobJson(tools.codec(), tools.maxBytes());
         this.ids = new JobIds(node.clock());
@@ -64,7 +66,9 @@ public final class StoredCrons implements Crons {
 
     @Override
     public void create(CronDefinition definition) {
-        node.requireMayMutate();
+        Arguments.required("Crons.create", "definition", definition);
+        requireMayChange("Crons.create");
+        handlers.requireComplete("Crons.create");
         if (!store.insert(scheduled(definition), payload(definition))) {
             throw new CronRejectedException("there is a cron '%s' already".formatted(definition.name()));
         }
@@ -73,11 +77,18 @@ public final class StoredCrons implements Crons {
 
     @Override
     public void change(CronDefinition definition) {
-        node.requireMayMutate();
+        Arguments.required("Crons.change", "definition", definition);
+        requireMayChange("Crons.change");
+        handlers.requireComplete("Crons.change");
         Scheduled changed = scheduled(definition);
         String payload = payload(definition);
         store.transaction().executeWithoutResult(status -> change(changed, payload));
         AfterCommit.run(engine::announce);
+    }
+
+    private void requireMayChange(String call) {
+        node.requireMayMutate();
+        CallerTransaction.requireWritable(call, application);
     }
 
     private void change(Scheduled changed, String payload) {
@@ -100,7 +111,8 @@ public final class StoredCrons implements Crons {
 
     @Override
     public boolean delete(String name) {
-        node.requireMayMutate();
+        Arguments.required("Crons.delete", "name", name);
+        requireMayChange("Crons.delete");
         boolean deleted = Boolean.TRUE.equals(store.transaction().execute(status -> {
             if (store.lockRow(name).filter(cron -> !cron.declared()).isEmpty()) {
                 return false;
@@ -116,7 +128,8 @@ public final class StoredCrons implements Crons {
 
     @Override
     public boolean pause(String name) {
-        node.requireMayMutate();
+        Arguments.required("Crons.pause", "name", name);
+        requireMayChange("Crons.pause");
         return Boolean.TRUE.equals(store.transaction().execute(status -> {
             boolean paused = store.pause(name, true);
             if (paused) {
@@ -128,7 +141,8 @@ public final class StoredCrons implements Crons {
 
     @Override
     public boolean resume(String name) {
-        node.requireMayMutate();
+        Arguments.required("Crons.resume", "name", name);
+        requireMayChange("Crons.resume");
         boolean resumed = store.pause(name, false);
         if (resumed) {
             // It may be one that no node declares any more, and stayed only because it was paused.
@@ -139,7 +153,9 @@ public final class StoredCrons implements Crons {
 
     @Override
     public Optional<UUID> trigger(String name) {
-        node.requireMayMutate();
+        Arguments.required("Crons.trigger", "name", name);
+        requireMayChange("Crons.trigger");
+        handlers.requireComplete("Crons.trigger");
         Optional<UUID> triggered = Objects.requireNonNull(store.transaction().execute(status -> run(name)));
         if (triggered.isPresent()) {
             AfterCommit.run(() -> jobs.announce(JobPriority.NORMAL));
@@ -148,8 +164,7 @@ public final class StoredCrons implements Crons {
     }
 
     private Optional<UUID> run(String name) {
-        Due cron =
-                store.lock(name).orElseThrow(() -> new CronRejectedException("there is no cron '%s'".formatted(name)));
+        Due cron = store.lock(name).orElseThrow(() -> new CronRejectedException(missing(name)));
         Definition definition = cron.definition();
         Known knowing = store.knownHandlers().get(definition.handler());
         if (knowing == null || !knowing.mayRun(definition.target())) {
@@ -181,6 +196,13 @@ public final class StoredCrons implements Crons {
         return Optional.ofNullable(job);
     }
 
+    private String missing(String name) {
+        return handlers.crons().containsKey(name)
+                ? "cron '%s' is declared by this node, but the scheduler leader has not entered it yet; try again in a second"
+                        .formatted(name)
+                : "there is no cron '%s'".formatted(name);
+    }
+
     /** The former run, unless it has ended, or has failed and only waits for another try: then this one takes its place. */
     private @Nullable Active former(Due cron) {
         UUID job = cron.lastJob();
@@ -204,6 +226,7 @@ public final class StoredCrons implements Crons {
 
     @Override
     public Optional<CronInfo> find(String name) {
+        Arguments.required("Crons.find", "name", name);
         return store.infos(name).stream().findFirst();
     }
 
@@ -214,6 +237,7 @@ public final class StoredCrons implements Crons {
 
     @Override
     public List<CronRun> runs(String name, int limit) {
+        Arguments.required("Crons.runs", "name", name);
         if (limit < 1) {
             throw new CronRejectedException("%d runs of cron '%s' cannot be listed".formatted(limit, name));
         }
@@ -345,11 +369,13 @@ public final class StoredCrons implements Crons {
 
     private String payload(CronDefinition cron) {
         Object payload = cron.payload();
-        if (payload == null) {
-            return "{}";
-        }
+        JobHandler handler = handlers.named(cron.handler());
         try {
-            return json.write(payload);
+            String text = payload == null ? "{}" : json.write(payload);
+            if (handler != null) {
+                json.requireReadable(payload, text, handler.target());
+            }
+            return text;
         } catch (IllegalArgumentException e) {
             throw new CronRejectedException("the payload of cron '%s' %s".formatted(cron.name(), e.getMessage()), e);
         }

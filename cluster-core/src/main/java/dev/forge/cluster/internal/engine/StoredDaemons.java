@@ -31,11 +31,13 @@ public final class StoredDaemons implements Daemons {
 
     @Override
     public Optional<DaemonInfo> find(String name) {
+        Arguments.required("Daemons.find", "name", name);
         return store.list(name).stream().findFirst();
     }
 
     @Override
     public Optional<DaemonInfo> pause(String name) {
+        Arguments.required("Daemons.pause", "name", name);
         node.requireMayMutate();
         if (store.pause(name)) {
             announce(name);
@@ -45,6 +47,7 @@ public final class StoredDaemons implements Daemons {
 
     @Override
     public Optional<DaemonInfo> resume(String name) {
+        Arguments.required("Daemons.resume", "name", name);
         node.requireMayMutate();
         store.resume(name);
         announce(name);

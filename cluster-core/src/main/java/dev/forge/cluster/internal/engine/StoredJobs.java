@@ -87,17 +87,33 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public UUID enqueue(Object payload, JobOptions options) {
+        Arguments.required("Jobs.enqueue", "payload", payload);
+        Arguments.required("Jobs.enqueue", "options", options);
+        requireReady("Jobs.enqueue");
         return add(nameOf(payload), payload, options);
     }
 
     @Override
     public UUID enqueueNamed(String name, @Nullable Object payload, JobOptions options) {
+        Arguments.required("Jobs.enqueueNamed", "name", name);
+        Arguments.required("Jobs.enqueueNamed", "options", options);
+        requireReady("Jobs.enqueueNamed");
         requireKnown(name);
         return add(name, payload, options);
     }
 
-    private UUID add(String name, @Nullable Object payload, JobOptions options) {
+    /** What every job needs before it is looked at: the right, a transaction that may write, and the handlers. */
+    private void requireReady(String call) {
+        requireMayChange(call);
+        handlers.requireComplete(call);
+    }
+
+    private void requireMayChange(String call) {
         node.requireMayMutate();
+        CallerTransaction.requireWritable(call, setup.application);
+    }
+
+    private UUID add(String name, @Nullable Object payload, JobOptions options) {
         NewJob job = job(name, payload, options);
         String key = options.uniqueKey();
         if (key == null) {
@@ -117,13 +133,18 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public List<UUID> enqueueAll(Collection<?> payloads, JobOptions options) {
-        node.requireMayMutate();
+        Arguments.required("Jobs.enqueueAll", "payloads", payloads);
+        Arguments.required("Jobs.enqueueAll", "options", options);
+        requireReady("Jobs.enqueueAll");
         if (options.uniqueKey() != null) {
             throw new JobRejectedException(
                     "enqueueAll with the unique key '%s' would enqueue one job only".formatted(options.uniqueKey()));
         }
         List<NewJob> jobs = new ArrayList<>(payloads.size());
         for (Object payload : payloads) {
+            if (payload == null) {
+                Arguments.required("Jobs.enqueueAll", "payloads[%d]".formatted(jobs.size()), null);
+            }
             jobs.add(job(nameOf(payload), payload, options));
         }
         if (jobs.size() <= BATCH || TransactionSynchronizationManager.isActualTransactionActive()) {
@@ -178,7 +199,7 @@ public final class StoredJobs implements Jobs {
             // @JobName names a job whose handler is elsewhere.
             requireStorable("job name", name);
         }
-        String text = payload == null ? "{}" : payloadText(name, payload);
+        String text = payloadText(name, payload, handler);
         Integer priority = options.priority();
         String capability = options.capability();
         Integer maxAttempts = options.maxAttempts();
@@ -204,17 +225,19 @@ public final class StoredJobs implements Jobs {
                 metadata(name, options));
     }
 
-    private String payloadText(String name, Object payload) {
-        String text;
+    private String payloadText(String name, @Nullable Object payload, @Nullable JobHandler handler) {
         try {
-            text = json.write(payload);
+            String text = payload == null ? "{}" : json.write(payload);
+            if (handler != null) {
+                json.requireReadable(payload, text, handler.target());
+            }
+            return text;
         } catch (IllegalArgumentException e) {
-            String type = payload.getClass().getName();
+            String type = payload == null ? "none" : payload.getClass().getName();
             // Maps and lists come from clients over HTTP, whom their Java types do not concern.
             String what = type.startsWith("java.") ? "" : " (" + type + ")";
             throw new JobRejectedException("the payload of job '%s'%s %s".formatted(name, what, e.getMessage()), e);
         }
-        return text;
     }
 
     private String metadata(String name, JobOptions options) {
@@ -261,27 +284,14 @@ public final class StoredJobs implements Jobs {
     private String nameOf(Object payload) {
         Class<?> type = payload.getClass();
         JobName declared = type.getAnnotation(JobName.class);
-        if (declared != null) {
-            return declared.value();
+        if (declared == null) {
+            return handlers.taking(type).name();
         }
-        for (Class<?> candidate = type;
-                candidate != null && candidate != Object.class;
-                candidate = candidate.getSuperclass()) {
-            JobHandler handler = handlers.taking(candidate);
-            if (handler != null) {
-                if (handlers.isAmbiguous(candidate)) {
-                    throw new JobRejectedException("several jobs take a %s; say which one with enqueueNamed or @JobName"
-                            .formatted(candidate.getName()));
-                }
-                return handler.name();
-            }
-        }
-        throw new JobRejectedException(
-                "no job takes a %s; known here are %s. Put @JobName on the type if its handler is on other nodes."
-                        .formatted(type.getName(), handlers.payloadTypes()));
+        requireJob(declared.value());
+        return declared.value();
     }
 
-    private void requireKnown(String name) {
+    private void requireJob(String name) {
         requireStorable("job name", name);
         if (WorkflowStore.isWorkflow(name)) {
             throw new JobRejectedException(
@@ -290,6 +300,10 @@ public final class StoredJobs implements Jobs {
         if (handlers.crons().containsKey(name)) {
             throw new UnknownJobException("'%s' is a cron; Crons.trigger runs it now".formatted(name));
         }
+    }
+
+    private void requireKnown(String name) {
+        requireJob(name);
         if (handlers.named(name) != null || knownElsewhere.contains(name)) {
             return;
         }
@@ -305,12 +319,14 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public Optional<JobInfo> find(UUID id) {
+        Arguments.required("Jobs.find", "id", id);
         return reports.find(id);
     }
 
     @Override
     public boolean cancel(UUID id) {
-        node.requireMayMutate();
+        Arguments.required("Jobs.cancel", "id", id);
+        requireMayChange("Jobs.cancel");
         Cancelled cancelled = inbox.cancel(id).orElse(null);
         if (cancelled == null) {
             refuseRun(id, "Workflows.cancel undoes what it has done");
@@ -329,7 +345,8 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public boolean retry(UUID id) {
-        node.requireMayMutate();
+        Arguments.required("Jobs.retry", "id", id);
+        requireMayChange("Jobs.retry");
         boolean begun = inbox.retry(id);
         if (begun) {
             AfterCommit.run(() -> engine.announce(JobPriority.NORMAL));
@@ -349,8 +366,10 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public void pause(String name) {
+        Arguments.required("Jobs.pause", "name", name);
         node.requireMayMutate();
         requireStorable("job name", name);
+        handlers.requireComplete("Jobs.pause");
         if (!handlers.crons().containsKey(name) && !WorkflowStore.isWorkflow(name)) {
             requireKnown(name);
         }
@@ -359,6 +378,7 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public boolean resume(String name) {
+        Arguments.required("Jobs.resume", "name", name);
         node.requireMayMutate();
         requireStorable("job name", name);
         boolean resumed = keeping.resume(name);
@@ -373,6 +393,7 @@ public final class StoredJobs implements Jobs {
 
     @Override
     public JobExplanation explain(UUID id) {
+        Arguments.required("Jobs.explain", "id", id);
         JobInfo job = reports.find(id).orElse(null);
         if (job == null) {
             return new JobExplanation(

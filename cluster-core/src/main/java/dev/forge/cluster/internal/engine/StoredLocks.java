@@ -10,6 +10,9 @@ import java.util.OptionalLong;
 /** {@link ClusterLocks} on {@code forge_locks}. */
 public final class StoredLocks implements ClusterLocks {
 
+    private static final Duration SHORTEST = Duration.ofMillis(1);
+    private static final Duration LONGEST = Duration.ofDays(36_525);
+
     private final Node node;
     private final LockStore locks;
     private final Duration defaultLease;
@@ -27,15 +30,19 @@ public final class StoredLocks implements ClusterLocks {
 
     @Override
     public Optional<ClusterLock> tryLock(String name, Duration lease) {
+        Arguments.required("ClusterLocks.tryLock", "name", name);
+        Arguments.required("ClusterLocks.tryLock", "lease", lease);
         Names.require("lock name", name);
-        requirePositive(lease);
+        requireStorable(lease);
         OptionalLong token = locks.take(name, node.requireMutable(), lease);
         return token.isPresent() ? Optional.of(new Taken(name, token.getAsLong())) : Optional.empty();
     }
 
-    private static void requirePositive(Duration lease) {
-        if (lease.isZero() || lease.isNegative()) {
-            throw new IllegalArgumentException("a lock cannot be held for " + lease);
+    private static void requireStorable(Duration lease) {
+        if (lease.compareTo(SHORTEST) < 0 || lease.compareTo(LONGEST) > 0) {
+            throw new IllegalArgumentException(
+                    "a lock cannot be held for %s: it must lie between a millisecond and a hundred years"
+                            .formatted(lease));
         }
     }
 
@@ -61,7 +68,8 @@ public final class StoredLocks implements ClusterLocks {
 
         @Override
         public boolean extend(Duration lease) {
-            requirePositive(lease);
+            Arguments.required("ClusterLock.extend", "lease", lease);
+            requireStorable(lease);
             return locks.extend(name, token, lease);
         }
 

@@ -49,6 +49,8 @@ public final class StoredStartupCoordinator implements StartupCoordinator {
 
     @Override
     public boolean tryAcquire(String action, Duration ttl) {
+        Arguments.required("StartupCoordinator.tryAcquire", "action", action);
+        Arguments.required("StartupCoordinator.tryAcquire", "ttl", ttl);
         Optional<ClusterLock> lock = locks.tryLock("startup:" + action, ttl);
         lock.ifPresent(taken -> acquired.put(action, taken));
         return lock.isPresent();
@@ -56,6 +58,7 @@ public final class StoredStartupCoordinator implements StartupCoordinator {
 
     @Override
     public void release(String action) {
+        Arguments.required("StartupCoordinator.release", "action", action);
         ClusterLock lock = acquired.remove(action);
         if (lock != null) {
             lock.close();

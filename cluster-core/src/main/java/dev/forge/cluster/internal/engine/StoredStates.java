@@ -56,8 +56,10 @@ public final class StoredStates implements ClusterStateStore {
     }
 
     private void requirePut(String key, Object value, Duration timeToLive) {
+        Arguments.required("ClusterStateStore.putOnce", "key", key);
+        Arguments.required("ClusterStateStore.putOnce", "value", value);
+        Arguments.required("ClusterStateStore.putOnce", "timeToLive", timeToLive);
         requireStorable(key);
-        Objects.requireNonNull(value, "a state needs a value");
         if (timeToLive.compareTo(SHORTEST) < 0 || timeToLive.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException(
                     "a state that lives for %s; it must lie between a millisecond and a hundred years"
@@ -77,6 +79,8 @@ public final class StoredStates implements ClusterStateStore {
 
     @Override
     public <T> Optional<T> takeOnce(String key, Class<T> type) {
+        Arguments.required("ClusterStateStore.takeOnce", "key", key);
+        Arguments.required("ClusterStateStore.takeOnce", "type", type);
         requireStorable(key);
         requireObject(type);
         permission.run();
@@ -85,6 +89,8 @@ public final class StoredStates implements ClusterStateStore {
 
     @Override
     public <T> Optional<T> find(String key, Class<T> type) {
+        Arguments.required("ClusterStateStore.find", "key", key);
+        Arguments.required("ClusterStateStore.find", "type", type);
         requireStorable(key);
         requireObject(type);
         return states.find(key).map(text -> value(text, type));

@@ -32,7 +32,9 @@ public final class StoredWorkflows implements Workflows {
 
     @Override
     public UUID start(String workflow, @Nullable Object input, @Nullable String key) {
-        node.requireMayMutate();
+        Arguments.required("Workflows.start", "workflow", workflow);
+        requireMayChange("Workflows.start");
+        engine.requireVersions("Workflows.start");
         requireStorable("workflow", workflow);
         if (key != null) {
             requireStorable("key", key);
@@ -55,7 +57,9 @@ public final class StoredWorkflows implements Workflows {
 
     @Override
     public boolean signal(UUID run, String name, @Nullable Object payload) {
-        node.requireMayMutate();
+        Arguments.required("Workflows.signal", "run", run);
+        Arguments.required("Workflows.signal", "name", name);
+        requireMayChange("Workflows.signal");
         requireStorable("signal", name);
         String text;
         try {
@@ -72,7 +76,9 @@ public final class StoredWorkflows implements Workflows {
 
     @Override
     public boolean cancel(UUID run, String reason) {
-        node.requireMayMutate();
+        Arguments.required("Workflows.cancel", "run", run);
+        Arguments.required("Workflows.cancel", "reason", reason);
+        requireMayChange("Workflows.cancel");
         CalledOff cancelled = store.cancel(run, reason.replace('\0', ' '));
         if (!cancelled.runs().isEmpty()) {
             AfterCommit.run(() -> {
@@ -85,7 +91,8 @@ public final class StoredWorkflows implements Workflows {
 
     @Override
     public boolean retry(UUID run) {
-        node.requireMayMutate();
+        Arguments.required("Workflows.retry", "run", run);
+        requireMayChange("Workflows.retry");
         boolean revived = store.retry(run);
         if (revived) {
             AfterCommit.run(engine::announce);
@@ -95,21 +102,35 @@ public final class StoredWorkflows implements Workflows {
 
     @Override
     public Optional<WorkflowInfo> find(UUID run) {
+        Arguments.required("Workflows.find", "run", run);
         return reports.find(run);
     }
 
     @Override
     public <T> Optional<T> result(UUID run, Class<T> type) {
+        Arguments.required("Workflows.result", "run", run);
+        Arguments.required("Workflows.result", "type", type);
         WorkflowInfo info = reports.find(run).orElse(null);
         String result = info == null || info.status() != WorkflowStatus.COMPLETED ? null : info.result();
-        return result == null
-                ? Optional.empty()
-                : Optional.ofNullable(engine.json().readAs(result, type));
+        if (result == null) {
+            return Optional.empty();
+        }
+        try {
+            return Optional.ofNullable(engine.json().readAs(result, type));
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException(
+                    "the result of run %s cannot be read as %s: %s".formatted(run, type.getName(), e.getMessage()), e);
+        }
     }
 
     @Override
     public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
         return reports.list(workflow, status, Math.max(1, Math.min(limit, MOST_LISTED)));
+    }
+
+    private void requireMayChange(String call) {
+        node.requireMayMutate();
+        engine.requireWritable(call);
     }
 
     private static void requireStorable(String what, String text) {

@@ -22,6 +22,7 @@ import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
 import dev.forge.cluster.internal.store.WorkflowStore.NewRun;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
 import dev.forge.cluster.internal.store.WorkflowStore.Wait;
+import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.Comparator;
 import java.util.List;
@@ -173,6 +174,16 @@ public final class WorkflowEngine implements Work {
                         null, null, (nothing, job) -> run(handler, (Running) job), handler.description())));
     }
 
+    /** Demands that all versions of this node are known. */
+    void requireVersions(String call) {
+        handlers.requireComplete(call);
+    }
+
+    /** Demands that runs can be changed in the caller's transaction. */
+    void requireWritable(String call) {
+        CallerTransaction.requireWritable(call, setup.jobs.application());
+    }
+
     /** The versions this node has. */
     public Set<Version> versions() {
         return versions.values().stream().map(WorkflowHandler::version).collect(Collectors.toSet());
@@ -243,9 +254,14 @@ public final class WorkflowEngine implements Work {
 
     NewRun prepare(String workflow, @Nullable Object input, @Nullable String key, @Nullable Parent parent) {
         Version version = newest(workflow);
+        WorkflowHandler handler = versions.get(version.jobName());
         String text;
         try {
             text = input == null ? null : json.write(input);
+            Type type = handler == null ? null : handler.inputType();
+            if (text != null && handler != null && type != null) {
+                json.requireReadable(input, text, type, handler.description());
+            }
         } catch (IllegalArgumentException e) {
             throw new WorkflowRejectedException("the input of workflow '%s' %s".formatted(workflow, e.getMessage()), e);
         }

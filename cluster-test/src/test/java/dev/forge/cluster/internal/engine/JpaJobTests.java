@@ -2,10 +2,12 @@ package dev.forge.cluster.internal.engine;
 
 import static dev.forge.cluster.internal.engine.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.ReadOnlyTransactionException;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -28,6 +30,7 @@ import org.springframework.orm.jpa.persistenceunit.PersistenceManagedTypes;
 import org.springframework.orm.jpa.vendor.HibernateJpaVendorAdapter;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /** Handlers whose transaction is an entity manager's. */
 @ClusterPostgres
@@ -116,6 +119,19 @@ class JpaJobTests {
         assertThat(job.attempts()).isEqualTo(3);
         assertThat(job.lastError()).contains("jpa_effects");
         assertThat(effects(id)).containsExactly(3);
+    }
+
+    @Test
+    void enqueueing_in_a_read_only_transaction_is_rejected_by_name_and_leaves_it_usable() {
+        Member member = cluster.start("one", work.on("job", context -> {}), UnaryOperator.identity());
+        var readOnly = new TransactionTemplate(transaction.manager());
+        readOnly.setReadOnly(true);
+        readOnly.executeWithoutResult(status -> {
+            assertThatExceptionOfType(ReadOnlyTransactionException.class)
+                    .isThrownBy(() -> member.jobs().enqueueNamed("job", null))
+                    .withMessageContaining("Jobs.enqueueNamed");
+            assertThat(member.jobs().find(UUID.randomUUID())).isEmpty();
+        });
     }
 
     @Test

@@ -1,0 +1,171 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.ClusterDisabledException;
+import dev.forge.cluster.ClusterLocks;
+import dev.forge.cluster.ClusterStateStore;
+import dev.forge.cluster.Crons;
+import dev.forge.cluster.Daemons;
+import dev.forge.cluster.Jobs;
+import dev.forge.cluster.Leadership;
+import dev.forge.cluster.NodeIdentityProvider;
+import dev.forge.cluster.RateLimiter;
+import dev.forge.cluster.StartupCoordinator;
+import dev.forge.cluster.Workflows;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.List;
+import java.util.OptionalLong;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.NoneNestedConditions;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
+import org.springframework.context.annotation.Import;
+
+/**
+ * Keeps the beans of the API where {@code forge.cluster.enabled} is false, so that the application starts without a DataSource.
+ * A call throws {@link ClusterDisabledException}, except for questions of {@link Leadership} that have a true answer.
+ */
+@AutoConfiguration
+@Conditional(DisabledClusterAutoConfiguration.OnClusterDisabled.class)
+@Import(ClusterAutoConfiguration.JacksonConfiguration.class)
+public final class DisabledClusterAutoConfiguration {
+
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
+    /** The types that are stood in for. A native image must know them. */
+    static final List<Class<?>> TYPES = List.of(
+            Jobs.class,
+            Crons.class,
+            Daemons.class,
+            Workflows.class,
+            Leadership.class,
+            ClusterLocks.class,
+            RateLimiter.class,
+            ClusterStateStore.class,
+            StartupCoordinator.class,
+            NodeIdentityProvider.class);
+
+    @Bean
+    @ConditionalOnMissingBean
+    Jobs clusterJobs() {
+        return rejecting(Jobs.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Crons clusterCrons() {
+        return rejecting(Crons.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Daemons clusterDaemons() {
+        return rejecting(Daemons.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Workflows clusterWorkflows() {
+        return rejecting(Workflows.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Leadership clusterLeadership() {
+        return rejecting(Leadership.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    ClusterLocks clusterLocks() {
+        return rejecting(ClusterLocks.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    RateLimiter clusterRateLimiter() {
+        return rejecting(RateLimiter.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    ClusterStateStore clusterStateStore() {
+        return rejecting(ClusterStateStore.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    StartupCoordinator clusterStartupCoordinator() {
+        return rejecting(StartupCoordinator.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    NodeIdentityProvider clusterNodeIdentityProvider() {
+        return rejecting(NodeIdentityProvider.class);
+    }
+
+    @Bean
+    static SmartInitializingSingleton clusterDisabledNotice() {
+        return () -> log.info("Forge Cluster is disabled (forge.cluster.enabled=false): methods with @ClusterJob,"
+                + " @ClusterCron, @ClusterDaemon and @ClusterWorkflow do not run, @RateLimited does not limit, and calls"
+                + " of Jobs and the other beans throw ClusterDisabledException.");
+    }
+
+    private static <T> T rejecting(Class<T> type) {
+        return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, new Rejecting(type)));
+    }
+
+    /** Rejects each call, default methods included. */
+    private record Rejecting(Class<?> type) implements InvocationHandler {
+
+        @Override
+        public @Nullable Object invoke(Object proxy, Method method, Object @Nullable [] arguments) {
+            String name = method.getName();
+            if (method.getDeclaringClass() == Object.class) {
+                return switch (name) {
+                    case "equals" -> arguments != null && proxy == arguments[0];
+                    case "hashCode" -> System.identityHashCode(proxy);
+                    default -> type.getSimpleName() + " (disabled: forge.cluster.enabled=false)";
+                };
+            }
+            if (type == Leadership.class) {
+                switch (name) {
+                    // As on a node that is no candidate.
+                    case "join", "leave" -> {
+                        return null;
+                    }
+                    case "isLeader" -> {
+                        return false;
+                    }
+                    case "term" -> {
+                        return OptionalLong.empty();
+                    }
+                    default -> {
+                        // Rejected below.
+                    }
+                }
+            }
+            throw new ClusterDisabledException(("%s.%s: the cluster is disabled (forge.cluster.enabled=false)."
+                            + " Set forge.cluster.enabled=true, or define a %1$s bean (in a test @MockitoBean) that takes"
+                            + " the call.")
+                    .formatted(type.getSimpleName(), name));
+        }
+    }
+
+    static final class OnClusterDisabled extends NoneNestedConditions {
+
+        OnClusterDisabled() {
+            super(ConfigurationPhase.PARSE_CONFIGURATION);
+        }
+
+        @Conditional(OnClusterEnabled.class)
+        static class Enabled {}
+    }
+}
