@@ -114,6 +114,8 @@ class ArchitectureTests {
                 .doNotHaveSimpleName("Finisher")
                 .and()
                 .doNotHaveSimpleName("BrokerCoordinator")
+                .and()
+                .doNotHaveSimpleName("KeepAliveThread")
                 .should()
                 .callConstructorWhere(target(owner(type(Thread.class).or(type(Timer.class)))))
                 .orShould()
