@@ -50,8 +50,9 @@ class KeepAliveTests {
 
     @Test
     void jvm_ends_with_its_main_method_where_nothing_may_keep_it_alive() {
-        try (AppProcess refused =
-                        node("refused").property("spring.main.keep-alive", false).start();
+        try (AppProcess refused = node("refused")
+                        .property("spring.main.keep-alive", false)
+                        .start();
                 AppProcess disabled = node("disabled")
                         .property("forge.cluster.enabled", false)
                         .start()) {
