@@ -78,7 +78,7 @@ final class WorkflowWatch {
                 if (blocked > 0) {
                     log.warn(
                             "workflow {}: {} runs are blocked, no live node has this version",
-                            version.jobName(),
+                            version.label(),
                             blocked);
                 } else {
                     // Finding that there is nothing to do means passing all that are blocked.
@@ -92,7 +92,7 @@ final class WorkflowWatch {
         for (Version version : keeping.blocked()) {
             if (advertised.contains(version)) {
                 int freed = fenced(self, term.getAsLong(), () -> keeping.unblock(version, BATCH));
-                log.info("workflow {}: {} runs go on, a live node has this version", version.jobName(), freed);
+                log.info("workflow {}: {} runs go on, a live node has this version", version.label(), freed);
             }
         }
         UUID from = looked;

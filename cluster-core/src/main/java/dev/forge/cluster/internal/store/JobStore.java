@@ -788,6 +788,16 @@ public final class JobStore {
         return missing;
     }
 
+    /** Whether a job was cancelled while it was claimed in that epoch. */
+    public boolean isCancelled(ClaimKey key) {
+        return client.sql(schema.sql("""
+                SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND status = 'cancelled')
+                """))
+                .params(key.id(), key.epoch())
+                .query((row, n) -> row.getBoolean(1))
+                .single();
+    }
+
     /**
      * Returns jobs that the table says this node has although it knows nothing of them: the answer to a claim got lost.
      *

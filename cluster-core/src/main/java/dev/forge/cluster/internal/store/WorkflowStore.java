@@ -93,6 +93,11 @@ public final class WorkflowStore {
             return WorkflowStore.jobName(workflow, version);
         }
 
+        /** The version as people read it: {@code checkout@1}. */
+        public String label() {
+            return jobName().substring(PREFIX.length());
+        }
+
         /** What the name of a job says; empty if it carries no runs. */
         public static Optional<Version> of(String job) {
             int at = job.lastIndexOf('@');
