@@ -221,7 +221,7 @@ final class Claimer {
                     if (ConnectionLoss.caused(e)) {
                         log.warn("worker: could not claim; trying again: {}", ConnectionLoss.brief(e));
                     } else {
-                        log.warn("worker: could not claim; trying again", e);
+                        log.warn("worker: could not claim; trying again", ErrorText.loggable(e));
                     }
                 } else {
                     log.debug("worker: could not claim {} times in a row", failures, e);

@@ -29,6 +29,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.HexFormat;
@@ -358,7 +359,11 @@ public final class CronEngine implements Work {
             return false;
         }
         if (aside.put(cron, node.nanos()) == null) {
-            log.warn("cron {}: could not be fired; tried again every {} s", cron, leftAloneFor.toSeconds(), cause);
+            log.warn(
+                    "cron {}: could not be fired; tried again every {} s",
+                    cron,
+                    leftAloneFor.toSeconds(),
+                    ErrorText.loggable(cause));
         }
         return true;
     }
@@ -608,7 +613,8 @@ public final class CronEngine implements Work {
             letOthersTakeWhatWeCannot(leader);
             warn();
         } catch (DataAccessException e) {
-            log.warn("crons: could not bring them in line with what nodes declare; trying again", e);
+            log.warn(
+                    "crons: could not bring them in line with what nodes declare; trying again", ErrorText.loggable(e));
         }
     }
 
@@ -761,9 +767,19 @@ public final class CronEngine implements Work {
 
         void report() {
             if (!added.isEmpty() || !altered.isEmpty() || gone > 0) {
-                log.info("crons: added {}, changed {}, removed {}", added, altered, gone > 0 ? removed : List.of());
+                String changes = Stream.of(
+                                change("added", added),
+                                change("changed", altered),
+                                change("removed", gone > 0 ? removed : List.of()))
+                        .filter(change -> !change.isEmpty())
+                        .collect(Collectors.joining(", "));
+                log.info("crons: {}", changes);
             }
         }
+    }
+
+    private static String change(String verb, Collection<String> crons) {
+        return crons.isEmpty() ? "" : verb + " " + crons;
     }
 
     private static List<String> names(List<Definition> crons) {

@@ -149,7 +149,7 @@ final class Loop {
             if (ConnectionLoss.caused(failure)) {
                 log.warn("loop {}: a pass failed and will be tried again: {}", name, ConnectionLoss.brief(failure));
             } else {
-                log.warn("loop {}: a pass failed and will be tried again", name, failure);
+                log.warn("loop {}: a pass failed and will be tried again", name, ErrorText.loggable(failure));
             }
         } else {
             log.debug("loop {}: pass failed {} times in a row", name, failures, failure);

@@ -113,7 +113,7 @@ final class Session {
 
     private void report(Throwable failure) {
         if (!ConnectionLoss.caused(failure)) {
-            log.warn("session: lost; leaderships end, reconnecting", failure);
+            log.warn("session: lost; leaderships end, reconnecting", ErrorText.loggable(failure));
         } else if (listener.isLeaving()) {
             log.debug("session: lost while the node leaves", failure);
         } else {

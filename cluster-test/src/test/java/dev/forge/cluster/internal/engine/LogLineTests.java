@@ -35,6 +35,7 @@ class LogLineTests {
     private final TestCluster cluster;
     private final List<ILoggingEvent> events = new CopyOnWriteArrayList<>();
     private final Logger logger = (Logger) LoggerFactory.getLogger("dev.forge.cluster");
+    private final Logger root = (Logger) LoggerFactory.getLogger(Logger.ROOT_LOGGER_NAME);
     private final AppenderBase<ILoggingEvent> appender = new AppenderBase<>() {
         @Override
         protected void append(ILoggingEvent event) {
@@ -52,13 +53,13 @@ class LogLineTests {
         appender.setContext(logger.getLoggerContext());
         appender.start();
         logger.setLevel(Level.INFO);
-        logger.addAppender(appender);
+        root.addAppender(appender);
     }
 
     @AfterEach
     void close() {
         cluster.close();
-        logger.detachAppender(appender);
+        root.detachAppender(appender);
         logger.setLevel(null);
     }
 
