@@ -135,7 +135,8 @@ class LogLineTests {
         Properties url = Driver.parseURL(database.url(), new Properties());
         var started = new CountDownLatch(1);
         var member = new AtomicReference<Member>();
-        try (TcpProxy network = TcpProxy.to(url.getProperty("PGHOST"), Integer.parseInt(url.getProperty("PGPORT")))) {
+        TcpProxy network = TcpProxy.to(url.getProperty("PGHOST"), Integer.parseInt(url.getProperty("PGPORT")));
+        try {
             // Draining waits for this job, and meanwhile every loop finds out that the server has gone.
             var work = new TestJobs(database.dataSource()).on("job", context -> {
                 started.countDown();
@@ -160,6 +161,8 @@ class LogLineTests {
             member.get().jobs().enqueueNamed("job", null);
             assertThat(started.await(20, TimeUnit.SECONDS)).isTrue();
             member.get().stop();
+        } finally {
+            network.close();
         }
         assertThat(events).as(lines(Level.INFO).toString()).noneMatch(event -> event.getThrowableProxy() != null);
         assertThat(lines(Level.WARN))
