@@ -30,6 +30,7 @@ dependencies {
     annotationProcessor(libs.spring.boot.autoconfigure.processor)
     testImplementation("org.springframework.boot:spring-boot-starter-test")
     testImplementation("org.springframework.boot:spring-boot-starter-jdbc")
+    testImplementation("org.springframework.boot:spring-boot-starter-data-jpa")
     testImplementation("org.springframework.boot:spring-boot-starter-webmvc")
     testImplementation("org.springframework.boot:spring-boot-starter-security-oauth2-client")
     testImplementation("org.springframework.boot:spring-boot-flyway")

@@ -18,6 +18,8 @@ class EmbeddedPostgresConfiguration {
         return EmbeddedPostgres.builder()
                 .setServerConfig("fsync", "on")
                 .setServerConfig("synchronous_commit", "on")
+                // A hook of its own would stop the server while the application still drains: the context closes it.
+                .setRegisterShutdownHook(false)
                 .start();
     }
 

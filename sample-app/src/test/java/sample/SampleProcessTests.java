@@ -1,12 +1,15 @@
 package sample;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.DriverManager;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -182,6 +185,11 @@ class SampleProcessTests {
             }
             first.terminate();
             first.awaitExit(STOP);
+            // The database outlives the node, and ends with the process.
+            assertThat(first.log()).doesNotContain("Exception", " WARN ", " ERROR ");
+            assertThatExceptionOfType(SQLException.class)
+                    .isThrownBy(
+                            () -> DriverManager.getConnection(command.group(1)).close());
         }
     }
 

@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.internal.engine.ErrorText;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
@@ -294,7 +295,7 @@ final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
                 log.warn(
                         "wake-ups: {} is out of reach ({}); workers poll every {} until it is back",
                         broker.type(),
-                        cause.getMessage() != null ? cause.getMessage() : cause,
+                        ErrorText.firstLine(String.valueOf(cause.getMessage() != null ? cause.getMessage() : cause)),
                         Rules.text(pollInterval));
                 log.debug("wake-ups: {}", broker.type(), cause);
             }

@@ -57,7 +57,7 @@ import org.springframework.boot.context.properties.EnableConfigurationProperties
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.sql.init.dependency.DatabaseInitializationDependencyConfigurer;
 import org.springframework.boot.thread.Threading;
-import org.springframework.context.ApplicationEventPublisher;
+import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
@@ -133,12 +133,12 @@ public final class ClusterAutoConfiguration {
             ClusterDatabase database,
             Schema schema,
             NodeIdentityProvider identities,
-            ApplicationEventPublisher publisher) {
+            ApplicationContext context) {
         Pooler pooler = Pooler.detect(database.direct());
         var control =
                 new ControlConnections(database.direct(), pooler, properties.controlConnections(), CONTROL_PATIENCE);
         ThreadPoolTaskScheduler scheduler = scheduler();
-        var events = new EventThread(publisher);
+        var events = new EventThread(context);
         var node = new Node(
                 settings(properties, database, ground(properties.leader().strategy(), pooler)),
                 new Node.Members(
@@ -149,7 +149,8 @@ public final class ClusterAutoConfiguration {
                         identities),
                 scheduler,
                 events);
-        return new ClusterLifecycle.Parts(control, scheduler, events, node);
+        return new ClusterLifecycle.Parts(
+                control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
     }
 
     // Takes what the node does too: it must be there, with its handlers, when the node joins.

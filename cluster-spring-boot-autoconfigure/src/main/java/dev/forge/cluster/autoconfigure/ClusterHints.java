@@ -43,7 +43,10 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
 
     @Override
     public @Nullable BeanRegistrationAotContribution processAheadOfTime(RegisteredBean bean) {
-        Class<?> target = AutoProxyUtils.determineTargetClass(bean.getBeanFactory(), bean.getBeanName());
+        // The bean factory does not know inner beans by name.
+        Class<?> target = bean.isInnerBean()
+                ? null
+                : AutoProxyUtils.determineTargetClass(bean.getBeanFactory(), bean.getBeanName());
         Class<?> type = ClassUtils.getUserClass(target != null ? target : bean.getBeanClass());
         Set<Method> methods = new LinkedHashSet<>();
         OURS.forEach(annotation ->

@@ -42,7 +42,12 @@ final class ClusterLifecycle implements SmartLifecycle {
     private volatile boolean running;
 
     /** What starts and stops together. */
-    record Parts(ControlConnections control, ThreadPoolTaskScheduler scheduler, EventThread events, Node node) {}
+    record Parts(
+            ControlConnections control,
+            ThreadPoolTaskScheduler scheduler,
+            EventThread events,
+            Node node,
+            KeepAliveThread keepAlive) {}
 
     /** What the node does besides being a member: it must be there, with its handlers, when the node joins. */
     record Works(JobEngine jobs, CronEngine crons, DaemonEngine daemons) {}
@@ -68,6 +73,7 @@ final class ClusterLifecycle implements SmartLifecycle {
             release();
             throw e;
         }
+        parts.keepAlive.start();
         running = true;
         report();
     }
@@ -78,6 +84,8 @@ final class ClusterLifecycle implements SmartLifecycle {
             parts.node.stop();
         } finally {
             release();
+            // Last: a JVM without other threads would not wait for the drain.
+            parts.keepAlive.stop();
             running = false;
         }
     }

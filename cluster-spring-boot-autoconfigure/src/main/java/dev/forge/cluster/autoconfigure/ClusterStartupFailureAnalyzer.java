@@ -1,6 +1,8 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.engine.ErrorText;
+import org.jspecify.annotations.Nullable;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.core.Ordered;
@@ -12,6 +14,11 @@ final class ClusterStartupFailureAnalyzer extends AbstractFailureAnalyzer<Cluste
 
     @Override
     protected FailureAnalysis analyze(Throwable rootFailure, ClusterStartupException cause) {
-        return new FailureAnalysis(cause.getMessage(), cause.action(), cause);
+        // It may quote a value or another exception, of any length.
+        return new FailureAnalysis(bounded(cause.getMessage()), bounded(cause.action()), cause);
+    }
+
+    private static @Nullable String bounded(@Nullable String text) {
+        return text == null ? null : ErrorText.bounded(text, ErrorText.LONGEST_MESSAGE);
     }
 }

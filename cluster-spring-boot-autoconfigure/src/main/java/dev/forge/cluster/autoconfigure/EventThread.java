@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.internal.engine.ErrorText;
 import java.util.Map;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
@@ -48,7 +49,7 @@ final class EventThread implements Consumer<Object> {
             try {
                 publisher.publishEvent(event);
             } catch (RuntimeException e) {
-                log.warn("a listener failed on {}", event, e);
+                log.warn("a listener failed on {}", event, ErrorText.loggable(e));
             }
         });
     }

@@ -1,16 +1,14 @@
 package dev.forge.cluster.autoconfigure;
 
-import com.sun.management.OperatingSystemMXBean;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.internal.store.NodeStore.Load;
-import java.lang.management.ManagementFactory;
 import java.util.function.Supplier;
-import org.jspecify.annotations.Nullable;
 
 /** How busy this process is, for its heartbeat. */
 final class NodeLoad implements Supplier<Load> {
 
     private final ClusterDatabase database;
+    private final ProcessCpu cpu = new ProcessCpu();
 
     NodeLoad(ClusterDatabase database) {
         this.database = database;
@@ -18,19 +16,12 @@ final class NodeLoad implements Supplier<Load> {
 
     @Override
     public Load get() {
-        return new Load(connections(), 0, cpu(), memory());
+        return new Load(connections(), 0, cpu.load(), memory());
     }
 
     /** Open connections of the application's pool; zero where that cannot be asked. */
     private int connections() {
         return ClusterDatabase.HIKARI ? HikariConnections.open(database) : 0;
-    }
-
-    private static @Nullable Double cpu() {
-        return ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean system
-                        && system.getProcessCpuLoad() >= 0
-                ? (Double) system.getProcessCpuLoad()
-                : null;
     }
 
     private static double memory() {

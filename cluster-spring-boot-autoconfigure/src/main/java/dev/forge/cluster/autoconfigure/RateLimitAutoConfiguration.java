@@ -150,7 +150,7 @@ public final class RateLimitAutoConfiguration {
     }
 
     /** For handlers that are no controllers, whose exceptions no advice sees. */
-    private static final class Fallback implements HandlerExceptionResolver, Ordered {
+    static final class Fallback implements HandlerExceptionResolver, Ordered {
 
         private static final Logger log = LoggerFactory.getLogger(Fallback.class);
 

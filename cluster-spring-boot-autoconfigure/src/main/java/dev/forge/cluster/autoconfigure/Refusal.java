@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.UnknownJobException;
+import dev.forge.cluster.internal.engine.ErrorText;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -74,10 +75,10 @@ final class Refusal extends RuntimeException {
             return new Refusal(HttpStatus.BAD_REQUEST, "holds a value that PostgreSQL cannot store", null, failure);
         }
         if (failure instanceof DataAccessException || failure instanceof TransactionException) {
-            log.warn("a request over HTTP was answered with 503: {}", failure.toString());
+            log.warn("a request over HTTP was answered with 503: {}", ErrorText.brief(failure));
             return unavailable();
         }
-        log.error("a request over HTTP failed", failure);
+        log.error("a request over HTTP failed", ErrorText.loggable(failure));
         return new Refusal(HttpStatus.INTERNAL_SERVER_ERROR, "something went wrong; the log says what", null, failure);
     }
 

@@ -8,6 +8,7 @@ import static com.tngtech.archunit.core.domain.properties.HasName.Predicates.nam
 import static com.tngtech.archunit.core.domain.properties.HasOwner.Predicates.With.owner;
 import static com.tngtech.archunit.lang.conditions.ArchPredicates.are;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.methods;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
 import static org.assertj.core.api.Assertions.assertThat;
@@ -15,16 +16,21 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.tngtech.archunit.base.DescribedPredicate;
 import com.tngtech.archunit.core.domain.JavaClass;
 import com.tngtech.archunit.core.domain.JavaClasses;
+import com.tngtech.archunit.core.domain.JavaMethod;
 import com.tngtech.archunit.core.domain.JavaModifier;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.core.importer.ImportOption;
+import com.tngtech.archunit.lang.ArchCondition;
 import com.tngtech.archunit.lang.ArchRule;
+import com.tngtech.archunit.lang.ConditionEvents;
+import com.tngtech.archunit.lang.SimpleConditionEvent;
 import java.util.Date;
 import java.util.Timer;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
@@ -114,6 +120,8 @@ class ArchitectureTests {
                 .doNotHaveSimpleName("Finisher")
                 .and()
                 .doNotHaveSimpleName("BrokerCoordinator")
+                .and()
+                .doNotHaveSimpleName("KeepAliveThread")
                 .should()
                 .callConstructorWhere(target(owner(type(Thread.class).or(type(Timer.class)))))
                 .orShould()
@@ -125,6 +133,10 @@ class ArchitectureTests {
                 .areAnnotatedWith("org.springframework.boot.autoconfigure.AutoConfiguration")
                 .should()
                 .haveModifier(JavaModifier.FINAL)),
+        GENERATED_CODE_REACHES_ALL_BEANS(methods()
+                .that()
+                .areAnnotatedWith("org.springframework.context.annotation.Bean")
+                .should(useNoPrivateType())),
         NAMES_SAY_WHAT_A_THING_IS(noClasses()
                 .should()
                 .haveSimpleNameEndingWith("Impl")
@@ -152,6 +164,27 @@ class ArchitectureTests {
             }
             return are(simpleName(topLevel)).test(outermost);
         });
+    }
+
+    /** Code generated ahead of time lies in the package of the configuration and names these types. */
+    private static ArchCondition<JavaMethod> useNoPrivateType() {
+        return new ArchCondition<>("be visible in its package, and so should be its types") {
+            @Override
+            public void check(JavaMethod method, ConditionEvents events) {
+                boolean hidden = method.getModifiers().contains(JavaModifier.PRIVATE)
+                        || Stream.concat(Stream.of(method.getOwner()), method.getAllInvolvedRawTypes().stream())
+                                .anyMatch(ArchitectureTests::isHidden);
+                if (hidden) {
+                    events.add(SimpleConditionEvent.violated(
+                            method, method.getDescription() + " is private or uses a private type"));
+                }
+            }
+        };
+    }
+
+    private static boolean isHidden(JavaClass type) {
+        return type.getModifiers().contains(JavaModifier.PRIVATE)
+                || type.getEnclosingClass().map(ArchitectureTests::isHidden).orElse(false);
     }
 
     @ParameterizedTest

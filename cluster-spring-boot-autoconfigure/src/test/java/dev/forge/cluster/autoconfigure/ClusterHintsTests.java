@@ -64,6 +64,8 @@ class ClusterHintsTests {
 
     static class Bystander {}
 
+    record Outer(Work work) {}
+
     static RuntimeHints hintsOf(Class<?> bean) {
         var context = new GenericApplicationContext();
         context.registerBeanDefinition("bean", new RootBeanDefinition(bean));
@@ -111,6 +113,19 @@ class ClusterHintsTests {
         beans.registerBeanDefinition("bystander", new RootBeanDefinition(Bystander.class));
         assertThat(new ClusterHints().processAheadOfTime(RegisteredBean.of(beans, "bystander")))
                 .isNull();
+    }
+
+    @Test
+    void handler_in_an_inner_bean_is_found() throws Exception {
+        var context = new GenericApplicationContext();
+        var outer = new RootBeanDefinition(Outer.class);
+        outer.getConstructorArgumentValues().addGenericArgumentValue(new RootBeanDefinition(Work.class));
+        context.registerBeanDefinition("outer", outer);
+        var generation = new TestGenerationContext();
+        new ApplicationContextAotGenerator().processAheadOfTime(context, generation);
+        assertThat(RuntimeHintsPredicates.reflection()
+                        .onMethodInvocation(Work.class.getDeclaredMethod("decide", List.class)))
+                .accepts(generation.getRuntimeHints());
     }
 
     @Test

@@ -127,6 +127,17 @@ class ClusterPropertiesTests {
         });
     }
 
+    @Test
+    void value_of_any_length_leads_to_a_short_message() {
+        RUNNER.withPropertyValues("forge.cluster.web.path=" + "x".repeat(100_000))
+                .run(context -> {
+                    FailureAnalysis analysis = new ClusterStartupFailureAnalyzer().analyze(context.getStartupFailure());
+                    assertThat(analysis.getDescription())
+                            .startsWith("forge.cluster.web.path (xxx")
+                            .hasSizeLessThan(3_000);
+                });
+    }
+
     private static ClusterStartupException causeOf(Throwable failure) {
         for (Throwable e = failure; e != null; e = e.getCause()) {
             if (e instanceof ClusterStartupException startup) {

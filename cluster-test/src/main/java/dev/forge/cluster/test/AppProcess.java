@@ -22,6 +22,8 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * A Spring Boot application as a process of its own, on the class path of this JVM, so that a test can do to it what
@@ -62,6 +64,7 @@ public final class AppProcess implements AutoCloseable {
         private final Map<String, String> properties = new LinkedHashMap<>();
         private final Map<String, String> environment = new LinkedHashMap<>();
         private final List<String> prefix = new ArrayList<>();
+        private final List<String> classes = new ArrayList<>();
         private final List<String> jvmOptions = new ArrayList<>(
                 List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Dspring.main.banner-mode=off"));
 
@@ -81,6 +84,12 @@ public final class AppProcess implements AutoCloseable {
             return property("spring.datasource.url", database.url())
                     .property("spring.datasource.username", database.username())
                     .property("spring.datasource.password", database.password());
+        }
+
+        /** A directory of classes and resources that precedes the class path of this JVM. */
+        public Builder classes(Path directory) {
+            classes.add(directory.toString());
+            return this;
         }
 
         /** An environment variable. */
@@ -108,7 +117,8 @@ public final class AppProcess implements AutoCloseable {
             command.addAll(QUICK_TO_START);
             command.addAll(jvmOptions);
             command.add("-cp");
-            command.add(System.getProperty("java.class.path"));
+            command.add(Stream.concat(classes.stream(), Stream.of(System.getProperty("java.class.path")))
+                    .collect(Collectors.joining(File.pathSeparator)));
             command.add(mainClass.getName());
             properties.forEach((key, value) -> command.add("--" + key + "=" + value));
             try {

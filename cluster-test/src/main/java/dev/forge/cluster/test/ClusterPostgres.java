@@ -9,8 +9,12 @@ import java.lang.annotation.Target;
 import org.junit.jupiter.api.extension.ExtendWith;
 
 /**
- * Gives a test class a database of its own on a real PostgreSQL, as a parameter of type {@link TestDatabase} and, in a
- * Spring test, as {@code spring.datasource.*}.
+ * Gives a test class a database on a real PostgreSQL, as a parameter of type {@link TestDatabase} and, in a Spring test, as
+ * {@code spring.datasource.*}.
+ *
+ * <p>A class without a Spring context has a database of its own. A Spring context has a database of its own: it is created
+ * with the context, and shared by all classes that share the context ({@link #ownDatabase()} prevents that). A context that
+ * replaces a dirty one has a new database.
  *
  * <p>The server is the one that {@code FORGE_TEST_JDBC_URL} names; else one from Testcontainers if Docker answers; else
  * an embedded one. It is started once per JVM.
@@ -35,4 +39,11 @@ public @interface ClusterPostgres {
      * contexts do, are not checked anyway.
      */
     boolean checkLeftovers() default true;
+
+    /**
+     * Whether a Spring test class has a database, and with it a context, that no other class shares. By default classes with
+     * the same context configuration share one cached context and its database, so they see each other's rows. Other tests
+     * always have a database of their own.
+     */
+    boolean ownDatabase() default false;
 }

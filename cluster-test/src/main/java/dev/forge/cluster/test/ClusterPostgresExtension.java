@@ -12,6 +12,7 @@ import org.junit.jupiter.api.extension.ParameterResolver;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.MergedAnnotations;
 import org.springframework.core.annotation.MergedAnnotations.SearchStrategy;
+import org.springframework.test.context.junit.jupiter.SpringExtension;
 
 /** Behind {@link ClusterPostgres}. */
 final class ClusterPostgresExtension
@@ -20,14 +21,15 @@ final class ClusterPostgresExtension
     private static final Namespace NAMESPACE = Namespace.create(ClusterPostgresExtension.class);
     private static final ConcurrentHashMap<Class<?>, TestDatabase> DATABASES = new ConcurrentHashMap<>();
 
-    /** The same database for the extension and for a Spring context, whichever asks first. */
+    /** The database that belongs to one class: the same for the extension and for a Spring context, whichever asks first. */
     static TestDatabase databaseOf(Class<?> testClass) {
-        return DATABASES.computeIfAbsent(testClass, type -> {
-            PostgresServer server = PostgresServer.shared();
-            return settings(type).migrated()
-                    ? server.createDatabase(type.getSimpleName())
-                    : server.createEmptyDatabase(type.getSimpleName());
-        });
+        return DATABASES.computeIfAbsent(
+                testClass, type -> create(settings(type).migrated(), type.getSimpleName()));
+    }
+
+    static TestDatabase create(boolean migrated, String label) {
+        PostgresServer server = PostgresServer.shared();
+        return migrated ? server.createDatabase(label) : server.createEmptyDatabase(label);
     }
 
     private static ClusterPostgres settings(Class<?> testClass) {
@@ -40,11 +42,13 @@ final class ClusterPostgresExtension
 
     /** A Spring test's context outlives its tests, and with it sessions and threads. */
     private static boolean checksLeftovers(Class<?> testClass) {
-        return settings(testClass).checkLeftovers()
-                && !MergedAnnotations.from(testClass, SearchStrategy.TYPE_HIERARCHY)
-                        .isPresent("org.springframework.test.context.BootstrapWith")
-                && !MergedAnnotations.from(testClass, SearchStrategy.TYPE_HIERARCHY)
-                        .isPresent("org.springframework.test.context.ContextConfiguration");
+        return settings(testClass).checkLeftovers() && !isSpringTest(testClass);
+    }
+
+    private static boolean isSpringTest(Class<?> testClass) {
+        var annotations = MergedAnnotations.from(testClass, SearchStrategy.TYPE_HIERARCHY);
+        return annotations.isPresent("org.springframework.test.context.BootstrapWith")
+                || annotations.isPresent("org.springframework.test.context.ContextConfiguration");
     }
 
     private static Class<?> annotatedClass(ExtensionContext context) {
@@ -93,12 +97,11 @@ final class ClusterPostgresExtension
 
     private static void remember(ExtensionContext context) {
         Class<?> type = annotatedClass(context);
-        TestDatabase database = databaseOf(type);
         if (checksLeftovers(type)) {
             boolean alone = !context.getConfigurationParameter("junit.jupiter.execution.parallel.enabled")
                     .map(Boolean::parseBoolean)
                     .orElse(false);
-            context.getStore(NAMESPACE).put(context.getUniqueId(), Leftovers.since(database, alone));
+            context.getStore(NAMESPACE).put(context.getUniqueId(), Leftovers.since(databaseOf(type), alone));
         }
     }
 
@@ -116,6 +119,14 @@ final class ClusterPostgresExtension
 
     @Override
     public Object resolveParameter(ParameterContext parameter, ExtensionContext context) {
-        return databaseOf(annotatedClass(context));
+        Class<?> type = annotatedClass(context);
+        return isSpringTest(type) && !settings(type).ownDatabase() ? OfSpring.databaseOf(context) : databaseOf(type);
+    }
+
+    /** Apart, so that Spring's test support may be absent. */
+    private static final class OfSpring {
+        static TestDatabase databaseOf(ExtensionContext context) {
+            return ClusterPostgresContextCustomizerFactory.databaseOf(SpringExtension.getApplicationContext(context));
+        }
     }
 }

@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
+import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Claiming;
@@ -217,7 +218,11 @@ final class Claimer {
                 // without this thread nothing would run, and nobody know why. Reported once: an outage must not fill
                 // the log.
                 if (failures++ == 0) {
-                    log.warn("worker: could not claim; trying again", e);
+                    if (ConnectionLoss.caused(e)) {
+                        log.warn("worker: could not claim; trying again: {}", ConnectionLoss.brief(e));
+                    } else {
+                        log.warn("worker: could not claim; trying again", ErrorText.loggable(e));
+                    }
                 } else {
                     log.debug("worker: could not claim {} times in a row", failures, e);
                 }

@@ -96,15 +96,44 @@ final class Claims {
 
     /** It is another's, or nobody's: its handler ends, and whatever it does is dropped. */
     void lose(Running running, String why) {
+        end(
+                running,
+                () -> log.warn(
+                        "job {} {} epoch {}: claim lost, {}; result dropped",
+                        running.name(),
+                        running.id(),
+                        running.epoch(),
+                        why));
+    }
+
+    /** The table says that this node has not got it: somebody has cancelled it, which is no trouble, or it is lost. */
+    void cancelOrLose(Running running, String why) {
+        if (has(running) && isCancelled(running)) {
+            end(
+                    running,
+                    () -> log.info(
+                            "job {} {}: cancelled; its handler is interrupted, its result dropped",
+                            running.name(),
+                            running.id()));
+        } else {
+            lose(running, why);
+        }
+    }
+
+    private boolean isCancelled(Running running) {
+        try {
+            return jobs.isCancelled(running.key());
+        } catch (DataAccessException e) {
+            log.debug("job {} {}: the reason for its end is unknown", running.name(), running.id(), e);
+            return false;
+        }
+    }
+
+    private void end(Running running, Runnable report) {
         running.stop(Stop.LOST);
         running.withdraw();
         if (forget(running)) {
-            log.warn(
-                    "job {} {} epoch {}: claim lost, {}; result dropped",
-                    running.name(),
-                    running.id(),
-                    running.epoch(),
-                    why);
+            report.run();
             monitor.claimLost(running.name());
         }
     }

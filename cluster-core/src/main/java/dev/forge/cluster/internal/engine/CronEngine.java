@@ -29,6 +29,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.HexFormat;
@@ -362,7 +363,7 @@ public final class CronEngine implements Work {
                     "cron {}: could not be fired; tried again every {} s",
                     Names.printable(cron),
                     leftAloneFor.toSeconds(),
-                    cause);
+                    ErrorText.loggable(cause));
         }
         return true;
     }
@@ -616,7 +617,8 @@ public final class CronEngine implements Work {
             letOthersTakeWhatWeCannot(leader);
             warn();
         } catch (DataAccessException e) {
-            log.warn("crons: could not bring them in line with what nodes declare; trying again", e);
+            log.warn(
+                    "crons: could not bring them in line with what nodes declare; trying again", ErrorText.loggable(e));
         }
     }
 
@@ -772,13 +774,19 @@ public final class CronEngine implements Work {
 
         void report() {
             if (!added.isEmpty() || !altered.isEmpty() || gone > 0) {
-                log.info(
-                        "crons: added {}, changed {}, removed {}",
-                        Names.printable(added),
-                        Names.printable(altered),
-                        gone > 0 ? Names.printable(removed) : List.of());
+                String changes = Stream.of(
+                                change("added", added),
+                                change("changed", altered),
+                                change("removed", gone > 0 ? removed : List.of()))
+                        .filter(change -> !change.isEmpty())
+                        .collect(Collectors.joining(", "));
+                log.info("crons: {}", changes);
             }
         }
+    }
+
+    private static String change(String verb, Collection<String> crons) {
+        return crons.isEmpty() ? "" : verb + " " + Names.printable(crons);
     }
 
     private static List<String> names(List<Definition> crons) {

@@ -82,7 +82,7 @@ final class Execution {
                 host.freed();
             }
         } else {
-            claims.lose(running, "not this node's when it had ended");
+            claims.cancelOrLose(running, "not this node's when it had ended");
         }
     }
 
@@ -99,7 +99,7 @@ final class Execution {
             running.returned();
             running.ending();
             if (running.outcome() == Ending.LOST) {
-                claims.lose(running, "not this node's when it was to end");
+                claims.cancelOrLose(running, "not this node's when it was to end");
             } else if (finish == null) {
                 finisher.settle(running, true);
             } else {
@@ -302,6 +302,11 @@ final class Execution {
         if (stop == Stop.DRAIN) {
             log.info("job {} {}: interrupted by the drain; another node will run it", running.name(), running.id());
             running.ended(Ending.RETURNED, null);
+            return running.givenBack(Duration.ZERO);
+        }
+        if (stop == Stop.LOST) {
+            // Whatever its end was, it is dropped, and there is no next attempt here.
+            running.ended(Ending.LOST, failure);
             return running.givenBack(Duration.ZERO);
         }
         if (stop == null && failure instanceof RateLimitExceededException limited) {

@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.JobStore.Finish;
@@ -95,6 +96,17 @@ final class Finisher {
         return ended.size();
     }
 
+    private static void report(int jobs, Throwable failure) {
+        if (ConnectionLoss.caused(failure)) {
+            log.warn(
+                    "finisher: could not write how {} jobs ended; trying again: {}",
+                    jobs,
+                    ConnectionLoss.brief(failure));
+        } else {
+            log.warn("finisher: could not write how {} jobs ended; trying again", jobs, failure);
+        }
+    }
+
     private void run() {
         var batch = new ArrayList<Ended>(BATCH);
         Duration retry = FIRST_RETRY;
@@ -115,7 +127,7 @@ final class Finisher {
                     retry = FIRST_RETRY;
                 } else {
                     if (failures++ == 0) {
-                        log.warn("finisher: could not write how {} jobs ended; trying again", batch.size(), failure);
+                        report(batch.size(), failure);
                     }
                     if (stopped.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
                         return;

@@ -175,7 +175,7 @@ final class LeaseKeeper {
         lost.forEach(key -> {
             Running running = asked.get(key);
             if (running != null && claims.has(running) && !running.isEnding()) {
-                claims.lose(running, "cancelled, or given to another node");
+                claims.cancelOrLose(running, "another node has it or has ended it");
             }
         });
     }

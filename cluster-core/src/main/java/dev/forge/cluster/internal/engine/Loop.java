@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.store.ConnectionLoss;
 import java.time.Duration;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.locks.Condition;
@@ -145,7 +146,11 @@ final class Loop {
             }
             failures = 0;
         } else if (failures++ == 0) {
-            log.warn("loop {}: a pass failed; it will be tried again", name, failure);
+            if (ConnectionLoss.caused(failure)) {
+                log.warn("loop {}: a pass failed and will be tried again: {}", name, ConnectionLoss.brief(failure));
+            } else {
+                log.warn("loop {}: a pass failed and will be tried again", name, ErrorText.loggable(failure));
+            }
         } else {
             log.debug("loop {}: pass failed {} times in a row", name, failures, failure);
         }

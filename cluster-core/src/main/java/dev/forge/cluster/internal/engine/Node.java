@@ -12,6 +12,7 @@ import dev.forge.cluster.NodeIdentityProvider;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeStatus;
 import dev.forge.cluster.internal.engine.NodeSettings.Election;
+import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
@@ -112,6 +113,7 @@ public final class Node {
     private volatile int liveWorkers;
     private volatile boolean alone;
     private volatile boolean leaving;
+    private volatile boolean stopping;
     private volatile boolean suspicious;
     private volatile Duration untilElection = Duration.ofMillis(50);
     private volatile @Nullable Future<?> draining;
@@ -180,7 +182,15 @@ public final class Node {
 
     private void named(Runnable pass) {
         Mdc.put(id, identity);
-        pass.run();
+        try {
+            pass.run();
+        } catch (RuntimeException e) {
+            if (!stopping || !ConnectionLoss.caused(e)) {
+                throw e;
+            }
+            // Nothing follows from it that signOff() does not say.
+            log.debug("node {}: the database is out of reach while the node leaves", id, e);
+        }
     }
 
     /** Joins the cluster; returns when the others can see this node. */
@@ -244,6 +254,15 @@ public final class Node {
         if (id == null) {
             return;
         }
+        stopping = true;
+        try {
+            leave();
+        } finally {
+            stopping = false;
+        }
+    }
+
+    private void leave() {
         drain();
         // From here on nobody joins again: whatever the id is when the loops have ended, is the one that leaves.
         leaving = true;
@@ -291,14 +310,22 @@ public final class Node {
 
     private void signOff(UUID left) {
         if (!isInContact()) {
-            log.warn("node {}: left without saying so, the database is out of reach; the others will find out", left);
+            unreachable(left);
             return;
         }
         try {
             members.nodes.remove(left);
         } catch (RuntimeException e) {
-            log.warn("node {}: left without saying so; the others will find out", left, e);
+            if (ConnectionLoss.caused(e)) {
+                unreachable(left);
+            } else {
+                log.warn("Could not deregister node {}. Other nodes will declare it dead.", left, e);
+            }
         }
+    }
+
+    private static void unreachable(UUID left) {
+        log.warn("Could not deregister node {}: database unreachable. Other nodes will declare it dead.", left);
     }
 
     private void endSession() {
@@ -682,8 +709,11 @@ public final class Node {
         if (view.changed() && pulse.quicken()) {
             wake("heartbeat");
         }
-        if (candidateLive && !view.candidateLive()) {
-            log.warn("no live node can lead: none has the role scheduler; crons and recovery stand still");
+        // A node that stops would only announce its own end.
+        if (candidateLive && !view.candidateLive() && !stopping) {
+            log.warn(
+                    "no live node can lead: no active node has the role scheduler. Crons and recovery stand still until one"
+                            + " joins.");
         }
         candidateLive = view.candidateLive();
         liveWorkers = view.workers();
@@ -812,6 +842,11 @@ public final class Node {
         @Override
         public void heard(String news) {
             works.forEach(work -> work.heard(news));
+        }
+
+        @Override
+        public boolean isLeaving() {
+            return stopping;
         }
     }
 }

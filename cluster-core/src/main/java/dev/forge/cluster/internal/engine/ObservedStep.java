@@ -43,7 +43,12 @@ final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
             monitor.observe(attempt, attempt);
         } catch (RuntimeException | Error e) {
             // Whoever watches a step does not decide what becomes of it.
-            log.warn("workflow {} run {}: step '{}' could not be observed", version.jobName(), run, step, e);
+            log.warn(
+                    "workflow {} run {}: step '{}' could not be observed",
+                    version.label(),
+                    run,
+                    step,
+                    ErrorText.loggable(e));
         }
         if (!attempt.made) {
             attempt.run();

@@ -4,6 +4,7 @@ import dev.forge.cluster.RateLimit;
 import dev.forge.cluster.RateLimitDecision;
 import dev.forge.cluster.RateLimiter;
 import dev.forge.cluster.RateLimiterBackend;
+import dev.forge.cluster.internal.store.ConnectionLoss;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -114,7 +115,7 @@ public final class RateLimits implements RateLimiter {
             if (SharedBuckets.isLost(e)) {
                 lost(e);
             } else if (strange.getAndSet(e.getClass()) != e.getClass()) {
-                log.warn("Rate limits: bucket {} could not be asked for, others can", bucket, e);
+                log.warn("Rate limits: bucket {} could not be asked for, others can", bucket, ErrorText.loggable(e));
             }
             return withoutDatabase(bucket, limit, permits);
         }
@@ -135,9 +136,10 @@ public final class RateLimits implements RateLimiter {
         if (lostUntil.getAndSet(later()) == STANDS) {
             log.warn(
                     "Rate limits: shared buckets are out of reach; until they are back,"
-                            + " forge.cluster.rate-limit.on-database-loss ({}) decides",
+                            + " forge.cluster.rate-limit.on-database-loss ({}) decides: {}",
                     settings.onLoss.name().toLowerCase(Locale.ROOT),
-                    e);
+                    ErrorText.brief(e),
+                    ConnectionLoss.caused(e) ? null : ErrorText.loggable(e));
         }
     }
 

@@ -167,7 +167,7 @@ final class RunContext implements WorkflowContext {
         try {
             return new Given<>(memory.read(taken, type));
         } catch (RuntimeException e) {
-            log.warn("run {}: a signal '{}' cannot be read", id(), taken.name(), e);
+            log.warn("run {}: a signal '{}' cannot be read", id(), taken.name(), ErrorText.loggable(e));
             return null;
         }
     }

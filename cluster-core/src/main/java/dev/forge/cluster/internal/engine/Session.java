@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Schema;
@@ -54,6 +55,9 @@ final class Session {
         void lost();
 
         void heard(String news);
+
+        /** Whether the node leaves the cluster, so that a lost session has no consequences of its own. */
+        boolean isLeaving();
     }
 
     Session(DataSource direct, Schema schema, Elector elector, LongSupplier nanos, Listener listener) {
@@ -114,6 +118,16 @@ final class Session {
         return livenessKey;
     }
 
+    private void report(Throwable failure) {
+        if (!ConnectionLoss.caused(failure)) {
+            log.warn("session: lost; leaderships end, reconnecting", ErrorText.loggable(failure));
+        } else if (listener.isLeaving()) {
+            log.debug("session: lost while the node leaves", failure);
+        } else {
+            log.warn("session: lost; leaderships end, reconnecting: {}", ConnectionLoss.brief(failure));
+        }
+    }
+
     /** Whether it should be connected but has not been for that long. */
     boolean isMissing(Duration patience) {
         return node != null && thread != null && !connected && nanos.getAsLong() - lostAt > patience.toNanos();
@@ -138,7 +152,7 @@ final class Session {
             } catch (RuntimeException | Error e) {
                 // An Error too: without this thread the node would be dead and not know it.
                 if (!reported) {
-                    log.warn("session: lost; leaderships end, reconnecting", e);
+                    report(e);
                     reported = true;
                 }
             } finally {

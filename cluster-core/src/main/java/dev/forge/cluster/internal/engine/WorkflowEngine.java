@@ -229,6 +229,10 @@ public final class WorkflowEngine implements Work {
                                                 .collect(Collectors.toCollection(TreeSet::new)))));
     }
 
+    private static String label(String job) {
+        return Version.of(job).map(Version::label).orElse(job);
+    }
+
     private boolean isDeprecated(Version version) {
         WorkflowHandler handler = versions.get(version.jobName());
         return handler != null && handler.deprecated();
@@ -298,7 +302,7 @@ public final class WorkflowEngine implements Work {
         try {
             loaded = statements.load(claim).orElse(null);
         } catch (DataAccessException e) {
-            log.info("workflow {} run {}: cannot be read now: {}", job.name(), job.id(), e.toString());
+            log.info("workflow {} run {}: cannot be read now: {}", label(job.name()), job.id(), e.toString());
             return Outcome.snooze(DATABASE_AWAY);
         }
         if (loaded == null) {
@@ -315,7 +319,7 @@ public final class WorkflowEngine implements Work {
             try {
                 return store.suspend(claim, parked, () -> {}) ? Settled.PENDING : Settled.LOST;
             } catch (DataAccessException | TransactionException e) {
-                log.info("workflow {} run {}: cannot be parked now: {}", job.name(), job.id(), e.toString());
+                log.info("workflow {} run {}: cannot be parked now: {}", label(job.name()), job.id(), e.toString());
                 return Outcome.snooze(DATABASE_AWAY);
             }
         }

@@ -71,7 +71,7 @@ final class WorkflowRun {
             if (failure != pause) {
                 log.warn(
                         "workflow {} run {}: {} has caught the error that ends it where it has to wait; it runs again all the same",
-                        handler.version().jobName(),
+                        handler.version().label(),
                         job.id(),
                         handler.description());
             }
@@ -133,7 +133,7 @@ final class WorkflowRun {
         int undoings = steps.undoings().size();
         log.warn(
                 "workflow {} run {}: failed, {}: {}",
-                handler.version().jobName(),
+                handler.version().label(),
                 job.id(),
                 undoings == 0 ? "there is nothing to undo" : "undoes " + undoings + " steps",
                 Execution.brief(failure));
@@ -157,7 +157,7 @@ final class WorkflowRun {
     private Object refused(String what, DataAccessException refusal) {
         memory.forgetUnwritten();
         String error = "%s cannot be stored: %s".formatted(what, refusal.getMessage());
-        log.warn("workflow {} run {}: failed, {}", handler.version().jobName(), job.id(), error);
+        log.warn("workflow {} run {}: failed, {}", handler.version().label(), job.id(), error);
         if (steps.undoings().isEmpty()) {
             return end(WorkflowStatus.FAILED, null, Execution.storable(error));
         }
@@ -200,7 +200,7 @@ final class WorkflowRun {
         } else if (why instanceof Unwinding.Unwritten away) {
             log.info(
                     "workflow {} run {}: the database did not answer, it runs again: {}",
-                    handler.version().jobName(),
+                    handler.version().label(),
                     job.id(),
                     away.cause().toString());
             return Outcome.snooze(DATABASE_AWAY);
@@ -221,7 +221,7 @@ final class WorkflowRun {
     }
 
     private Object block(String message) {
-        log.warn("workflow {} run {}: blocked, {}", handler.version().jobName(), job.id(), message);
+        log.warn("workflow {} run {}: blocked, {}", handler.version().label(), job.id(), message);
         return suspend(Waits.until(null, List.of()), message);
     }
 
@@ -241,7 +241,7 @@ final class WorkflowRun {
             }
             log.info(
                     "workflow {} run {}: could not go to wait, it runs again: {}",
-                    handler.version().jobName(),
+                    handler.version().label(),
                     job.id(),
                     e.toString());
             return Outcome.snooze(DATABASE_AWAY);
@@ -299,7 +299,7 @@ final class WorkflowRun {
             if (steps.isLastUndoing(attempt, cause)) {
                 log.warn(
                         "workflow {} run {}: step '{}' cannot be undone, attempt {} was the last",
-                        handler.version().jobName(),
+                        handler.version().label(),
                         job.id(),
                         step.name(),
                         attempt,

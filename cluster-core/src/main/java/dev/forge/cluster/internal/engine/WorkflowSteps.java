@@ -156,7 +156,7 @@ final class WorkflowSteps {
                 Duration pause = pause(step, attempt, cause);
                 log.info(
                         "workflow {} run {}: step '{}' failed, attempt {}, the next one in {} ms: {}",
-                        version.jobName(),
+                        version.label(),
                         job.id(),
                         step.name(),
                         attempt,
@@ -171,7 +171,7 @@ final class WorkflowSteps {
             memory.remember(gone, null);
             log.warn(
                     "workflow {} run {}: step '{}' failed, attempt {} was the last",
-                    version.jobName(),
+                    version.label(),
                     job.id(),
                     step.name(),
                     attempt,
@@ -536,7 +536,7 @@ final class WorkflowSteps {
         if (completion.status == TransactionSynchronization.STATUS_COMMITTED) {
             log.warn(
                     "workflow {} run {}: step '{}' is done and committed, but something that was to follow its commit failed",
-                    version.jobName(),
+                    version.label(),
                     job.id(),
                     step.name(),
                     failure);

@@ -78,7 +78,7 @@ final class WorkflowWatch {
                 if (blocked > 0) {
                     log.warn(
                             "workflow {}: {} runs are blocked, no live node has this version",
-                            Names.printable(version.jobName()),
+                            Names.printable(version.label()),
                             blocked);
                 } else {
                     // Finding that there is nothing to do means passing all that are blocked.
@@ -94,7 +94,7 @@ final class WorkflowWatch {
                 int freed = fenced(self, term.getAsLong(), () -> keeping.unblock(version, BATCH));
                 log.info(
                         "workflow {}: {} runs go on, a live node has this version",
-                        Names.printable(version.jobName()),
+                        Names.printable(version.label()),
                         freed);
             }
         }

@@ -30,7 +30,6 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionTemplate;
 
@@ -54,7 +53,7 @@ public final class CronStore {
         this.schema = schema;
         this.jdbc = new JdbcTemplate(source);
         this.client = JdbcClient.create(jdbc);
-        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
+        this.transaction = new TransactionTemplate(new OwnTransactions(source));
     }
 
     /** A transaction on the same source; joins one that is under way. */

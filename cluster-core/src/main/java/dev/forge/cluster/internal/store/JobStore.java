@@ -32,7 +32,6 @@ import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -90,7 +89,7 @@ public final class JobStore {
 
     /** A transaction on the same source, for callers that have none. */
     public TransactionOperations transaction() {
-        return new TransactionTemplate(new JdbcTransactionManager(Objects.requireNonNull(jdbc.getDataSource())));
+        return new TransactionTemplate(new OwnTransactions(Objects.requireNonNull(jdbc.getDataSource())));
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------
@@ -786,6 +785,16 @@ public final class JobStore {
                 WHERE %s
                 """.formatted(OURS), node, all));
         return missing;
+    }
+
+    /** Whether a job was cancelled while it was claimed in that epoch. */
+    public boolean isCancelled(ClaimKey key) {
+        return client.sql(schema.sql("""
+                SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND status = 'cancelled')
+                """))
+                .params(key.id(), key.epoch())
+                .query((row, n) -> row.getBoolean(1))
+                .single();
     }
 
     /**

@@ -19,7 +19,6 @@ import org.springframework.dao.CannotAcquireLockException;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DataSourceUtils;
-import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionCallback;
 import org.springframework.transaction.support.TransactionTemplate;
 
@@ -47,7 +46,7 @@ public final class LeaderStore {
         this.schema = schema;
         this.source = source;
         this.jdbc = JdbcClient.create(source);
-        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
+        this.transaction = new TransactionTemplate(new OwnTransactions(source));
     }
 
     /** On what ground a candidate asks for a role. */

@@ -22,7 +22,6 @@ import java.util.function.Consumer;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /** The rows of {@code forge_nodes}, and all that hangs on them when a node dies. */
@@ -42,7 +41,7 @@ public final class NodeStore {
         this.schema = schema;
         this.crash = crash;
         this.jdbc = JdbcClient.create(control);
-        this.transaction = new TransactionTemplate(new JdbcTransactionManager(control));
+        this.transaction = new TransactionTemplate(new OwnTransactions(control));
     }
 
     /**

@@ -6,7 +6,6 @@ import java.util.Optional;
 import java.util.function.Function;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -136,7 +135,7 @@ public final class StateStore {
     private record Apart(JdbcClient jdbc, TransactionTemplate transaction) {
 
         static Apart on(DataSource source) {
-            var transaction = new TransactionTemplate(new JdbcTransactionManager(source));
+            var transaction = new TransactionTemplate(new OwnTransactions(source));
             transaction.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
             // Who comes second finds nothing; under a stricter level it would be told that it cannot be serialized.
             transaction.setIsolationLevel(TransactionDefinition.ISOLATION_READ_COMMITTED);

@@ -14,7 +14,6 @@ import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionTemplate;
 
@@ -31,7 +30,7 @@ public final class WorkflowKeeping {
     public WorkflowKeeping(Schema schema, DataSource source) {
         this.schema = schema;
         this.client = JdbcClient.create(source);
-        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
+        this.transaction = new TransactionTemplate(new OwnTransactions(source));
     }
 
     /** A transaction on the same source: what the leader changes is undone if its term is over. */

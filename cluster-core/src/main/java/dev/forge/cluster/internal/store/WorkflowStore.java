@@ -23,7 +23,6 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.RowCallbackHandler;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -72,7 +71,7 @@ public final class WorkflowStore {
         this.schema = schema;
         this.jdbc = new JdbcTemplate(source);
         this.client = JdbcClient.create(jdbc);
-        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
+        this.transaction = new TransactionTemplate(new OwnTransactions(source));
     }
 
     /** The name of the job that carries runs of a version. */
@@ -91,6 +90,11 @@ public final class WorkflowStore {
         /** The name of the job that carries its runs. */
         public String jobName() {
             return WorkflowStore.jobName(workflow, version);
+        }
+
+        /** The version as people read it: {@code checkout@1}. */
+        public String label() {
+            return jobName().substring(PREFIX.length());
         }
 
         /** What the name of a job says; empty if it carries no runs. */

@@ -1,0 +1,49 @@
+package dev.forge.cluster.autoconfigure;
+
+import java.util.concurrent.CountDownLatch;
+import org.jspecify.annotations.Nullable;
+import org.springframework.core.env.Environment;
+
+/**
+ * Keeps the JVM of a joined node alive: all other threads of the cluster are daemons, and without a web server the JVM
+ * would end with the main method. {@code spring.main.keep-alive=false}, said explicitly, switches it off.
+ */
+final class KeepAliveThread {
+
+    private final boolean enabled;
+    private @Nullable CountDownLatch stopped;
+
+    KeepAliveThread(Environment environment) {
+        this.enabled = environment.getProperty("spring.main.keep-alive", Boolean.class, true);
+    }
+
+    synchronized void start() {
+        if (!enabled || stopped != null) {
+            return;
+        }
+        var latch = new CountDownLatch(1);
+        var thread = new Thread(() -> await(latch), "forge-cluster-keep-alive");
+        thread.setDaemon(false);
+        thread.start();
+        stopped = latch;
+    }
+
+    synchronized void stop() {
+        if (stopped != null) {
+            stopped.countDown();
+            stopped = null;
+        }
+    }
+
+    private static void await(CountDownLatch latch) {
+        boolean interrupted = true;
+        while (interrupted) {
+            try {
+                latch.await();
+                interrupted = false;
+            } catch (InterruptedException e) {
+                // Only stop() ends this thread.
+            }
+        }
+    }
+}

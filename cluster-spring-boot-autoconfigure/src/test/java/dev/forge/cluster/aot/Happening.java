@@ -1,0 +1,24 @@
+package dev.forge.cluster.aot;
+
+import jakarta.persistence.Entity;
+import jakarta.persistence.GeneratedValue;
+import jakarta.persistence.Id;
+import org.jspecify.annotations.Nullable;
+
+/** One row for each thing that has happened. */
+@Entity
+class Happening {
+
+    @Id
+    @GeneratedValue
+    @Nullable
+    Long id;
+
+    String name = "";
+
+    protected Happening() {}
+
+    Happening(String name) {
+        this.name = name;
+    }
+}
