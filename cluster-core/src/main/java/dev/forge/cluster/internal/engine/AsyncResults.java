@@ -70,6 +70,11 @@ public final class AsyncResults {
                         .formatted(returned.getClass().getName()));
     }
 
+    /** Whether the value is a result that is not there yet. */
+    static boolean isUnfinished(@Nullable Object value) {
+        return isAsync(value) && !(value instanceof Future<?> future && future.isDone());
+    }
+
     /** Cancels what was returned, for somebody who does not wait for it. */
     public static void cancel(@Nullable Object returned) {
         if (returned instanceof Future<?> future) {

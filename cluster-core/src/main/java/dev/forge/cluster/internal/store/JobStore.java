@@ -72,16 +72,24 @@ public final class JobStore {
             AND j.status NOT IN ('pending', 'completed', 'failed', 'cancelled', 'abandoned')""";
 
     /** How many entries {@code attempt_history} has at most; the oldest go first. */
-    static final int LONGEST_HISTORY = 20;
+    private static final int LONGEST_HISTORY = 20;
 
     /** Characters of the error of one entry. */
     private static final int LONGEST_HISTORY_ERROR = 2_000;
+
+    private static final String HISTORY_WITH_FAILURE =
+            historyWith("CASE WHEN d.timed_out THEN 'timed-out' ELSE 'failed' END", "d.ran", "d.error");
+
+    private static final String HISTORY_WITH_LOST_NODE = historyWith(
+            "'node-lost'",
+            "CASE WHEN isfinite(j.started_at) THEN (extract(epoch FROM clock_timestamp() - j.started_at) * 1000)::bigint END",
+            "'the node died or left, or it did not renew the lease in time'");
 
     /**
      * The history of row {@code j} with one entry more, for the statement that ends the attempt: a job that succeeds at
      * its first attempt never has one. Somebody may have edited the column by hand.
      */
-    static String historyWith(String outcome, String ranMillis, String error) {
+    private static String historyWith(String outcome, String ranMillis, String error) {
         return """
                 CASE WHEN jsonb_typeof(j.attempt_history) = 'array'
                     THEN CASE WHEN jsonb_array_length(j.attempt_history) >= %d THEN j.attempt_history - 0
@@ -702,8 +710,7 @@ public final class JobStore {
     }
 
     private int end(UUID node, List<Finish> finishes) {
-        return jdbc.update(
-                schema.sql("""
+        return jdbc.update(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET status = d.status, lease_expires_at = NULL,
                     worker_id = CASE WHEN d.status <> 'pending' THEN j.worker_id END,
@@ -723,31 +730,28 @@ public final class JobStore {
                             (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::bigint[]), (SELECT ?::bool[]))
                     AS d (id, epoch, status, result, error, delay, given_back, checkpoint, progress, retention, ran, timed_out)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(
-                        historyWith("CASE WHEN d.timed_out THEN 'timed-out' ELSE 'failed' END", "d.ran", "d.error"),
-                        OURS)),
-                statement -> {
-                    Connection connection = statement.getConnection();
-                    statement.setArray(1, array(connection, "uuid", finishes, finish -> finish.key.id));
-                    statement.setArray(2, array(connection, "int8", finishes, finish -> finish.key.epoch));
-                    statement.setArray(3, array(connection, "text", finishes, finish -> word(finish.status)));
-                    statement.setArray(4, array(connection, "text", finishes, Finish::result));
-                    statement.setArray(5, array(connection, "text", finishes, Finish::error));
-                    statement.setArray(6, array(connection, "int8", finishes, Finish::delayMillis));
-                    statement.setArray(7, array(connection, "int4", finishes, Finish::attemptsGivenBack));
-                    statement.setArray(8, array(connection, "text", finishes, Finish::checkpoint));
-                    statement.setArray(9, array(connection, "text", finishes, Finish::progress));
-                    statement.setArray(
-                            10,
-                            array(
-                                    connection,
-                                    "int8",
-                                    finishes,
-                                    finish -> finish.retention == null ? null : finish.retention.toMillis()));
-                    statement.setArray(11, array(connection, "int8", finishes, Finish::ranMillis));
-                    statement.setArray(12, array(connection, "bool", finishes, Finish::timedOut));
-                    statement.setObject(13, node);
-                });
+                """.formatted(HISTORY_WITH_FAILURE, OURS)), statement -> {
+            Connection connection = statement.getConnection();
+            statement.setArray(1, array(connection, "uuid", finishes, finish -> finish.key.id));
+            statement.setArray(2, array(connection, "int8", finishes, finish -> finish.key.epoch));
+            statement.setArray(3, array(connection, "text", finishes, finish -> word(finish.status)));
+            statement.setArray(4, array(connection, "text", finishes, Finish::result));
+            statement.setArray(5, array(connection, "text", finishes, Finish::error));
+            statement.setArray(6, array(connection, "int8", finishes, Finish::delayMillis));
+            statement.setArray(7, array(connection, "int4", finishes, Finish::attemptsGivenBack));
+            statement.setArray(8, array(connection, "text", finishes, Finish::checkpoint));
+            statement.setArray(9, array(connection, "text", finishes, Finish::progress));
+            statement.setArray(
+                    10,
+                    array(
+                            connection,
+                            "int8",
+                            finishes,
+                            finish -> finish.retention == null ? null : finish.retention.toMillis()));
+            statement.setArray(11, array(connection, "int8", finishes, Finish::ranMillis));
+            statement.setArray(12, array(connection, "bool", finishes, Finish::timedOut));
+            statement.setObject(13, node);
+        });
     }
 
     /** What came of the last statement of a handler's own transaction. */
@@ -899,11 +903,6 @@ public final class JobStore {
         return SILENT_MILLIS.formatted(alias);
     }
 
-    private static final String NODE_LOST =
-            historyWith("'node-lost'", """
-            CASE WHEN isfinite(j.started_at)
-                THEN (extract(epoch FROM clock_timestamp() - j.started_at) * 1000)::bigint END""", "'the node died or left, or it did not renew the lease in time'");
-
     /** What becomes of a job that is taken from its node; the alias of its row is {@code j}. */
     static String recovery(CrashRule rule) {
         String over = rule.spendsAttempt
@@ -925,7 +924,8 @@ public final class JobStore {
                 scheduled_at = greatest(j.scheduled_at, clock_timestamp() + interval '500 milliseconds'
                                    + random() * j.recoveries * interval '2 seconds'),
                 worker_id = NULL, lease_expires_at = NULL, started_at = NULL
-                """.formatted(over, rule.spendsAttempt ? "failed" : "abandoned", reason, rule.spendsAttempt, NODE_LOST);
+                """.formatted(
+                over, rule.spendsAttempt ? "failed" : "abandoned", reason, rule.spendsAttempt, HISTORY_WITH_LOST_NODE);
     }
 
     /**

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.engine;
 
 import static dev.forge.cluster.internal.engine.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.awaitility.Awaitility.await;
 
 import ch.qos.logback.classic.Level;
@@ -13,6 +14,7 @@ import dev.forge.cluster.JobAttempt;
 import dev.forge.cluster.JobExplanation.Reason;
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.Step;
@@ -249,6 +251,24 @@ class HandlerExecutionTests {
         assertThat(returns.lastError()).contains("future");
     }
 
+    @Test
+    void fenced_work_must_not_return_an_unfinished_future() {
+        Member member = start();
+        await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
+        var future = new CompletableFuture<String>();
+        assertThatIllegalStateException()
+                .isThrownBy(() -> member.leadership().fenced(Leadership.SCHEDULER, () -> {
+                    JdbcClient.create(cluster.database.dataSource())
+                            .sql("INSERT INTO effects VALUES (gen_random_uuid())")
+                            .update();
+                    return future;
+                }))
+                .withMessageContaining("future");
+        assertThat(future).isCancelled();
+        assertThat(jdbc.sql("SELECT count(*) FROM effects").query(Long.class).single())
+                .isZero();
+    }
+
     // Timeouts that a handler ignores
 
     @Test
@@ -415,6 +435,11 @@ class HandlerExecutionTests {
         TestWorkflows.Member one = flows.start("one", HandlerExecutionTests::impatient);
         UUID run = one.workflows().start("deaf", null);
         until(started);
+        await().untilAsserted(() -> assertThat(logged(Level.WARN, run.toString()))
+                .singleElement()
+                .satisfies(event -> assertThat(event.getFormattedMessage())
+                        .contains("step 'hang'", "timeout of PT0.1S", "ignoreInterrupts")));
+        assertThat(one.member().jobs().explain(run).reason()).isEqualTo(Reason.RUNNING_PAST_TIMEOUT);
         one.member().node().stop();
         assertThat(jdbc.sql("SELECT status || attempts FROM forge_workflow_steps WHERE run_id = ?")
                         .param(run)
