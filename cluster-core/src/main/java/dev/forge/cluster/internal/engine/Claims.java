@@ -137,6 +137,9 @@ final class Claims {
 
     /** Ends claims whose handlers may still run, as {@code end} says. */
     void giveUp(Collection<Running> runnings, Function<Running, Finish> end) {
+        if (runnings.isEmpty()) {
+            return;
+        }
         Map<UUID, List<Finish>> byNode = new LinkedHashMap<>();
         runnings.forEach(running ->
                 byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(end.apply(running)));

@@ -7,7 +7,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -205,10 +204,12 @@ final class Worker implements Work {
                             .toList());
             deaf.forEach(Running::released);
             // An attempt that exceeded its timeout has failed, whether its handler heeds the interrupt or not.
-            Map<Boolean, List<Running>> overdue =
-                    deaf.stream().collect(Collectors.partitioningBy(running -> running.stopReason() == Stop.TIMEOUT));
-            claims.giveBack(overdue.get(false));
-            claims.giveUp(overdue.get(true), execution::timedOut);
+            List<Running> overdue = deaf.stream()
+                    .filter(running -> running.stopReason() == Stop.TIMEOUT)
+                    .toList();
+            claims.giveUp(overdue, execution::timedOut);
+            claims.giveBack(
+                    deaf.stream().filter(running -> !overdue.contains(running)).toList());
             deaf.forEach(running -> running.stop(Stop.LOST));
         }
     }
