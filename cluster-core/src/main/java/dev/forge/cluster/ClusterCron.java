@@ -65,6 +65,6 @@ public @interface ClusterCron {
     /** How often a run is tried before it has failed. */
     String maxAttempts() default "";
 
-    /** How long an attempt may take before it is interrupted and counts as failed. */
+    /** How long an attempt may take before it is interrupted and counts as failed; a result that comes later is discarded. */
     String timeout() default "";
 }

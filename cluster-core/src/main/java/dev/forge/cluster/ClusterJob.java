@@ -16,6 +16,9 @@ import java.lang.annotation.Target;
  * annotation asks for another transaction than that ({@code REQUIRES_NEW}, {@code NOT_SUPPORTED}...), which the log says at
  * the start.
  *
+ * <p>A handler may return a {@code CompletionStage}, a {@code Future} or a reactive type: the job ends with it, and its value
+ * is the result. A {@code @Transactional} handler may not, and no handler may be {@code @Async}: both fail the start.
+ *
  * <pre>{@code
  * @ClusterJob(name = "process-order", maxAttempts = "5")
  * @Transactional
@@ -53,7 +56,10 @@ public @interface ClusterJob {
     /** Exceptions after which trying again is of no use: the job fails at once. */
     Class<? extends Throwable>[] excluded() default {};
 
-    /** How long an attempt may take before it is interrupted and counts as failed; for example {@code 30s}. */
+    /**
+     * How long an attempt may take before it is interrupted and counts as failed; for example {@code 30s}. A result that comes
+     * later is discarded. A handler that ignores the interrupt keeps its slot; the next attempt waits for its end.
+     */
     String timeout() default "";
 
     /** How long it is kept once it is finished; for example {@code 30d}, {@code 0s} deletes it at completion. */

@@ -13,6 +13,8 @@ public record JobExplanation(Reason reason, String text) {
         NOT_FOUND,
         /** It is. */
         RUNNING,
+        /** It is, past its timeout: its handler ignores the interrupt. */
+        RUNNING_PAST_TIMEOUT,
         /** A node has it and will start it. */
         CLAIMED,
         /** It has ended. */

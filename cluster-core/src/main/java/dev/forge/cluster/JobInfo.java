@@ -1,6 +1,7 @@
 package dev.forge.cluster;
 
 import java.time.Instant;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -18,6 +19,7 @@ import org.jspecify.annotations.Nullable;
  * @param progress JSON with percent and message
  * @param result JSON
  * @param lastError what went wrong the last time
+ * @param attemptHistory the last 20 attempts that did not succeed, the oldest first; empty in lists of jobs
  */
 public record JobInfo(
         UUID id,
@@ -39,4 +41,5 @@ public record JobInfo(
         @Nullable String lastError,
         @Nullable String uniqueKey,
         Map<String, String> metadata,
-        Instant createdAt) {}
+        Instant createdAt,
+        List<JobAttempt> attemptHistory) {}

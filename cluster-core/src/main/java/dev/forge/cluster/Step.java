@@ -10,11 +10,11 @@ import org.springframework.core.ParameterizedTypeReference;
  * A step of a workflow: what it does, and what is done when that fails.
  *
  * @param name together with its place in the method this is how it is known again
- * @param type of what it returns
+ * @param type of what it returns; if the action returns a future, the type of its value
  * @param transactional whether the engine opens a transaction for it, whose last statement remembers it
  * @param attempts how often it is tried; null: {@code forge.cluster.job.max-attempts}
  * @param backoff how long to wait between two attempts; null: {@code forge.cluster.job.backoff}
- * @param timeout after which an attempt is interrupted and has failed; null: none
+ * @param timeout after which an attempt is interrupted and has failed, whatever it returns later; null: none
  * @param compensation undoes it, should the run fail or be cancelled later; null: nothing does
  */
 public record Step<T>(

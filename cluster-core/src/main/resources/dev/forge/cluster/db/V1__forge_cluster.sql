@@ -88,6 +88,8 @@ CREATE TABLE forge_jobs (
     checkpoint        jsonb,
     result            jsonb,
     last_error        text,
+    -- The last 20 attempts that failed or whose node was lost, as a JSON array; NULL: there was none.
+    attempt_history   jsonb,
     unique_key        text,
     metadata          jsonb NOT NULL DEFAULT '{}',
     created_at        timestamptz NOT NULL DEFAULT now(),

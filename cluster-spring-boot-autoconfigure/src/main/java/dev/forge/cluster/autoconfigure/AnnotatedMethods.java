@@ -36,8 +36,14 @@ final class AnnotatedMethods {
             return type.getName() + "." + method.getName();
         }
 
+        /** The simple name of the annotation. */
+        String kind() {
+            return annotation.annotationType().getSimpleName();
+        }
+
         /** How to call it on the bean, which may be a proxy, and is created by the first call if it is lazy. */
         Call call(ConfigurableListableBeanFactory beans) {
+            AsynchronousHandlers.refuseAsync(this);
             if (Modifier.isPrivate(method.getModifiers()) || Modifier.isStatic(method.getModifiers())) {
                 throw new IllegalArgumentException("it is private or static");
             }

@@ -189,6 +189,12 @@ public final class ClusterActuatorAutoConfiguration {
         JobMeters clusterJobMeters(MeterRegistry registry, ClusterAutoConfiguration.ClusterName name) {
             return new JobMeters(registry, name.text());
         }
+
+        @Bean
+        StuckHandlerGauge clusterStuckHandlerGauge(
+                MeterRegistry registry, ClusterAutoConfiguration.ClusterName name, JobEngine engine) {
+            return new StuckHandlerGauge(registry, name.text(), engine);
+        }
     }
 
     @Configuration(proxyBeanMethods = false)

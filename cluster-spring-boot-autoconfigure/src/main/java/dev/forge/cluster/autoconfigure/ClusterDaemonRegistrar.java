@@ -4,6 +4,7 @@ import dev.forge.cluster.ClusterDaemon;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.DaemonScope;
+import dev.forge.cluster.internal.engine.AsyncResults;
 import dev.forge.cluster.internal.engine.DaemonHandler;
 import dev.forge.cluster.internal.engine.DaemonHandlers;
 import java.util.Arrays;
@@ -87,15 +88,22 @@ final class ClusterDaemonRegistrar implements SmartInitializingSingleton {
 
     private DaemonHandler.Code code(AnnotatedMethods.Found<ClusterDaemon> found) {
         AnnotatedMethods.Call method = found.call(beans);
+        AsynchronousHandlers.refuseFuture(
+                found,
+                "A daemon keeps its role until its method has ended, but the work of a future would go on beside its"
+                        + " successor.",
+                "Let the method run until it is asked to stop: wait for the future in it, with join() or block().");
         Class<?>[] parameters = found.method().getParameterTypes();
         if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != DaemonContext.class)) {
             throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
         }
         return context -> {
-            if (parameters.length == 0) {
-                method.with();
-            } else {
-                method.with(context);
+            Object returned = parameters.length == 0 ? method.with() : method.with(context);
+            if (AsyncResults.isAsync(returned)) {
+                AsyncResults.cancel(returned);
+                throw new IllegalStateException(
+                        "%s returned a future: wait for it inside of the method, with join() or block()"
+                                .formatted(found.place()));
             }
         };
     }

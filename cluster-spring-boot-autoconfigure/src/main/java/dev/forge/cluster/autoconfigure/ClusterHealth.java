@@ -25,6 +25,8 @@ final class ClusterHealth {
     /** Whether fenced writes and elections get through. Not part of readiness: the node serves requests all the same. */
     static final String FENCES = "fences";
 
+    private static final int MOST_STUCK = 10;
+
     private final Node node;
     private final JobEngine engine;
     private final Schema schema;
@@ -120,6 +122,21 @@ final class ClusterHealth {
             health.withDetail("slots", engine.slots())
                     .withDetail("executors", engine.lanes())
                     .withDetail("overloaded", engine.isOverloaded());
+        }
+        List<JobEngine.StuckHandler> stuck = engine.stuckHandlers();
+        if (!stuck.isEmpty()) {
+            // UP: the other slots work, and turning requests away, or a restart, would not end the work any better.
+            health.withDetail("stuckHandlers", stuck.size())
+                    .withDetail(
+                            "warning",
+                            stuck.stream()
+                                    .limit(MOST_STUCK)
+                                    .map(one -> "%s: %s, and its handler has ignored the interrupt for %d s"
+                                            .formatted(
+                                                    one.label(),
+                                                    one.cause(),
+                                                    one.forTime().toSeconds()))
+                                    .toList());
         }
         if (engine.isCrowded()) {
             health.down()

@@ -9,6 +9,7 @@ import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.WorkflowContext;
+import dev.forge.cluster.internal.engine.AsyncResults;
 import java.lang.annotation.Annotation;
 import java.lang.reflect.Method;
 import java.lang.reflect.Type;
@@ -27,6 +28,7 @@ import org.springframework.beans.factory.aot.BeanRegistrationAotContribution;
 import org.springframework.beans.factory.aot.BeanRegistrationAotProcessor;
 import org.springframework.beans.factory.support.RegisteredBean;
 import org.springframework.core.GenericTypeResolver;
+import org.springframework.core.ResolvableType;
 import org.springframework.util.ClassUtils;
 
 /**
@@ -73,11 +75,18 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
                 bound.add(GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], type));
             }
         }
-        Class<?> result = method.getReturnType();
-        if (result != void.class && !Outcome.class.isAssignableFrom(result)) {
-            bound.add(GenericTypeResolver.resolveType(method.getGenericReturnType(), type));
+        ResolvableType result = result(GenericTypeResolver.resolveType(method.getGenericReturnType(), type));
+        Class<?> raw = result.resolve(Object.class);
+        if (raw != void.class && !Outcome.class.isAssignableFrom(raw)) {
+            bound.add(result.getType());
         }
         BINDING.registerReflectionHints(hints, bound.toArray(Type[]::new));
+    }
+
+    /** What is stored of a future or a reactive type is what it ends with. */
+    private static ResolvableType result(Type returned) {
+        ResolvableType type = ResolvableType.forType(returned);
+        return AsyncResults.isAsync(type.resolve(Object.class)) && type.hasGenerics() ? type.getGeneric(0) : type;
     }
 
     /** What the cluster itself writes as JSON, the scripts of its schema, and its beans where it is disabled. */

@@ -67,6 +67,10 @@ final class ClusterWorkflowRegistrar extends HandlerRegistrar {
     private WorkflowHandler handler(
             AnnotatedMethods.Found<ClusterWorkflow> found, Version version, boolean deprecated) {
         AnnotatedMethods.Call call = found.call(beans);
+        AsynchronousHandlers.refuseFuture(
+                found,
+                "Only the thread of a workflow's method may use its context.",
+                "Return the value itself, and wait for futures inside of steps, with join() or block().");
         Method method = found.method();
         Class<?>[] parameters = method.getParameterTypes();
         List<Type> inputs = IntStream.range(0, parameters.length)

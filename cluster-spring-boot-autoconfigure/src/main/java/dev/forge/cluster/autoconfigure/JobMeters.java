@@ -50,6 +50,11 @@ final class JobMeters implements JobMonitor {
     }
 
     @Override
+    public void timedOut(String name) {
+        count("forge.cluster.job.timeouts", "Attempts that exceeded their timeout", name);
+    }
+
+    @Override
     public void claimLost(String name) {
         count("forge.cluster.job.claims.lost", "Jobs that were taken from this node while it had them", name);
     }

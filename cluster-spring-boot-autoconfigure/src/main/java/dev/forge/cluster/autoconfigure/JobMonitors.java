@@ -70,6 +70,11 @@ record JobMonitors(List<JobMonitor> all) implements JobMonitor {
     }
 
     @Override
+    public void timedOut(String name) {
+        all.forEach(monitor -> monitor.timedOut(name));
+    }
+
+    @Override
     public void claimLost(String name) {
         all.forEach(monitor -> monitor.claimLost(name));
     }

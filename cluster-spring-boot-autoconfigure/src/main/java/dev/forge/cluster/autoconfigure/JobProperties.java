@@ -20,7 +20,7 @@ import org.springframework.util.unit.DataSize;
  * @param heartbeatInterval Pause between two signs of life of a running job.
  * @param claimStartTimeout How long a claimed job may wait for its start before others may have it.
  * @param maxAttempts How often a job is tried before it has failed.
- * @param timeout How long an attempt may take before it is interrupted; no limit by default.
+ * @param timeout How long an attempt may take before it is interrupted and has failed; no limit by default.
  * @param crashPolicy What a crash of the node costs the job: requeue spends no attempt, fail counts as one.
  * @param maxRecoveries How many crashes a job may survive before it is abandoned.
  * @param maxPayloadSize How large a payload may be.

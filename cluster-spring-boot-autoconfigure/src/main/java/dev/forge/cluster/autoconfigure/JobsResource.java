@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.JobAttempt;
 import dev.forge.cluster.JobExplanation;
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobRejectedException;
@@ -8,6 +9,7 @@ import dev.forge.cluster.Jobs;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.store.JobReports;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -107,12 +109,32 @@ final class JobsResource {
         put(view, "payload", json("payload", info.payload(), shown));
         put(view, "result", json("result", info.result(), shown));
         put(view, "error", clean("error", info.lastError(), shown));
+        if (!info.attemptHistory().isEmpty()) {
+            view.put(
+                    "attemptHistory",
+                    info.attemptHistory().stream()
+                            .map(attempt -> attempt(attempt, shown))
+                            .toList());
+        }
         JobExplanation explanation = jobs.explain(job);
         // The sentence names the unique key.
         String text = info.uniqueKey() == null
                 ? explanation.text()
                 : explanation.text().replace("'" + info.uniqueKey() + "'", "'" + uniqueKey + "'");
         view.put("explanation", Map.<String, Object>of("reason", explanation.reason(), "text", text));
+        return view;
+    }
+
+    private Map<String, Object> attempt(JobAttempt attempt, boolean shown) {
+        var view = new LinkedHashMap<String, Object>();
+        view.put("attempt", attempt.attempt());
+        view.put("epoch", attempt.epoch());
+        put(view, "node", attempt.nodeId());
+        view.put("startedAt", attempt.startedAt());
+        Duration duration = attempt.duration();
+        put(view, "durationMillis", duration == null ? null : duration.toMillis());
+        view.put("result", ClusterLifecycle.word(attempt.result()));
+        put(view, "error", clean("error", attempt.error(), shown));
         return view;
     }
 

@@ -3,8 +3,10 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.engine.JobHandler;
 import java.util.Arrays;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -26,6 +28,9 @@ final class MethodTransactions {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
+    private static final Set<Propagation> WITHOUT_TRANSACTION =
+            EnumSet.of(Propagation.SUPPORTS, Propagation.NOT_SUPPORTED, Propagation.NEVER);
+
     private final ConfigurableListableBeanFactory beans;
     private final ClusterDatabase database;
     private final AnnotationTransactionAttributeSource transactions = new AnnotationTransactionAttributeSource(false);
@@ -42,6 +47,13 @@ final class MethodTransactions {
             return null;
         }
         Propagation propagation = propagation(attribute);
+        if (!WITHOUT_TRANSACTION.contains(propagation)) {
+            AsynchronousHandlers.refuseFuture(
+                    found,
+                    "It is @Transactional, but the work of a future would not be part of its transaction.",
+                    "Wait for the result inside of the handler and return the value. Or leave @Transactional out: the job"
+                            + " then runs at least once, and asynchronous code opens transactions of its own.");
+        }
         return switch (propagation) {
             case REQUIRED, MANDATORY, NESTED ->
                 new JobHandler.Transaction(manager(found, attribute), new Opened(attribute));

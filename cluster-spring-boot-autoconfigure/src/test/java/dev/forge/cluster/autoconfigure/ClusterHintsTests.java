@@ -7,6 +7,7 @@ import dev.forge.cluster.JobContext;
 import dev.forge.cluster.Outcome;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.annotation.RegisterReflectionForBinding;
@@ -60,6 +61,36 @@ class ClusterHintsTests {
         }
 
         void notAJob(Untouched untouched) {}
+    }
+
+    record Later(Soon soon) {}
+
+    record Soon(int number) {}
+
+    static class Futures {
+        @ClusterJob
+        CompletableFuture<Later> later() {
+            return CompletableFuture.completedFuture(new Later(new Soon(1)));
+        }
+
+        @ClusterJob
+        CompletableFuture<Outcome> decided() {
+            return CompletableFuture.completedFuture(Outcome.complete());
+        }
+    }
+
+    @Test
+    void result_of_a_future_becomes_json_not_the_future() {
+        RuntimeHints hints = hintsOf(Futures.class);
+        for (Class<?> bound : List.of(Later.class, Soon.class)) {
+            assertThat(RuntimeHintsPredicates.reflection()
+                            .onMethodInvocation(bound.getRecordComponents()[0].getAccessor()))
+                    .as(bound.getName())
+                    .accepts(hints);
+        }
+        assertThat(RuntimeHintsPredicates.reflection().onType(CompletableFuture.class))
+                .rejects(hints);
+        assertThat(RuntimeHintsPredicates.reflection().onType(Outcome.class)).rejects(hints);
     }
 
     static class Bystander {}

@@ -55,9 +55,15 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
+import org.assertj.core.api.InstanceOfAssertFactories;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
+import org.springframework.boot.actuate.endpoint.SecurityContext;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.health.contributor.CompositeHealthContributor;
+import org.springframework.boot.health.contributor.Health;
+import org.springframework.boot.health.contributor.HealthIndicator;
+import org.springframework.boot.health.contributor.Status;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration;
 import org.springframework.boot.test.context.FilteredClassLoader;
@@ -389,6 +395,56 @@ class JobObservabilityTests {
         return meters.find(name).tag(key, value).timers().stream()
                 .mapToLong(Timer::count)
                 .sum();
+    }
+
+    static class Deaf {
+        final CountDownLatch release = new CountDownLatch(1);
+
+        @ClusterJob(timeout = "50ms", maxAttempts = "1")
+        void deaf() {
+            while (release.getCount() > 0) {
+                try {
+                    release.await();
+                } catch (InterruptedException e) {
+                    // Deaf on purpose.
+                }
+            }
+        }
+    }
+
+    @Test
+    void handler_that_ignores_its_timeout_shows_in_meters_health_and_endpoint() {
+        runner().withBean(Deaf.class).run(context -> {
+            UUID job = context.getBean(Jobs.class).enqueueNamed("deaf", null);
+            MeterRegistry meters = context.getBean(MeterRegistry.class);
+            try {
+                await().until(() ->
+                        meters.get("forge.cluster.job.handlers.stuck").gauge().value() == 1);
+                assertThat(counter(context, "forge.cluster.job.timeouts", "deaf"))
+                        .isEqualTo(1);
+                var contributor = context.getBean("forgeClusterHealthContributor", CompositeHealthContributor.class);
+                Health health = ((HealthIndicator) contributor.getContributor("workers")).health(true);
+                assertThat(health.getStatus()).isEqualTo(Status.UP);
+                assertThat(health.getDetails())
+                        .containsEntry("stuckHandlers", 1)
+                        .extractingByKey("warning")
+                        .asString()
+                        .contains("deaf", job.toString(), "PT0.05S");
+            } finally {
+                context.getBean(Deaf.class).release.countDown();
+            }
+            assertThat(ended(context, job).status()).isEqualTo(JobStatus.FAILED);
+            assertThat(meters.get("forge.cluster.job.handlers.stuck").gauge().value())
+                    .isZero();
+            Map<String, Object> view = context.getBean(JobsResource.class).one(job.toString(), SecurityContext.NONE);
+            assertThat(view)
+                    .extractingByKey("attemptHistory")
+                    .asInstanceOf(InstanceOfAssertFactories.list(Map.class))
+                    .singleElement()
+                    .satisfies(attempt -> assertThat(
+                                    List.of(attempt.get("attempt"), attempt.get("result"), attempt.get("error")))
+                            .isEqualTo(List.of(1, "timed-out", "******")));
+        });
     }
 
     @Test

@@ -17,6 +17,7 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
@@ -138,6 +139,13 @@ final class Claims {
         }
     }
 
+    /** Its timeout has passed: its handler is interrupted, and the attempt has failed. */
+    void expire(Running running) {
+        if (running.stop(Stop.TIMEOUT)) {
+            monitor.timedOut(running.name());
+        }
+    }
+
     void loseAll(String why) {
         held.values().forEach(running -> lose(running, why));
     }
@@ -153,9 +161,17 @@ final class Claims {
 
     /** Their attempts do not count: others begin where these have not. */
     void giveBack(Collection<Running> runnings) {
+        giveUp(runnings, running -> running.givenBack(Duration.ZERO));
+    }
+
+    /** Ends claims whose handlers may still run, as {@code end} says. */
+    void giveUp(Collection<Running> runnings, Function<Running, Finish> end) {
+        if (runnings.isEmpty()) {
+            return;
+        }
         Map<UUID, List<Finish>> byNode = new LinkedHashMap<>();
         runnings.forEach(running ->
-                byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(running.givenBack(Duration.ZERO)));
+                byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(end.apply(running)));
         try {
             byNode.forEach(jobs::finish);
             host.cameBack();

@@ -340,13 +340,18 @@ public final class DaemonEngine implements Work {
 
     private void urge(DaemonRun run) {
         int times = run.urge();
-        if (times > 1) {
+        Thread thread = run.thread();
+        // After the first, the second, the fourth interrupt and so on: it may go on for days.
+        if (times > 1 && Integer.bitCount(times - 1) == 1 && thread != null) {
             log.warn(
-                    "daemon {} term {}: its method was asked to stop and interrupted {} times, and goes on; it must heed"
-                            + " DaemonContext.stopRequested() or interrupts",
+                    "Daemon {} term {}: its method was interrupted {} times and goes on; it must heed"
+                            + " DaemonContext.stopRequested() or interrupts. It keeps its role until it ends. Stack of thread"
+                            + " {}:\n{}",
                     run.label(),
                     run.term(),
-                    times - 1);
+                    times - 1,
+                    thread.getName(),
+                    StuckHandlers.stack(thread));
         }
     }
 
@@ -431,12 +436,17 @@ public final class DaemonEngine implements Work {
                     run.term(),
                     failures,
                     most,
-                    failure);
+                    ErrorText.loggable(failure));
             run.rest(DaemonStatus.FAILED);
             return;
         }
         Duration delay = restart(run);
-        log.warn("daemon {} term {}: threw; starts again in {} ms", run.label(), run.term(), delay.toMillis(), failure);
+        log.warn(
+                "daemon {} term {}: threw; starts again in {} ms",
+                run.label(),
+                run.term(),
+                delay.toMillis(),
+                ErrorText.loggable(failure));
     }
 
     /** Starts it again, the later the more often in a row it has ended soon. */

@@ -6,8 +6,6 @@ import dev.forge.cluster.DaemonStatus;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.DaemonStore.Change;
 import dev.forge.cluster.internal.store.DaemonStore.Tenure;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.time.Duration;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -203,7 +201,7 @@ final class DaemonRun implements DaemonContext {
         try {
             endedAfter(ran, longEnough);
             failures = ran.compareTo(longEnough) >= 0 ? 1 : failures + 1;
-            error = text(failure);
+            error = ErrorText.bounded(ErrorText.storable(failure), LONGEST_ERROR);
             return failures;
         } finally {
             lock.unlock();
@@ -338,6 +336,17 @@ final class DaemonRun implements DaemonContext {
         }
     }
 
+    /** The thread that runs its method; null if none does. */
+    @Nullable
+    Thread thread() {
+        lock.lock();
+        try {
+            return thread;
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /** Interrupts its method with the next {@link #urge}. */
     void urgeNow() {
         lock.lock();
@@ -388,19 +397,6 @@ final class DaemonRun implements DaemonContext {
         } finally {
             lock.unlock();
         }
-    }
-
-    private static String text(Throwable failure) {
-        var text = new StringWriter();
-        failure.printStackTrace(new PrintWriter(text));
-        return storable(text.toString(), LONGEST_ERROR);
-    }
-
-    private static String storable(String text, int longest) {
-        String clean = text.replace('\0', ' ');
-        return clean.length() <= longest
-                ? clean
-                : clean.substring(0, longest) + "\n... (%d characters)".formatted(clean.length());
     }
 
     // For its method ----------------------------------------------------------------------------------------
@@ -467,7 +463,7 @@ final class DaemonRun implements DaemonContext {
 
     @Override
     public void note(String text) {
-        String clean = storable(text, LONGEST_NOTE);
+        String clean = ErrorText.bounded(text, LONGEST_NOTE);
         lock.lock();
         try {
             note = clean;

@@ -9,8 +9,6 @@ import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.LastStatement;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.random.RandomGenerator;
@@ -32,10 +30,10 @@ final class Execution {
     private static final Duration LIMITED = Duration.ofSeconds(1);
     private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
     private static final Duration SHORTEST_RETENTION = Duration.ofMillis(1);
-    private static final int LONGEST_ERROR = 20_000;
 
     private final Worker.Host host;
     private final Claims claims;
+    private final StuckHandlers stuck;
     private final JobStore control;
     private final JobStore transactional;
     private final JobJson json;
@@ -43,9 +41,10 @@ final class Execution {
     private final Finisher finisher;
     private final RandomGenerator random = RandomGenerator.getDefault();
 
-    Execution(Worker.Setup setup, Worker.Host host, Claims claims) {
+    Execution(Worker.Setup setup, Worker.Host host, Claims claims, StuckHandlers stuck) {
         this.host = host;
         this.claims = claims;
+        this.stuck = stuck;
         this.control = setup.stores().control();
         this.transactional = setup.stores().application();
         this.json = setup.json();
@@ -94,6 +93,7 @@ final class Execution {
         host.introduce();
         MDC.put("forge.job.id", running.id().toString());
         MDC.put("forge.job.name", running.name());
+        stuck.began(running);
         try {
             Finish finish = observed(running);
             running.returned();
@@ -106,9 +106,27 @@ final class Execution {
                 finisher.add(running, finish);
             }
         } finally {
+            stuck.ended(running);
             MDC.remove("forge.job.id");
             MDC.remove("forge.job.name");
         }
+    }
+
+    /**
+     * How a job ends whose handler exceeded its timeout and still runs when the node leaves: as a failed attempt, like any
+     * other that timed out. Otherwise it would go from node to node for ever.
+     */
+    Finish timedOut(Running running) {
+        Thread thread = running.thread();
+        var timeout = new JobTimeout(
+                "the attempt took longer than %s, and its handler ignored the interrupt until the node left"
+                        .formatted(running.handler().limits().timeout()),
+                null);
+        if (thread != null) {
+            // Where it hangs, not where that was found out.
+            timeout.setStackTrace(thread.getStackTrace());
+        }
+        return failureOrBug(running, timeout);
     }
 
     private Duration waited(Running running) {
@@ -165,6 +183,11 @@ final class Execution {
             running.ended(Ending.LOST, null);
             return null;
         } catch (Throwable e) {
+            if (running.stopReason() == Stop.LOST) {
+                // Of no interest to anybody: it is dropped, and that is logged.
+                running.ended(Ending.LOST, e);
+                return null;
+            }
             return failureOrBug(running, e);
         }
     }
@@ -187,7 +210,21 @@ final class Execution {
             return failure(running, failure);
         } catch (Throwable e) {
             // Not the handler's but that of a strategy, of a logger, or ours: the job must not hang for it.
-            return finish(running, JobStatus.FAILED, null, text(e), 0, 0);
+            logBug(running, e);
+            return finish(running, JobStatus.FAILED, null, ErrorText.storable(e), 0, 0);
+        }
+    }
+
+    private static void logBug(Running running, Throwable bug) {
+        try {
+            log.error(
+                    "Job {} ({}): failed, no further attempt: its failure could not be dealt with",
+                    running.name(),
+                    running.id(),
+                    ErrorText.loggable(bug));
+        } catch (RuntimeException | Error e) {
+            // The logger itself: its end is written all the same.
+            bug.addSuppressed(e);
         }
     }
 
@@ -203,7 +240,25 @@ final class Execution {
                         "its payload cannot be read as %s: %s".formatted(type.getTypeName(), e.getMessage()), e);
             }
         }
-        return target.code().run(payload, running);
+        Object returned = target.code().run(payload, running);
+        Object result = running.handler().isTransactional()
+                ? AsyncResults.requireFinished(returned)
+                : AsyncResults.await(returned);
+        requireInTime(running);
+        return result;
+    }
+
+    /** Once the deadline has passed the attempt has failed, whatever its handler returns later. */
+    private void requireInTime(Running running) {
+        Duration timeout = running.handler().limits().timeout();
+        long ran = host.nanos() - running.startedAt();
+        if (timeout != null && ran > timeout.toNanos()) {
+            claims.expire(running);
+            throw new JobTimeout(
+                    "the attempt took longer than %s: its handler returned after %d ms, and its result was discarded"
+                            .formatted(timeout, ran / 1_000_000),
+                    null);
+        }
     }
 
     private @Nullable Finish inTransaction(Running running, JobHandler.Transaction transaction) throws Throwable {
@@ -215,7 +270,7 @@ final class Execution {
                     "job {} {}: no transaction for it now, it comes back: {}",
                     running.name(),
                     running.id(),
-                    e.getMessage());
+                    ErrorText.brief(e));
             running.ended(Ending.RETURNED, null);
             return running.givenBack(WITHOUT_TRANSACTION);
         }
@@ -292,14 +347,15 @@ final class Execution {
             return finish(
                     running, JobStatus.PENDING, null, null, snoozed.delay().toMillis(), 1);
         } else if (outcome instanceof Outcome.Retried retried) {
-            return retry(running, retried.reason(), retried.delay().toMillis());
+            return retry(running, retried.reason(), retried.delay().toMillis(), null);
         }
-        return finish(running, JobStatus.FAILED, null, ((Outcome.Failed) outcome).reason(), 0, 0);
+        return failed(running, ((Outcome.Failed) outcome).reason(), null);
     }
 
     private Finish failure(Running running, Throwable failure) {
         Stop stop = running.stopReason();
-        if (stop == Stop.DRAIN) {
+        boolean late = failure instanceof JobTimeout;
+        if (stop == Stop.DRAIN && !late) {
             log.info("job {} {}: interrupted by the drain; another node will run it", running.name(), running.id());
             running.ended(Ending.RETURNED, null);
             return running.givenBack(Duration.ZERO);
@@ -313,19 +369,18 @@ final class Execution {
             return later(running, limited);
         }
         Throwable cause = failure;
-        if (stop == Stop.TIMEOUT) {
+        if (stop == Stop.TIMEOUT && !late) {
             cause = new JobTimeout(
                     "the attempt took longer than " + running.handler().limits().timeout(), failure);
         }
         running.ended(Ending.FAILED, cause);
         if (cause instanceof PermanentJobFailure || running.handler().limits().isPermanent(cause)) {
-            log.warn("job {} {}: failed for good", running.name(), running.id(), failure);
-            return finish(running, JobStatus.FAILED, null, text(cause), 0, 0);
+            return failed(running, ErrorText.storable(cause), cause);
         }
         JobHandler.Limits limits = running.handler().limits();
         double wait = limits.backoff().delay(running.attempt(), cause).toMillis();
         long jittered = (long) (wait * (1 + limits.jitter() * (2 * random.nextDouble() - 1)));
-        return retry(running, text(cause), Math.max(0, jittered));
+        return retry(running, ErrorText.storable(cause), Math.max(0, jittered), cause);
     }
 
     /** To be told to wait is no failure. Those who wait for the same limit do not come back all at once. */
@@ -339,22 +394,27 @@ final class Execution {
     private static final class JobTimeout extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
-        JobTimeout(String message, Throwable cause) {
+        JobTimeout(String message, @Nullable Throwable cause) {
             super(message, cause);
         }
     }
 
-    private Finish retry(Running running, String error, long delayMillis) {
-        boolean last = running.attempt() >= running.maxAttempts();
-        String first = error.lines().findFirst().orElse("");
-        if (last) {
-            log.warn(
-                    "job {} {}: failed, attempt {} was the last: {}",
-                    running.name(),
-                    running.id(),
-                    running.attempt(),
-                    first);
-            return finish(running, JobStatus.FAILED, null, error, 0, 0);
+    /** It will not be tried again: the only place where its stack trace is logged. */
+    private Finish failed(Running running, String error, @Nullable Throwable cause) {
+        log.error(
+                "Job {} ({}): failed at attempt {} of {}, no further attempt: {}",
+                running.name(),
+                running.id(),
+                running.attempt(),
+                running.maxAttempts(),
+                ErrorText.firstLine(error),
+                cause == null ? null : ErrorText.loggable(cause));
+        return finish(running, JobStatus.FAILED, null, error, 0, 0);
+    }
+
+    private Finish retry(Running running, String error, long delayMillis, @Nullable Throwable cause) {
+        if (running.attempt() >= running.maxAttempts()) {
+            return failed(running, error, cause);
         }
         log.info(
                 "job {} {}: attempt {} of {} failed, the next one in {} ms: {}",
@@ -363,7 +423,7 @@ final class Execution {
                 running.attempt(),
                 running.maxAttempts(),
                 delayMillis,
-                first);
+                ErrorText.firstLine(error));
         monitor.retried(running.name());
         return finish(running, JobStatus.PENDING, null, error, delayMillis, 0);
     }
@@ -383,13 +443,14 @@ final class Execution {
                 running.key(),
                 status,
                 result,
-                error == null ? null : storable(error),
+                error == null ? null : ErrorText.storable(error),
                 delayMillis,
                 givenBack,
                 status == JobStatus.COMPLETED ? null : running.lateCheckpoint(),
                 running.takeProgress(),
                 retention(running, status),
-                (host.nanos() - running.startedAt()) / 1_000_000);
+                (host.nanos() - running.startedAt()) / 1_000_000,
+                running.failure() instanceof JobTimeout);
     }
 
     private static Ending ending(JobStatus status, int givenBack) {
@@ -409,31 +470,5 @@ final class Execution {
         }
         boolean kept = status == JobStatus.COMPLETED || (status.isFinal() && own != null && !own.isZero());
         return kept ? own : null;
-    }
-
-    static String storable(String error) {
-        String clean = error.replace('\0', ' ');
-        return clean.length() <= LONGEST_ERROR
-                ? clean
-                : clean.substring(0, LONGEST_ERROR) + "\n... (%d characters)".formatted(clean.length());
-    }
-
-    /** In a line, whatever its author has made of it. */
-    static String brief(Throwable failure) {
-        try {
-            return failure.toString();
-        } catch (RuntimeException | Error e) {
-            return failure.getClass().getName() + ", which cannot be printed";
-        }
-    }
-
-    static String text(Throwable failure) {
-        var text = new StringWriter();
-        try {
-            failure.printStackTrace(new PrintWriter(text));
-        } catch (RuntimeException | Error e) {
-            text.append(failure.getClass().getName()).append(", which cannot be printed");
-        }
-        return text.toString();
     }
 }

@@ -107,6 +107,11 @@ public final class FencedLeadership implements Leadership {
                 leaders.boundIdleness(node.settings().election().lease());
             }
             T value = work.get();
+            if (AsyncResults.isUnfinished(value)) {
+                AsyncResults.cancel(value);
+                throw new IllegalStateException(
+                        "fenced work returned a future that has not finished, and was rolled back: what the future does would not be fenced. Wait for it inside of the work.");
+            }
             // What an entity manager still holds back must be written before the fence.
             status.flush();
             guard.run();

@@ -202,14 +202,13 @@ final class Finisher {
         log.warn(
                 "job {}: how it ended cannot be stored; it has failed",
                 finish.key().id(),
-                refusal);
+                ErrorText.loggable(refusal));
         var failed = new Finish(
                 finish.key(),
                 JobStatus.FAILED,
                 null,
-                "the database refused to store how it ended: "
-                        + String.valueOf(refusal.getMostSpecificCause().getMessage())
-                                .replace('\0', ' '),
+                ErrorText.storable("the database refused to store how it ended: "
+                        + refusal.getMostSpecificCause().getMessage()),
                 0,
                 0,
                 null,

@@ -69,6 +69,7 @@ public final class JobEngine implements Work {
     private final JobKeeping direct;
     private final boolean working;
     private final @Nullable Worker worker;
+    private final StuckHandlers stuckHandlers;
     private final ClusterCoordinator coordinator;
 
     /** The highest priority of what is to be announced; null: nothing is. */
@@ -120,6 +121,7 @@ public final class JobEngine implements Work {
                 new JobJson(tools.codec, tools.maxBytes),
                 monitor);
         this.worker = intakes.isEmpty() ? null : new Worker(setup, new Host(), intakes);
+        this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
         coordinator.registerWakeupListener(this::wakeWorker);
         node.register(this);
     }
@@ -520,6 +522,25 @@ public final class JobEngine implements Work {
     /** Whether it hears of work at present; if not, it polls. */
     public boolean hearsOfWork() {
         return coordinator.isConnected();
+    }
+
+    /**
+     * A handler, or a step, that runs on although it was told to stop.
+     *
+     * @param job its name
+     * @param label what it is, with its attempt or its step
+     * @param cause why it was told to stop
+     * @param forTime since when
+     */
+    public record StuckHandler(String job, UUID id, String label, String cause, Duration forTime) {}
+
+    /** Handlers of this node that were told to stop and ignore it, the oldest first. */
+    public List<StuckHandler> stuckHandlers() {
+        return stuckHandlersWatch().stuck();
+    }
+
+    StuckHandlers stuckHandlersWatch() {
+        return stuckHandlers;
     }
 
     /** Whether it takes less because the machine is overloaded. */

@@ -106,6 +106,9 @@ public interface JobMonitor {
     /** A failed attempt will be repeated. */
     default void retried(String name) {}
 
+    /** An attempt, or a step of a workflow, has exceeded its timeout. */
+    default void timedOut(String name) {}
+
     /** What a handler did was dropped, because its job was no longer this node's. */
     default void claimLost(String name) {}
 

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import java.time.Duration;
@@ -66,7 +65,7 @@ final class LeaseKeeper {
             Duration timeout = running.handler().limits().timeout();
             boolean runs = running.stage() == Running.Stage.STARTED;
             if (runs && timeout != null && now - running.startedAt() > timeout.toNanos()) {
-                running.stop(Stop.TIMEOUT);
+                claims.expire(running);
             }
         }
     }

@@ -11,12 +11,14 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /** A claim of this node, from the claim to its end. */
-final class Running implements JobContext, JobMonitor.Attempt {
+final class Running implements JobContext, JobMonitor.Attempt, StuckHandlers.Handler {
 
     /** Where it is on this node. */
     enum Stage {
@@ -61,6 +63,7 @@ final class Running implements JobContext, JobMonitor.Attempt {
     private volatile @Nullable String checkpoint;
     private volatile JobMonitor.Ending ended = JobMonitor.Ending.FAILED;
     private volatile @Nullable Throwable failure;
+    private final Set<Runnable> releases = ConcurrentHashMap.newKeySet();
     private @Nullable Thread thread;
 
     Running(Claimed claimed, Holder holder, JobHandler handler, long sentAt, JobJson json, JobStore notes) {
@@ -176,17 +179,70 @@ final class Running implements JobContext, JobMonitor.Attempt {
         return stage.compareAndSet(Stage.QUEUED, Stage.ENDED);
     }
 
-    /** Asks the handler to end. The first reason counts, except that a lost claim overrules the others. */
-    void stop(Stop reason) {
+    /**
+     * Asks the handler to end. The first reason counts, except that a lost claim overrules the others; answers whether this
+     * one counts, and is new.
+     */
+    boolean stop(Stop reason) {
         synchronized (this) {
             if (stop == reason || (stop != null && reason != Stop.LOST)) {
-                return;
+                return false;
             }
             stop = reason;
             if (thread != null) {
                 thread.interrupt();
             }
+            return true;
         }
+    }
+
+    // When the handler ignores that ---------------------------------------------------------------------------
+
+    @Override
+    public @Nullable Thread thread() {
+        synchronized (this) {
+            return thread;
+        }
+    }
+
+    @Override
+    public String label() {
+        return "Job %s (%s), attempt %d of %d".formatted(name(), id(), attempt(), maxAttempts());
+    }
+
+    @Override
+    public @Nullable String stopCause() {
+        Stop reason = stop;
+        return reason == null
+                ? null
+                : switch (reason) {
+                    case TIMEOUT ->
+                        "the attempt exceeded its timeout of "
+                                + handler.limits().timeout();
+                    case DRAIN -> "the node drains";
+                    case LOST -> "the claim is lost";
+                };
+    }
+
+    @Override
+    public String consequence() {
+        return stop == Stop.LOST
+                ? "It occupies a slot, and another node may run the job at the same time; its result will be discarded."
+                : "It occupies a slot, and the job is not retried before it returns; its result will be discarded.";
+    }
+
+    /** Does something if the node leaves while the handler still runs. */
+    void onRelease(Runnable action) {
+        releases.add(action);
+    }
+
+    void forgetRelease(Runnable action) {
+        releases.remove(action);
+    }
+
+    /** The node leaves, and the handler still runs. */
+    void released() {
+        releases.forEach(Runnable::run);
     }
 
     @Nullable

@@ -1,7 +1,10 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.Step;
+import dev.forge.cluster.internal.engine.WorkflowSteps.StepTimeout;
 import java.time.Duration;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
@@ -10,18 +13,23 @@ import org.jspecify.annotations.Nullable;
 final class StepDeadlines {
 
     private final LongSupplier nanos;
+    private final StuckHandlers stuck;
+    private final JobMonitor monitor;
     private final Set<Deadline> pending = ConcurrentHashMap.newKeySet();
 
-    StepDeadlines(LongSupplier nanos) {
+    /** @param stuck hears of steps that have a timeout */
+    StepDeadlines(LongSupplier nanos, StuckHandlers stuck, JobMonitor monitor) {
         this.nanos = nanos;
+        this.stuck = stuck;
+        this.monitor = monitor;
     }
 
     /** From now on, for this thread; until it is closed. */
-    Deadline begin(@Nullable Duration timeout) {
-        var deadline =
-                new Deadline(Thread.currentThread(), timeout == null ? 0 : nanos.getAsLong() + timeout.toNanos());
-        if (timeout != null) {
+    Deadline begin(Running job, Step<?> step) {
+        var deadline = new Deadline(Thread.currentThread(), job, step, nanos.getAsLong());
+        if (step.timeout() != null) {
             pending.add(deadline);
+            stuck.began(deadline);
         }
         return deadline;
     }
@@ -32,22 +40,73 @@ final class StepDeadlines {
     }
 
     /** That of one attempt. */
-    final class Deadline implements AutoCloseable {
+    final class Deadline implements AutoCloseable, StuckHandlers.Handler {
 
-        private final long at;
+        private final Running job;
+        private final Step<?> step;
+        private final long began;
         private @Nullable Thread thread;
         private boolean passed;
 
-        private Deadline(Thread thread, long at) {
+        private Deadline(Thread thread, Running job, Step<?> step, long began) {
             this.thread = thread;
-            this.at = at;
+            this.job = job;
+            this.step = step;
+            this.began = began;
         }
 
-        private synchronized void check(long now) {
-            if (thread != null && !passed && now - at >= 0) {
+        private void check(long now) {
+            synchronized (this) {
+                Duration timeout = step.timeout();
+                if (thread == null || passed || timeout == null || now - began < timeout.toNanos()) {
+                    return;
+                }
                 passed = true;
                 thread.interrupt();
             }
+            monitor.timedOut(job.name());
+        }
+
+        /** Once the deadline has passed the attempt has failed, whatever the step returns later. */
+        void requireInTime() {
+            long now = nanos.getAsLong();
+            check(now);
+            if (hasPassed()) {
+                throw new StepTimeout(
+                        "it took longer than %s: it returned after %d ms, and its result was discarded"
+                                .formatted(step.timeout(), (now - began) / 1_000_000),
+                        null);
+            }
+        }
+
+        @Override
+        public String name() {
+            return job.name();
+        }
+
+        @Override
+        public UUID id() {
+            return job.id();
+        }
+
+        @Override
+        public String label() {
+            return "Workflow %s run %s, step '%s'".formatted(job.name(), job.id(), step.name());
+        }
+
+        @Override
+        public @Nullable String stopCause() {
+            return hasPassed() ? "the attempt exceeded its timeout of " + step.timeout() : null;
+        }
+
+        @Override
+        public String consequence() {
+            return "It occupies a slot, and the step is not retried before it returns; its result will be discarded.";
+        }
+
+        @Override
+        public synchronized @Nullable Thread thread() {
+            return thread;
         }
 
         /** Whether the step was interrupted. */
@@ -58,6 +117,7 @@ final class StepDeadlines {
         @Override
         public void close() {
             pending.remove(this);
+            stuck.ended(this);
             synchronized (this) {
                 thread = null;
             }

@@ -24,6 +24,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
@@ -400,9 +401,7 @@ public final class StoredJobs implements Jobs {
                     Reason.NOT_FOUND, "There is no job %s; perhaps its retention has passed.".formatted(id));
         }
         return switch (job.status()) {
-            case RUNNING ->
-                new JobExplanation(
-                        Reason.RUNNING, "It runs on node %s since %s.".formatted(job.nodeId(), job.startedAt()));
+            case RUNNING -> explainRunning(job);
             case CLAIMED ->
                 new JobExplanation(
                         Reason.CLAIMED, "Node %s has it and will start it in a moment.".formatted(job.nodeId()));
@@ -414,6 +413,30 @@ public final class StoredJobs implements Jobs {
                         .map(obstacles -> explain(job, obstacles))
                         .orElse(new JobExplanation(Reason.ABOUT_TO_START, "It was claimed this very moment."));
         };
+    }
+
+    private JobExplanation explainRunning(JobInfo job) {
+        String running = "It runs on node %s since %s".formatted(job.nodeId(), job.startedAt());
+        JobEngine.StuckHandler stuck = engine.stuckHandlers().stream()
+                .filter(one -> one.id().equals(job.id()) && Objects.equals(job.nodeId(), node.id()))
+                .findFirst()
+                .orElse(null);
+        if (stuck != null) {
+            return new JobExplanation(
+                    Reason.RUNNING_PAST_TIMEOUT,
+                    "%s. %s: %s, and its handler ignores the interrupt; the log of the node has its stack."
+                            .formatted(running, stuck.label(), stuck.cause()));
+        }
+        JobHandler handler = handlers.named(job.name());
+        Duration timeout = handler == null ? null : handler.limits().timeout();
+        // On another node: as long as the interrupt may take, the attempt is only about to end.
+        if (timeout != null && reports.runningFor(job.id()).compareTo(timeout.plus(StuckHandlers.GRACE)) > 0) {
+            return new JobExplanation(
+                    Reason.RUNNING_PAST_TIMEOUT,
+                    "%s. The attempt exceeded its timeout of %s, and its handler ignores the interrupt; the log of the node has its stack."
+                            .formatted(running, timeout));
+        }
+        return new JobExplanation(Reason.RUNNING, running + ".");
     }
 
     /** A run of a cron that the leader is to work on. */

@@ -31,6 +31,7 @@ final class Worker implements Work {
     private final List<Claimer.Intake> intakes;
     private final Claims claims;
     private final LeaseKeeper keeper;
+    private final StuckHandlers stuckHandlers;
     // New ones at each start: threads and handlers that an earlier end did not wait for keep theirs.
     private volatile Execution execution;
     private volatile Claimer claimer;
@@ -78,7 +79,8 @@ final class Worker implements Work {
         this.intakes = List.copyOf(intakes);
         this.claims = new Claims(host, setup.stores.control, setup.monitor, leases);
         this.keeper = new LeaseKeeper(host, setup.stores, claims, leases.duration());
-        this.execution = new Execution(setup, host, claims);
+        this.stuckHandlers = new StuckHandlers(host::nanos);
+        this.execution = new Execution(setup, host, claims, stuckHandlers);
         this.claimer = new Claimer(setup, host, claims, execution, this.intakes);
     }
 
@@ -117,9 +119,19 @@ final class Worker implements Work {
     public List<Duty> duties() {
         return List.of(
                 // Alone, and asking nobody: nothing may delay it.
-                new Duty("watch-jobs", () -> WATCH, keeper::watch),
+                new Duty("watch-jobs", () -> WATCH, this::watch),
                 new Duty(NOTE, () -> WATCH, keeper::note),
                 new Duty("renew-leases", setup.settings.leases()::heartbeat, keeper::renew));
+    }
+
+    private void watch() {
+        keeper.watch();
+        stuckHandlers.watch();
+    }
+
+    /** Handlers that run on although they were told to stop. */
+    StuckHandlers stuckHandlers() {
+        return stuckHandlers;
     }
 
     @Override
@@ -141,7 +153,7 @@ final class Worker implements Work {
 
     @Override
     public void begin() {
-        Execution beginning = new Execution(setup, host, claims);
+        Execution beginning = new Execution(setup, host, claims, stuckHandlers);
         execution = beginning;
         claimer = new Claimer(setup, host, claims, beginning, intakes);
         beginning.start();
@@ -183,13 +195,21 @@ final class Worker implements Work {
                 claims.all().stream().filter(running -> !running.isEnding()).toList();
         if (!deaf.isEmpty()) {
             log.warn(
-                    "{} jobs did not end within forge.cluster.shutdown.drain-timeout; others will run them: {}",
+                    "{} jobs did not end within forge.cluster.shutdown.drain-timeout and ignore the interrupt. Attempts that"
+                            + " exceeded their timeout count as failed; the other jobs go back to the queue: {}",
                     deaf.size(),
                     deaf.stream()
                             .map(running -> running.name() + " " + running.id())
                             .limit(10)
                             .toList());
-            claims.giveBack(deaf);
+            deaf.forEach(Running::released);
+            // An attempt that exceeded its timeout has failed, whether its handler heeds the interrupt or not.
+            List<Running> overdue = deaf.stream()
+                    .filter(running -> running.stopReason() == Stop.TIMEOUT)
+                    .toList();
+            claims.giveUp(overdue, execution::timedOut);
+            claims.giveBack(
+                    deaf.stream().filter(running -> !overdue.contains(running)).toList());
             deaf.forEach(running -> running.stop(Stop.LOST));
         }
     }

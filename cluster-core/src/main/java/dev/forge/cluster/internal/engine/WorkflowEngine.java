@@ -132,7 +132,8 @@ public final class WorkflowEngine implements Work {
         this.inboxReports = new JobReports(members.schema(), setup.jobs.application());
         this.json = new JobJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
         this.ids = new JobIds(node.clock());
-        this.deadlines = new StepDeadlines(node::nanos);
+        this.deadlines = new StepDeadlines(
+                node::nanos, engine.stuckHandlersWatch(), setup.jobs.tools().monitor());
         this.tools = new WorkflowSteps.Tools(
                 settings,
                 setup.transactions,
@@ -302,7 +303,7 @@ public final class WorkflowEngine implements Work {
         try {
             loaded = statements.load(claim).orElse(null);
         } catch (DataAccessException e) {
-            log.info("workflow {} run {}: cannot be read now: {}", label(job.name()), job.id(), e.toString());
+            log.info("workflow {} run {}: cannot be read now: {}", label(job.name()), job.id(), ErrorText.brief(e));
             return Outcome.snooze(DATABASE_AWAY);
         }
         if (loaded == null) {
@@ -319,7 +320,11 @@ public final class WorkflowEngine implements Work {
             try {
                 return store.suspend(claim, parked, () -> {}) ? Settled.PENDING : Settled.LOST;
             } catch (DataAccessException | TransactionException e) {
-                log.info("workflow {} run {}: cannot be parked now: {}", label(job.name()), job.id(), e.toString());
+                log.info(
+                        "workflow {} run {}: cannot be parked now: {}",
+                        label(job.name()),
+                        job.id(),
+                        ErrorText.brief(e));
                 return Outcome.snooze(DATABASE_AWAY);
             }
         }

@@ -66,6 +66,13 @@ final class WorkflowRun {
         } catch (Throwable e) {
             failure = e;
         }
+        if (result != null && AsyncResults.isAsync(result)) {
+            // Its code may still use the context, on other threads.
+            AsyncResults.cancel(result);
+            failure = new PermanentJobFailure(
+                    "its method returned a future (%s): wait for futures inside of steps, and return the value itself"
+                            .formatted(result.getClass().getName()));
+        }
         Unwinding pause = memory.unwound();
         if (pause != null) {
             if (failure != pause) {
@@ -111,7 +118,7 @@ final class WorkflowRun {
                     .formatted(
                             WorkflowMemory.text(unmet),
                             failure == null ? "returned" : "failed",
-                            failure == null ? "" : ": " + Execution.brief(failure)));
+                            failure == null ? "" : ": " + ErrorText.brief(failure)));
         }
         if (memory.isUnwinding()) {
             return compensate();
@@ -129,14 +136,15 @@ final class WorkflowRun {
     }
 
     private Object fail(Throwable failure) {
-        String error = Execution.storable(Execution.text(failure));
+        String error = ErrorText.storable(failure);
         int undoings = steps.undoings().size();
         log.warn(
                 "workflow {} run {}: failed, {}: {}",
                 handler.version().label(),
                 job.id(),
                 undoings == 0 ? "there is nothing to undo" : "undoes " + undoings + " steps",
-                Execution.brief(failure));
+                ErrorText.brief(failure),
+                ErrorText.loggable(failure));
         if (undoings == 0) {
             return end(WorkflowStatus.FAILED, null, error);
         }
@@ -156,12 +164,13 @@ final class WorkflowRun {
      */
     private Object refused(String what, DataAccessException refusal) {
         memory.forgetUnwritten();
-        String error = "%s cannot be stored: %s".formatted(what, refusal.getMessage());
+        String error = "%s cannot be stored: %s"
+                .formatted(what, ErrorText.bounded(String.valueOf(refusal.getMessage()), ErrorText.LONGEST_MESSAGE));
         log.warn("workflow {} run {}: failed, {}", handler.version().label(), job.id(), error);
         if (steps.undoings().isEmpty()) {
-            return end(WorkflowStatus.FAILED, null, Execution.storable(error));
+            return end(WorkflowStatus.FAILED, null, ErrorText.storable(error));
         }
-        return memory.beginUnwinding(Execution.storable(error)) ? Outcome.snooze(Duration.ZERO) : Settled.LOST;
+        return memory.beginUnwinding(ErrorText.storable(error)) ? Outcome.snooze(Duration.ZERO) : Settled.LOST;
     }
 
     private Object end(WorkflowStatus status, @Nullable String result, @Nullable String error) {
@@ -202,7 +211,7 @@ final class WorkflowRun {
                     "workflow {} run {}: the database did not answer, it runs again: {}",
                     handler.version().label(),
                     job.id(),
-                    away.cause().toString());
+                    ErrorText.brief(away.cause()));
             return Outcome.snooze(DATABASE_AWAY);
         }
         return switch ((Plain) why) {
@@ -243,7 +252,7 @@ final class WorkflowRun {
                     "workflow {} run {}: could not go to wait, it runs again: {}",
                     handler.version().label(),
                     job.id(),
-                    e.toString());
+                    ErrorText.brief(e));
             return Outcome.snooze(DATABASE_AWAY);
         }
     }
@@ -303,9 +312,12 @@ final class WorkflowRun {
                         job.id(),
                         step.name(),
                         attempt,
-                        cause);
+                        ErrorText.loggable(cause));
                 memory.later(row.compensating("compensation_failed", attempt, error, null));
-                return end(WorkflowStatus.FAILED, null, "step '%s' cannot be undone: %s".formatted(step.name(), error));
+                return end(
+                        WorkflowStatus.FAILED,
+                        null,
+                        ErrorText.storable("step '%s' cannot be undone: %s".formatted(step.name(), error)));
             }
             Instant next = memory.databaseNow().plus(steps.pause(step, attempt, cause));
             return suspend(Waits.until(next, List.of(row.compensating("completed", attempt, error, next))), null);

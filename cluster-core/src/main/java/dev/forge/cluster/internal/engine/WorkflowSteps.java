@@ -26,6 +26,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
+import org.springframework.core.ResolvableType;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.InvalidIsolationLevelException;
 import org.springframework.transaction.PlatformTransactionManager;
@@ -75,7 +76,18 @@ final class WorkflowSteps {
     // One ---------------------------------------------------------------------------------------------------
 
     <T> @Nullable T step(Step<T> step) {
+        requireValue(step);
         return result(step, execute(step, next(step)));
+    }
+
+    /** What a step returns is stored: a future cannot be. */
+    private static void requireValue(Step<?> step) {
+        Class<?> type = ResolvableType.forType(step.type()).resolve(Object.class);
+        if (AsyncResults.isAsync(type)) {
+            throw new IllegalArgumentException(
+                    "step '%s' returns a %s: wait for it inside of the step, with join() or block(), and declare the type of its value"
+                            .formatted(step.name(), type.getName()));
+        }
     }
 
     private StepRow next(Step<?> step) {
@@ -141,7 +153,8 @@ final class WorkflowSteps {
         memory.settleChance();
         try {
             @Nullable Result[] done = {null};
-            perform(step.action(), step, false, (returned, ran) -> {
+            Attempted attempted = failed -> failed(step, row, failed);
+            perform(step.action(), step, attempted, (returned, ran) -> {
                 StepRow completed = row.failed("completed", attempt, null)
                         .with("completed", memory.json(returned))
                         .until(null)
@@ -152,22 +165,18 @@ final class WorkflowSteps {
             return Objects.requireNonNull(done[0]);
         } catch (Failed failed) {
             Throwable cause = failed.getCause();
+            StepRow gone = failed(step, row, failed);
             if (!isLast(step, attempt, cause)) {
-                Duration pause = pause(step, attempt, cause);
                 log.info(
-                        "workflow {} run {}: step '{}' failed, attempt {}, the next one in {} ms: {}",
+                        "workflow {} run {}: step '{}' failed, attempt {}, the next one at {}: {}",
                         version.label(),
                         job.id(),
                         step.name(),
                         attempt,
-                        pause.toMillis(),
-                        Execution.brief(cause));
-                return new Result.Again(row.failed("retrying", attempt, failed.text())
-                        .until(memory.databaseNow().plus(pause))
-                        .ran(attempt, failed.ranMillis));
+                        gone.wakeAt(),
+                        ErrorText.brief(cause));
+                return new Result.Again(gone);
             }
-            StepRow gone =
-                    row.failed("failed", attempt, failed.text()).until(null).ran(attempt, failed.ranMillis);
             memory.remember(gone, null);
             log.warn(
                     "workflow {} run {}: step '{}' failed, attempt {} was the last",
@@ -175,9 +184,19 @@ final class WorkflowSteps {
                     job.id(),
                     step.name(),
                     attempt,
-                    cause);
+                    ErrorText.loggable(cause));
             return new Result.GivenUp(gone);
         }
+    }
+
+    /** How an attempt that has failed is remembered: to be tried again later, or given up. */
+    private StepRow failed(Step<?> step, StepRow row, Failed failed) {
+        int attempt = row.attempts() + 1;
+        Throwable cause = failed.getCause();
+        boolean last = isLast(step, attempt, cause);
+        return row.failed(last ? "failed" : "retrying", attempt, failed.text())
+                .until(last ? null : memory.databaseNow().plus(pause(step, attempt, cause)))
+                .ran(attempt, failed.ranMillis);
     }
 
     /** Whether nothing is tried again after that. */
@@ -207,6 +226,7 @@ final class WorkflowSteps {
 
     @SuppressWarnings("NullAway") // A step that returns nothing returns null.
     <T> List<T> all(List<? extends Step<? extends T>> steps) {
+        steps.forEach(WorkflowSteps::requireValue);
         if (memory.isReplay()) {
             return remembered(steps);
         }
@@ -402,7 +422,19 @@ final class WorkflowSteps {
         perform(
                 undoing::run,
                 undoing.step,
-                true,
+                new Attempted() {
+                    @Override
+                    public StepRow failed(Failed failed) {
+                        Instant next =
+                                memory.databaseNow().plus(pause(undoing.step, undoing.attempt(), failed.getCause()));
+                        return undoing.row.compensating("completed", undoing.attempt(), failed.text(), next);
+                    }
+
+                    @Override
+                    public boolean undoing() {
+                        return true;
+                    }
+                },
                 (nothing, ran) -> undoing.row.compensating("compensated", undoing.attempt(), null, null));
     }
 
@@ -425,7 +457,7 @@ final class WorkflowSteps {
 
         /** Why, as it is remembered. */
         String text() {
-            return Execution.storable(Execution.text(getCause()));
+            return ErrorText.storable(getCause());
         }
     }
 
@@ -433,10 +465,59 @@ final class WorkflowSteps {
         StepRow as(@Nullable Object returned, long ranMillis);
     }
 
+    /** What is attempted: the step itself, or undoing it. */
+    private interface Attempted {
+
+        /** How it is remembered that the attempt has failed. */
+        StepRow failed(Failed failed);
+
+        default boolean undoing() {
+            return false;
+        }
+    }
+
     /** Does something and remembers it, in one transaction if the step wants one. */
-    private @Nullable Object perform(Callable<?> action, Step<?> step, boolean undoing, Remembered remembered)
+    private @Nullable Object perform(Callable<?> action, Step<?> step, Attempted attempted, Remembered remembered)
             throws Failed {
         long began = tools.nanos.getAsLong();
+        Thread thread = Thread.currentThread();
+        Runnable release = () -> spend(step, attempted, began, thread);
+        job.onRelease(release);
+        try {
+            return observed(action, step, attempted.undoing(), remembered, began);
+        } finally {
+            job.forgetRelease(release);
+        }
+    }
+
+    /**
+     * The node leaves while the step still runs: if it has exceeded its timeout, its attempt has failed. Otherwise whoever runs
+     * it next begins it anew.
+     */
+    private void spend(Step<?> step, Attempted attempted, long began, Thread thread) {
+        Duration timeout = step.timeout();
+        long ran = tools.nanos.getAsLong() - began;
+        if (timeout == null || ran <= timeout.toNanos()) {
+            return;
+        }
+        var failure = new StepTimeout(
+                "it took longer than %s, and ignored the interrupt until the node left".formatted(timeout), null);
+        // Where it hangs, not where that was found out.
+        failure.setStackTrace(thread.getStackTrace());
+        try {
+            memory.note(attempted.failed(new Failed(failure, ran / 1_000_000)), null);
+        } catch (RuntimeException | Unwinding e) {
+            log.warn(
+                    "Workflow {} run {}: step '{}' exceeded its timeout, but its attempt could not be counted",
+                    version.label(),
+                    job.id(),
+                    step.name(),
+                    e);
+        }
+    }
+
+    private @Nullable Object observed(
+            Callable<?> action, Step<?> step, boolean undoing, Remembered remembered, long began) throws Failed {
         return ObservedStep.observe(tools.monitor, version, step.name(), job.id(), undoing, () -> {
             try {
                 if (step.transactional()) {
@@ -476,11 +557,15 @@ final class WorkflowSteps {
 
     private @Nullable Object call(Callable<?> action, Step<?> step) throws Exception {
         memory.stepBegins();
-        try (StepDeadlines.Deadline deadline = tools.deadlines.begin(step.timeout())) {
+        try (StepDeadlines.Deadline deadline = tools.deadlines.begin(job, step)) {
             try {
-                return action.call();
+                Object returned = action.call();
+                Object result =
+                        step.transactional() ? AsyncResults.requireFinished(returned) : AsyncResults.await(returned);
+                deadline.requireInTime();
+                return result;
             } catch (Exception e) {
-                if (deadline.hasPassed() && job.stopReason() == null) {
+                if (deadline.hasPassed() && job.stopReason() == null && !(e instanceof StepTimeout)) {
                     throw new StepTimeout("it took longer than " + step.timeout(), e);
                 }
                 throw e;
@@ -491,10 +576,11 @@ final class WorkflowSteps {
         }
     }
 
-    private static final class StepTimeout extends RuntimeException {
+    /** A step has exceeded its timeout. */
+    static final class StepTimeout extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
-        StepTimeout(String message, Throwable cause) {
+        StepTimeout(String message, @Nullable Throwable cause) {
             super(message, cause);
         }
     }

@@ -1,7 +1,9 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.JobAttempt;
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobStatus;
+import java.sql.Array;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -9,6 +11,7 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -29,17 +32,25 @@ public final class JobReports {
     /** How many of each kind a list looks through. */
     private static final int LOOKED_THROUGH = 10_000;
 
+    /** One array of texts for each entry; somebody may have edited them by hand. */
+    private static final String HISTORY = """
+            ARRAY(SELECT ARRAY[h ->> 'attempt', h ->> 'epoch', h ->> 'node', h ->> 'startedAt', h ->> 'millis',
+                               h ->> 'outcome', h ->> 'error']
+                  FROM jsonb_array_elements(CASE jsonb_typeof(attempt_history) WHEN 'array' THEN attempt_history
+                                                 ELSE '[]' END) WITH ORDINALITY AS e (h, n) ORDER BY n)""";
+
     private static final String COLUMNS = """
             id, name, status, payload::text, priority, worker_capability, scheduled_at, attempts, max_attempts, recoveries,
             worker_id, claim_epoch, started_at, finished_at, progress::text, result::text, last_error, unique_key,
             ARRAY(SELECT key FROM jsonb_each_text(%1$s) ORDER BY key),
-            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at"""
+            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at, %2$s"""
             // Somebody may have edited it by hand.
-            .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END");
+            .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END", HISTORY);
 
     private static final String SMALL_COLUMNS = COLUMNS.replace("payload::text", "'{}'")
             .replace("result::text", "NULL::text")
-            .replace("last_error", "NULL::text");
+            .replace("last_error", "NULL::text")
+            .replace(HISTORY, "NULL::text[]");
 
     private final Schema schema;
     private final JdbcClient client;
@@ -69,6 +80,18 @@ public final class JobReports {
                 .param(id)
                 .query((row, n) -> info(row))
                 .optional();
+    }
+
+    /** For how long its current attempt has been running, by the database's clock; zero if it does not run. */
+    public Duration runningFor(UUID id) {
+        return Duration.ofMillis(client.sql(schema.sql("""
+                SELECT (extract(epoch FROM clock_timestamp() - started_at) * 1000)::bigint FROM ~.forge_jobs
+                WHERE id = ? AND status = 'running' AND isfinite(started_at)
+                """))
+                .param(id)
+                .query(Long.class)
+                .optional()
+                .orElse(0L));
     }
 
     /**
@@ -268,7 +291,36 @@ public final class JobReports {
                 row.getString(17),
                 row.getString(18),
                 metadata,
-                row.getObject(21, OffsetDateTime.class).toInstant());
+                row.getObject(21, OffsetDateTime.class).toInstant(),
+                history(row.getArray(22)));
+    }
+
+    private static List<JobAttempt> history(@Nullable Array column) throws SQLException {
+        var history = new ArrayList<JobAttempt>();
+        // Without entries it has one dimension only.
+        if (column != null && column.getArray() instanceof String[][] entries) {
+            for (String[] entry : entries) {
+                attempt(entry).ifPresent(history::add);
+            }
+        }
+        return List.copyOf(history);
+    }
+
+    /** Nothing if somebody has edited it by hand: the others are still of use. */
+    private static Optional<JobAttempt> attempt(@Nullable String[] entry) {
+        try {
+            return Optional.of(new JobAttempt(
+                    Integer.parseInt(String.valueOf(entry[0])),
+                    Long.parseLong(String.valueOf(entry[1])),
+                    entry[2] == null ? null : UUID.fromString(entry[2]),
+                    OffsetDateTime.parse(String.valueOf(entry[3])).toInstant(),
+                    entry[4] == null ? null : Duration.ofMillis(Long.parseLong(entry[4])),
+                    JobAttempt.Result.valueOf(
+                            String.valueOf(entry[5]).replace('-', '_').toUpperCase(Locale.ROOT)),
+                    entry[6] == null ? "" : entry[6]));
+        } catch (RuntimeException e) {
+            return Optional.empty();
+        }
     }
 
     private static @Nullable Instant instant(ResultSet row, int column) throws SQLException {

@@ -70,6 +70,37 @@ public final class JobStore {
             j.worker_id IS NOT DISTINCT FROM ?
             AND j.status NOT IN ('pending', 'completed', 'failed', 'cancelled', 'abandoned')""";
 
+    /** How many entries {@code attempt_history} has at most; the oldest go first. */
+    private static final int LONGEST_HISTORY = 20;
+
+    /** Characters of the error of one entry. */
+    private static final int LONGEST_HISTORY_ERROR = 2_000;
+
+    private static final String HISTORY_WITH_FAILURE =
+            historyWith("CASE WHEN d.timed_out THEN 'timed-out' ELSE 'failed' END", "d.ran", "d.error");
+
+    private static final String HISTORY_WITH_LOST_NODE = historyWith(
+            "'node-lost'",
+            "CASE WHEN isfinite(j.started_at) THEN (extract(epoch FROM clock_timestamp() - j.started_at) * 1000)::bigint END",
+            "'the node died or left, or it did not renew the lease in time'");
+
+    /**
+     * The history of row {@code j} with one entry more, for the statement that ends the attempt: a job that succeeds at
+     * its first attempt never has one. Somebody may have edited the column by hand.
+     */
+    private static String historyWith(String outcome, String ranMillis, String error) {
+        return """
+                CASE WHEN jsonb_typeof(j.attempt_history) = 'array'
+                    THEN CASE WHEN jsonb_array_length(j.attempt_history) >= %d THEN j.attempt_history - 0
+                              ELSE j.attempt_history END
+                    ELSE '[]'::jsonb END
+                || jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+                    'attempt', j.attempts, 'epoch', j.claim_epoch, 'node', j.worker_id,
+                    'startedAt', date_trunc('milliseconds',
+                        coalesce(j.started_at, clock_timestamp() - coalesce(%3$s, 0) * interval '1 millisecond')),
+                    'millis', %3$s, 'outcome', %2$s, 'error', left(%4$s, %5$d))))""".formatted(LONGEST_HISTORY, outcome, ranMillis, error, LONGEST_HISTORY_ERROR);
+    }
+
     private final Schema schema;
     private final JdbcTemplate jdbc;
     private final JdbcClient client;
@@ -205,7 +236,8 @@ public final class JobStore {
                 SET payload = :payload::jsonb, priority = :priority, worker_capability = :capability,
                     scheduled_at = coalesce(:at, clock_timestamp() + :delay * interval '1 millisecond'),
                     max_attempts = :max_attempts, metadata = :metadata::jsonb,
-                    attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, last_error = NULL
+                    attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, last_error = NULL,
+                    attempt_history = NULL
                 WHERE name = :name AND unique_key = :key AND status = 'pending' AND %s
                 RETURNING id
                 """.formatted(condition)))
@@ -552,6 +584,7 @@ public final class JobStore {
      * @param checkpoint JSON
      * @param progress JSON
      * @param ranMillis how long its handler ran; null if it never started
+     * @param timedOut whether the attempt has failed because it exceeded its timeout
      */
     public record Finish(
             ClaimKey key,
@@ -563,7 +596,34 @@ public final class JobStore {
             @Nullable String checkpoint,
             @Nullable String progress,
             @Nullable Duration retention,
-            @Nullable Long ranMillis) {
+            @Nullable Long ranMillis,
+            boolean timedOut) {
+
+        /** The end of an attempt that did not time out. */
+        public Finish(
+                ClaimKey key,
+                JobStatus status,
+                @Nullable String result,
+                @Nullable String error,
+                long delayMillis,
+                int attemptsGivenBack,
+                @Nullable String checkpoint,
+                @Nullable String progress,
+                @Nullable Duration retention,
+                @Nullable Long ranMillis) {
+            this(
+                    key,
+                    status,
+                    result,
+                    error,
+                    delayMillis,
+                    attemptsGivenBack,
+                    checkpoint,
+                    progress,
+                    retention,
+                    ranMillis,
+                    false);
+        }
 
         /** Whether a statement for the usual case can write it. */
         boolean isPlain() {
@@ -663,12 +723,13 @@ public final class JobStore {
                     result = coalesce(d.result::jsonb, j.result), last_error = coalesce(d.error, j.last_error),
                     checkpoint = coalesce(d.checkpoint::jsonb, j.checkpoint),
                     progress = coalesce(d.progress::jsonb, j.progress),
+                    attempt_history = CASE WHEN d.error IS NOT NULL AND d.given_back = 0 THEN %s ELSE j.attempt_history END,
                     retention = d.retention * interval '1 millisecond'
                 FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::int[]), (SELECT ?::text[]),
-                            (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::bigint[]))
-                    AS d (id, epoch, status, result, error, delay, given_back, checkpoint, progress, retention, ran)
+                            (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::bigint[]), (SELECT ?::bool[]))
+                    AS d (id, epoch, status, result, error, delay, given_back, checkpoint, progress, retention, ran, timed_out)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(OURS)), statement -> {
+                """.formatted(HISTORY_WITH_FAILURE, OURS)), statement -> {
             Connection connection = statement.getConnection();
             statement.setArray(1, array(connection, "uuid", finishes, finish -> finish.key.id));
             statement.setArray(2, array(connection, "int8", finishes, finish -> finish.key.epoch));
@@ -687,7 +748,8 @@ public final class JobStore {
                             finishes,
                             finish -> finish.retention == null ? null : finish.retention.toMillis()));
             statement.setArray(11, array(connection, "int8", finishes, Finish::ranMillis));
-            statement.setObject(12, node);
+            statement.setArray(12, array(connection, "bool", finishes, Finish::timedOut));
+            statement.setObject(13, node);
         });
     }
 
@@ -865,12 +927,14 @@ public final class JobStore {
                 last_error = CASE WHEN %1$s THEN '%3$s' ELSE j.last_error END,
                 recoveries = j.recoveries + CASE j.status WHEN 'running' THEN 1 ELSE 0 END,
                 attempts = j.attempts - CASE WHEN j.status = 'running' AND %4$s THEN 0 ELSE 1 END,
+                attempt_history = CASE WHEN j.status = 'running' THEN %5$s ELSE j.attempt_history END,
                 -- A job that brings its nodes down must not take the next one with it at once; and those that ran beside
                 -- it should not do so every time.
                 scheduled_at = greatest(j.scheduled_at, clock_timestamp() + interval '500 milliseconds'
                                    + random() * j.recoveries * interval '2 seconds'),
                 worker_id = NULL, lease_expires_at = NULL, started_at = NULL
-                """.formatted(over, rule.spendsAttempt ? "failed" : "abandoned", reason, rule.spendsAttempt);
+                """.formatted(
+                over, rule.spendsAttempt ? "failed" : "abandoned", reason, rule.spendsAttempt, HISTORY_WITH_LOST_NODE);
     }
 
     /**
