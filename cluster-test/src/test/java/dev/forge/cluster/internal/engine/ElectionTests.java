@@ -299,7 +299,7 @@ class ElectionTests {
             Member one = cluster.start("one", s -> s);
             await().until(() -> one.leadership().isLeader(SCHEDULER));
             assertThat(one.node().rolesLedWithoutLock()).contains(SCHEDULER);
-            squatter.close();
+            squatter.createStatement().execute("SELECT pg_advisory_unlock_all()");
             await().until(() -> one.node().rolesLedWithoutLock().isEmpty());
             assertThat(one.leadership().isLeader(SCHEDULER)).isTrue();
         }
