@@ -52,12 +52,12 @@ public final class StartupActionStore {
                         FOR SHARE
                         ON CONFLICT (name, version) DO NOTHING
                         """))
-                        .param("name", name)
-                        .param("version", version)
-                        .param("node_name", nodeName)
-                        .param("lock", lock)
-                        .param("token", token)
-                        .update()
+                                .param("name", name)
+                                .param("version", version)
+                                .param("node_name", nodeName)
+                                .param("lock", lock)
+                                .param("token", token)
+                                .update()
                         == 1
                 || jdbc.sql(schema.sql("""
                                 SELECT EXISTS (
