@@ -16,6 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+import org.springframework.transaction.TransactionException;
 
 /**
  * Runs actions once in the whole cluster. A lock of {@code forge_locks} decides which node runs an action; its lease is
@@ -184,7 +185,7 @@ public final class StartupActions {
                             name,
                             version);
                 }
-            } catch (DataAccessException e) {
+            } catch (DataAccessException | TransactionException e) {
                 log.warn("Startup action '{}' version '{}': could not extend its lease; retrying", name, version, e);
             }
         }
@@ -202,7 +203,7 @@ public final class StartupActions {
                                             .formatted(name, version)
                                     + " is not recorded",
                             "Another node runs the action. Start this node again: it then waits for the other one.");
-                } catch (DataAccessException e) {
+                } catch (DataAccessException | TransactionException e) {
                     if (node.nanos() - lastTry >= 0) {
                         throw e;
                     }
@@ -215,7 +216,7 @@ public final class StartupActions {
         private void release(long token) {
             try {
                 locks.release(lock, token);
-            } catch (DataAccessException e) {
+            } catch (DataAccessException | TransactionException e) {
                 log.debug("startup action {}: could not release its lock, which will expire", name, e);
             }
         }

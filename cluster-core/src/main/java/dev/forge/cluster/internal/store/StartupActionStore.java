@@ -39,7 +39,7 @@ public final class StartupActionStore {
     }
 
     /**
-     * Records that the holder of a lock has completed that version of the action.
+     * Records that the holder of a lock has completed that version of the action. May be repeated if the answer got lost.
      *
      * @param nodeName the node that completed it
      * @return false if the lock with that token has expired or is another's: nothing is recorded then
@@ -50,14 +50,22 @@ public final class StartupActionStore {
                         SELECT :name, :version, l.owner_node, :node_name, l.token, l.locked_at FROM ~.forge_locks l
                         WHERE l.lock_name = :lock AND l.token = :token AND l.expires_at > clock_timestamp()
                         FOR SHARE
+                        ON CONFLICT (name, version) DO NOTHING
                         """))
-                        .param("name", name)
-                        .param("version", version)
-                        .param("node_name", nodeName)
-                        .param("lock", lock)
-                        .param("token", token)
-                        .update())
-                == 1;
+                                .param("name", name)
+                                .param("version", version)
+                                .param("node_name", nodeName)
+                                .param("lock", lock)
+                                .param("token", token)
+                                .update()
+                        == 1
+                || jdbc.sql(schema.sql("""
+                                SELECT EXISTS (
+                                    SELECT FROM ~.forge_startup_actions WHERE name = ? AND version = ? AND token = ?)
+                                """))
+                        .params(name, version, token)
+                        .query(Boolean.class)
+                        .single());
     }
 
     /** The node that holds a lock, by its name, or by its id if it has not joined the cluster yet. */

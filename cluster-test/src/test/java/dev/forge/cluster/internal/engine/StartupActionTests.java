@@ -20,6 +20,7 @@ import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Pooler;
 import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.store.StartupActionStore;
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -28,6 +29,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
@@ -218,6 +220,16 @@ class StartupActionTests {
                     .withMessageContaining("lock was lost");
             assertThat(completedBy("seed")).isEqualTo(completedElsewhere ? List.of("1 next") : List.of());
         }
+    }
+
+    @Test
+    void completion_whose_answer_got_lost_can_be_recorded_again() {
+        var locks = new LockStore(cluster.schema, database.dataSource());
+        var actions = new StartupActionStore(cluster.schema, database.dataSource());
+        long token = locks.take("once:seed", UUID.randomUUID(), FOREVER).orElseThrow();
+        assertThat(actions.complete("seed", "1", "one", "once:seed", token)).isTrue();
+        assertThat(actions.complete("seed", "1", "one", "once:seed", token)).isTrue();
+        assertThat(completedBy("seed")).containsExactly("1 one");
     }
 
     @Test
