@@ -100,6 +100,13 @@ final class ClusterHealth {
                     .withDetail("executors", engine.lanes())
                     .withDetail("overloaded", engine.isOverloaded());
         }
+        if (engine.unreadableJobs() > 0) {
+            health.withDetail("unreadableJobs", engine.unreadableJobs());
+        }
+        String claimProblem = engine.claimProblem();
+        if (claimProblem != null) {
+            health.down().withDetail("reason", claimProblem);
+        }
         if (engine.isCrowded()) {
             health.down()
                     .withDetail(

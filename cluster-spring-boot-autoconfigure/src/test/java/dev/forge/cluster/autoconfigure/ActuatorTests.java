@@ -420,6 +420,31 @@ class ActuatorTests {
         });
     }
 
+    @Test
+    void worker_whose_claims_fail_again_and_again_is_down_until_they_succeed() {
+        runner().withBean(Post.class)
+                .withPropertyValues("forge.cluster.worker.poll-interval=100ms")
+                .run(context -> {
+                    database.jdbc()
+                            .sql("ALTER TABLE forge_jobs RENAME COLUMN claimed_at TO hidden")
+                            .update();
+                    try {
+                        context.getBean(Jobs.class).enqueue(new Letter("Alice", "secret", List.of()));
+                        await().until(() -> health(context, "workers").getStatus().equals(Status.DOWN));
+                        assertThat(health(context, "workers")
+                                        .getDetails()
+                                        .get("reason")
+                                        .toString())
+                                .contains("claims have failed", "claimed_at");
+                    } finally {
+                        database.jdbc()
+                                .sql("ALTER TABLE forge_jobs RENAME COLUMN hidden TO claimed_at")
+                                .update();
+                    }
+                    await().until(() -> health(context, "workers").getStatus().equals(Status.UP));
+                });
+    }
+
     @LeaderRole("reports")
     static class Reports {
         final List<LeadershipAcquired> acquired = new CopyOnWriteArrayList<>();
