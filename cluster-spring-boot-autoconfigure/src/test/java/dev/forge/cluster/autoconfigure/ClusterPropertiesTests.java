@@ -109,6 +109,10 @@ class ClusterPropertiesTests {
             oauth2.ttl=999ms                          | forge.cluster.oauth2.ttl (999ms) must not be shorter than 1s
             oauth2.ttl=25h                            | forge.cluster.oauth2.ttl (25h) must not be longer than a day
             workflow.readiness-interval=0s            | forge.cluster.workflow.readiness-interval (0s) must be longer than zero
+            workflow.max-pending-signals=0            | forge.cluster.workflow.max-pending-signals (0) must be at least 1
+            workflow.max-pending-signals=100001       | forge.cluster.workflow.max-pending-signals (100001) must not exceed 100000
+            workflow.max-pending-signals-size=0       | forge.cluster.workflow.max-pending-signals-size (0B) must be larger than zero
+            workflow.max-history-size=1GB             | must not exceed 512MB
             """)
     void a_wrong_value_fails_with_one_message_that_names_key_and_value(String properties, String message) {
         String[] values = Arrays.stream(properties.split(";", -1))
@@ -339,6 +343,9 @@ class ClusterPropertiesTests {
         oauth2.ttl=10m
         workflow.readiness-interval=2s
         workflow.stranded-scope=node
+        workflow.max-pending-signals=1000
+        workflow.max-pending-signals-size=16MB
+        workflow.max-history-size=32MB
         health.readiness-includes-database=true
         """.lines().map(line -> line.split("=", 2)).forEach(pair -> contract.put(pair[0], pair[1]));
         return contract;

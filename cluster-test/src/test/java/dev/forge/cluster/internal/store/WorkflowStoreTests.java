@@ -8,6 +8,9 @@ import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
 import dev.forge.cluster.internal.store.WorkflowStore.End;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
+import dev.forge.cluster.internal.store.WorkflowStore.NewSignal;
+import dev.forge.cluster.internal.store.WorkflowStore.SignalLimits;
+import dev.forge.cluster.internal.store.WorkflowStore.Signalled;
 import dev.forge.cluster.internal.store.WorkflowStore.Wait;
 import dev.forge.cluster.internal.store.WorkflowStore.Written;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -71,7 +74,7 @@ class WorkflowStoreTests {
 
     private static Wait forSignal(long seen) {
         StepRow row = StepRow.of(0, "go", "signal", "waiting");
-        return new Wait(List.of(row), null, "go", null, null, null, seen, false);
+        return new Wait(List.of(row), null, "go", null, null, null, seen, false, 0);
     }
 
     @Test
@@ -120,8 +123,11 @@ class WorkflowStoreTests {
                         () -> eachOf(
                                 runs,
                                 together,
-                                (store, run) -> assertThat(store.signal(run, UUID.randomUUID(), "go", null))
-                                        .isPresent()),
+                                (store, run) -> assertThat(store.signal(
+                                                run,
+                                                new NewSignal(UUID.randomUUID(), "go", null),
+                                                new SignalLimits(1, 0)))
+                                        .isInstanceOf(Signalled.Given.class)),
                         threads));
     }
 
