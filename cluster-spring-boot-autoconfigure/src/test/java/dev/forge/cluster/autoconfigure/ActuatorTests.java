@@ -430,7 +430,8 @@ class ActuatorTests {
                             .update();
                     try {
                         context.getBean(Jobs.class).enqueue(new Letter("Alice", "secret", List.of()));
-                        await().until(() -> health(context, "workers").getStatus().equals(Status.DOWN));
+                        await().until(() ->
+                                health(context, "workers").getStatus().equals(Status.DOWN));
                         assertThat(health(context, "workers")
                                         .getDetails()
                                         .get("reason")

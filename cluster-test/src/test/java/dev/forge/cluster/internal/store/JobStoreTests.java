@@ -914,7 +914,7 @@ class JobStoreTests {
         rows(5_000, "name, waits_for, scheduled_at", "'d', gen_random_uuid(), now() - interval '1 day'");
         jdbc.sql("ANALYZE forge_jobs").update();
         // Wherever it stands: the last queue of a name, of a capability, of all.
-        for (String oldest : List.of("'b', 0, NULL", "'c', 50, 'cpu'", "'c', 50, 'gpu'", "'z', -1, 'gpu'")) {
+        for (String oldest : List.of("'b', 0, NULL", "'c', 50, 'cpu'", "'c', 50, 'gpu'", "'z', 0, 'gpu'")) {
             rows(1, "name, priority, worker_capability, scheduled_at", oldest + ", now() - interval '1 hour'");
             assertThat(reports.oldestAge()).as(oldest).isBetween(Duration.ofMinutes(60), Duration.ofMinutes(61));
             jdbc.sql("DELETE FROM forge_jobs WHERE scheduled_at < now() - interval '59 minutes' AND waits_for IS NULL")
