@@ -112,7 +112,7 @@ class ClusterPropertiesTests {
             workflow.max-pending-signals=0            | forge.cluster.workflow.max-pending-signals (0) must be at least 1
             workflow.max-pending-signals=100001       | forge.cluster.workflow.max-pending-signals (100001) must not exceed 100000
             workflow.max-pending-signals-size=0       | forge.cluster.workflow.max-pending-signals-size (0B) must be larger than zero
-            workflow.max-history-size=1GB             | must not exceed 512MB
+            workflow.max-history-size=1GB             | forge.cluster.workflow.max-history-size (1073741824B) must not exceed 512MB
             """)
     void a_wrong_value_fails_with_one_message_that_names_key_and_value(String properties, String message) {
         String[] values = Arrays.stream(properties.split(";", -1))
