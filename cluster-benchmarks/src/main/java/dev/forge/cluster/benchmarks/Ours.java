@@ -142,7 +142,8 @@ final class Ours implements AutoCloseable {
                         new Backoff(Backoff.Growth.EXPONENTIAL, Duration.ofSeconds(2), 2, Duration.ofMinutes(5)),
                         JITTER,
                         new WorkflowEngine.Retention(Duration.ofDays(1), Duration.ofDays(7)),
-                        new WorkflowEngine.Stranded(Duration.ofSeconds(2), false)));
+                        new WorkflowEngine.Stranded(Duration.ofSeconds(2), false),
+                        WorkflowEngine.Limits.USUAL));
     }
 
     void start() {

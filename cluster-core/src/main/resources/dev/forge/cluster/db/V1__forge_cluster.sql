@@ -93,9 +93,20 @@ CREATE TABLE forge_jobs (
     unique_key        text,
     metadata          jsonb NOT NULL DEFAULT '{}',
     created_at        timestamptz NOT NULL DEFAULT now(),
+    -- How long payload and metadata are when printed, and the checkpoint: a claim reads so many bytes and no more. Whoever
+    -- writes them says it, since to print them for each claim would be expensive. NULL: unknown, then they are read one by one.
+    body_bytes        int,
+    checkpoint_bytes  int,
     CONSTRAINT forge_jobs_status CHECK
         (status IN ('pending', 'claimed', 'running', 'completed', 'failed', 'cancelled', 'abandoned')),
-    CONSTRAINT forge_jobs_name CHECK (name <> ''),
+    -- Checked again at each change of a row, hence cheap ones only. Room for the prefix and the version of a workflow.
+    CONSTRAINT forge_jobs_name CHECK (name <> '' AND char_length(name) <= 1000 AND name !~ '[\x01-\x1f\x7f-\x9f]'),
+    CONSTRAINT forge_jobs_key CHECK (char_length(unique_key) <= 500 AND unique_key !~ '[\x01-\x1f\x7f-\x9f]'),
+    CONSTRAINT forge_jobs_capability CHECK
+        (char_length(worker_capability) <= 500 AND worker_capability !~ '[\x01-\x1f\x7f-\x9f]'),
+    CONSTRAINT forge_jobs_priority CHECK (priority BETWEEN 0 AND 100),
+    CONSTRAINT forge_jobs_bytes CHECK
+        (body_bytes BETWEEN 0 AND 1000000000 AND checkpoint_bytes BETWEEN 0 AND 1000000000),
     CONSTRAINT forge_jobs_max_attempts CHECK (max_attempts >= 1)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05);
@@ -247,12 +258,16 @@ CREATE TABLE forge_workflow_steps (
 );
 
 CREATE TABLE forge_workflow_signals (
-    id          uuid PRIMARY KEY,
-    run_id      uuid NOT NULL,
-    name        text NOT NULL,
-    payload     jsonb,
-    created_at  timestamptz NOT NULL DEFAULT now(),
-    consumed_at timestamptz
+    id            uuid PRIMARY KEY,
+    run_id        uuid NOT NULL,
+    name          text NOT NULL,
+    payload       jsonb,
+    created_at    timestamptz NOT NULL DEFAULT now(),
+    consumed_at   timestamptz,
+    -- How long the payload is when printed; NULL: unknown.
+    payload_bytes int,
+    CONSTRAINT forge_workflow_signals_name CHECK
+        (name <> '' AND char_length(name) <= 500 AND name !~ '[\x01-\x1f\x7f-\x9f]')
 );
 CREATE INDEX forge_workflow_signals_waiting ON forge_workflow_signals (run_id, name) WHERE consumed_at IS NULL;
 
@@ -286,6 +301,8 @@ FROM forge_jobs;
 -- Functions name this schema themselves and have a fixed search path: they work for callers whose search path does not
 -- contain the schema, and nobody can put functions or operators of the same name in front of ours. pg_catalog.format and
 -- the like for the same reason: an overload with exactly these argument types would otherwise be preferred.
+-- The limits are those of Jobs in Java. A payload may have 1 MB, as forge.cluster.job.max-payload-size allows by default; who
+-- raises that one raises this one: ALTER DATABASE shop SET forge_cluster.max_payload_size = '5MB'.
 DO $create$
 BEGIN
     EXECUTE pg_catalog.format($function$
@@ -301,13 +318,63 @@ BEGIN
                     FROM 1 FOR 6),
                 52, 1), 53, 1), 'hex')::uuid;
             job_id uuid;
+            max_bytes bigint := pg_size_bytes(coalesce(nullif(current_setting('forge_cluster.max_payload_size', true), ''), '1MB'));
+            bytes bigint;
+            problem text;
+            control CONSTANT text := '[\x01-\x1f\x7f-\x9f]';
         BEGIN
+            problem := CASE
+                WHEN name IS NULL OR btrim(name) = '' OR char_length(name) > 500 OR name ~ control
+                    THEN 'name must have 1 to 500 characters, no control characters among them'
+                WHEN starts_with(name, 'workflow:')
+                    THEN 'name: jobs named workflow:... carry runs of workflows; Workflows.start begins one'
+                WHEN priority IS NULL OR priority NOT BETWEEN 0 AND 100
+                    THEN format('priority %%s must lie between 0 and 100', coalesce(priority::text, 'NULL'))
+                WHEN btrim(capability) = '' OR char_length(capability) > 500 OR capability ~ control
+                    THEN 'capability must have 1 to 500 characters, no control characters among them'
+                WHEN starts_with(capability, '@')
+                    THEN format('capability %%s: those that begin with @ are the cluster''s own', capability)
+                WHEN btrim(unique_key) = '' OR char_length(unique_key) > 500 OR unique_key ~ control
+                    THEN 'unique_key must have 1 to 500 characters, no control characters among them'
+                WHEN max_attempts < 1
+                    THEN format('max_attempts %%s must be at least 1', max_attempts)
+                WHEN scheduled_at IS NULL
+                    THEN 'scheduled_at must not be NULL'
+                WHEN payload IS NULL
+                    THEN 'payload must not be NULL; leave it out if there is none'
+                -- As stored, small numbers take up to five times as much.
+                WHEN pg_column_size(payload) > 8 * max_bytes
+                    THEN format('payload has more than %%s bytes (forge_cluster.max_payload_size, which should equal'
+                                ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is', max_bytes)
+            END;
+            -- jsonb prints a number of a few bytes with up to 131,001 digits, so only a short payload is printed before all of
+            -- its numbers are known to be short.
+            IF problem IS NULL AND pg_column_size(payload) <= 1000 THEN
+                bytes := octet_length(payload::text);
+            END IF;
+            IF problem IS NULL AND (bytes IS NULL OR bytes > 1000) THEN
+                IF jsonb_path_exists(payload, '$.** ? (@.type() == "number"
+                        && (@ >= 1e1000 || @ <= -1e1000 || (@ < 1e-1000 && @ > -1e-1000 && @ != 0)))') THEN
+                    problem := 'payload holds a number that is printed with more than 1000 digits; store it as a string';
+                ELSE
+                    bytes := octet_length(payload::text);
+                END IF;
+            END IF;
+            IF problem IS NULL AND bytes > max_bytes THEN
+                problem := format('payload has %%s bytes when printed, more than %%s (forge_cluster.max_payload_size, which should equal'
+                                  ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is',
+                                  bytes, max_bytes);
+            END IF;
+            IF problem IS NOT NULL THEN
+                RAISE EXCEPTION 'forge_enqueue: job %% rejected: %%', quote_nullable(left(name, 100)), problem
+                    USING ERRCODE = 'check_violation';
+            END IF;
             LOOP
                 INSERT INTO %1$I.forge_jobs AS j
-                    (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts)
+                    (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts, body_bytes)
                 VALUES (new_id, forge_enqueue.name, forge_enqueue.payload, forge_enqueue.priority,
                         forge_enqueue.capability, forge_enqueue.scheduled_at, forge_enqueue.unique_key,
-                        forge_enqueue.max_attempts)
+                        forge_enqueue.max_attempts, bytes + 2)
                 ON CONFLICT DO NOTHING
                 RETURNING j.id INTO job_id;
                 EXIT WHEN job_id IS NOT NULL;

@@ -7,7 +7,9 @@ ALTER TABLE forge_workflow_runs
     -- The signal it waits for: only that one needs to wake it.
     ADD COLUMN awaits text,
     -- What it has done is being undone, whatever its status says (it may be blocked meanwhile).
-    ADD COLUMN unwinding boolean NOT NULL DEFAULT false;
+    ADD COLUMN unwinding boolean NOT NULL DEFAULT false,
+    -- How long its input and the results of its steps are when printed, as of when it went to wait.
+    ADD COLUMN history_bytes bigint NOT NULL DEFAULT 0;
 ALTER TABLE forge_workflow_runs SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 
 ALTER TABLE forge_workflow_steps

@@ -138,6 +138,13 @@ final class ClusterHealth {
                                                     one.forTime().toSeconds()))
                                     .toList());
         }
+        if (engine.unreadableJobs() > 0) {
+            health.withDetail("unreadableJobs", engine.unreadableJobs());
+        }
+        String claimProblem = engine.claimProblem();
+        if (claimProblem != null) {
+            health.down().withDetail("reason", claimProblem);
+        }
         if (engine.isCrowded()) {
             health.down()
                     .withDetail(

@@ -44,7 +44,8 @@ final class HealthAliases {
             }
             boolean down = (includesDatabase && !node.isInContact())
                     || !node.stuckLoops().isEmpty()
-                    || engine.isCrowded();
+                    || engine.isCrowded()
+                    || engine.claimProblem() != null;
             return down ? new Verdict("DOWN", false) : UP;
         }
     }

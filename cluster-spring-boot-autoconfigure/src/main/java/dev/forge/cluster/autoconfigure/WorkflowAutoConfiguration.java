@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.engine.JobHandlers;
 import dev.forge.cluster.internal.engine.StoredJobs;
 import dev.forge.cluster.internal.engine.StoredWorkflows;
 import dev.forge.cluster.internal.engine.WorkflowEngine;
+import dev.forge.cluster.internal.store.WorkflowStore.SignalLimits;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
@@ -51,7 +52,12 @@ public final class WorkflowAutoConfiguration {
                         new WorkflowEngine.Retention(kept.completed(), kept.failed()),
                         new WorkflowEngine.Stranded(
                                 workflow.readinessInterval(),
-                                workflow.strandedScope() == ClusterProperties.Workflow.StrandedScope.CLUSTER)));
+                                workflow.strandedScope() == ClusterProperties.Workflow.StrandedScope.CLUSTER),
+                        new WorkflowEngine.Limits(
+                                new SignalLimits(
+                                        workflow.maxPendingSignals(),
+                                        workflow.maxPendingSignalsSize().toBytes()),
+                                workflow.maxHistorySize().toBytes())));
     }
 
     @Bean

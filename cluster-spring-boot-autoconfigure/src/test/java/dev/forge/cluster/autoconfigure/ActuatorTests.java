@@ -520,6 +520,40 @@ class ActuatorTests {
         });
     }
 
+    @Test
+    void worker_whose_claims_fail_again_and_again_is_down_until_they_succeed() {
+        runner().withBean(Post.class)
+                .withPropertyValues("forge.cluster.worker.poll-interval=100ms")
+                .run(context -> {
+                    Jobs jobs = context.getBean(Jobs.class);
+                    UUID letter;
+                    database.jdbc()
+                            .sql("ALTER TABLE forge_jobs RENAME COLUMN claimed_at TO hidden")
+                            .update();
+                    try {
+                        letter = jobs.enqueue(new Letter("Alice", "secret", List.of()));
+                        await().until(() ->
+                                health(context, "workers").getStatus().equals(Status.DOWN));
+                        assertThat(health(context, "workers")
+                                        .getDetails()
+                                        .get("reason")
+                                        .toString())
+                                .contains("claims have failed", "claimed_at");
+                    } finally {
+                        database.jdbc()
+                                .sql("ALTER TABLE forge_jobs RENAME COLUMN hidden TO claimed_at")
+                                .update();
+                    }
+                    await().until(() -> health(context, "workers").getStatus().equals(Status.UP));
+                    await().until(() -> jobs.find(letter).orElseThrow().status() == JobStatus.COMPLETED);
+                    // Other tests count jobs.
+                    database.jdbc()
+                            .sql("DELETE FROM forge_jobs WHERE id = ?")
+                            .param(letter)
+                            .update();
+                });
+    }
+
     @LeaderRole("reports")
     static class Reports {
         final List<LeadershipAcquired> acquired = new CopyOnWriteArrayList<>();

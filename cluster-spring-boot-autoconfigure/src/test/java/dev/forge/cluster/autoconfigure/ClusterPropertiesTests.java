@@ -113,6 +113,10 @@ class ClusterPropertiesTests {
             oauth2.max-pending=100001                 | forge.cluster.oauth2.max-pending (100001) must lie between 1 and 100000
             oauth2.max-per-minute=-1                  | forge.cluster.oauth2.max-per-minute (-1) must be at least 0
             workflow.readiness-interval=0s            | forge.cluster.workflow.readiness-interval (0s) must be longer than zero
+            workflow.max-pending-signals=0            | forge.cluster.workflow.max-pending-signals (0) must be at least 1
+            workflow.max-pending-signals=100001       | forge.cluster.workflow.max-pending-signals (100001) must not exceed 100000
+            workflow.max-pending-signals-size=0       | forge.cluster.workflow.max-pending-signals-size (0B) must be larger than zero
+            workflow.max-history-size=1GB             | forge.cluster.workflow.max-history-size (1073741824B) must not exceed 512MB
             """)
     void a_wrong_value_fails_with_one_message_that_names_key_and_value(String properties, String message) {
         String[] values = Arrays.stream(properties.split(";", -1))
@@ -362,6 +366,9 @@ class ClusterPropertiesTests {
         oauth2.max-per-minute=300
         workflow.readiness-interval=2s
         workflow.stranded-scope=node
+        workflow.max-pending-signals=1000
+        workflow.max-pending-signals-size=16MB
+        workflow.max-history-size=32MB
         health.readiness-includes-database=true
         """.lines().map(line -> line.split("=", 2)).forEach(pair -> contract.put(pair[0], pair[1]));
         return contract;

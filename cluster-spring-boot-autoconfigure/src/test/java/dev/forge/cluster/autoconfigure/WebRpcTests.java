@@ -132,7 +132,7 @@ class WebRpcTests {
             {"id":"b","name":"elsewhere"}                               | -32001 | no job of that name
             {"id":"b","name":"process-order","inputs":{"quantity":"x"}} | -32602 | /quantity
             {"id":"b","name":"my_task","inputs":"\\u0000"}              | -32602 | NUL
-            {"id":"b","name":"my_task","inputs":1e200000}               | -32602 | cannot store
+            {"id":"b","name":"my_task","inputs":1e131000}               | -32602 | 131001 digits
             {"id":"b","name":"my_task","input":1}                       | -32602 | unknown member 'input'
             {"id":"b"}                                                  | -32602 | name is missing
             """)

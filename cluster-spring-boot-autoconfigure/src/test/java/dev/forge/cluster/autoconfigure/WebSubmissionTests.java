@@ -305,7 +305,8 @@ class WebSubmissionTests {
             {"name":"my_task","priority":"urgent"}                  | priority must be one of
             {"name":"my_task","payload":"\\u0000"}                  | NUL
             {"name":"my_task","payload":{"\\udc00":1}}              | surrogate
-            {"name":"my_task","payload":1e200000}                   | cannot store
+            {"name":"my_task","payload":1e131000}                   | 131001 digits
+            {"name":"my_task","payload":[-1E-16000]}                | 16001 digits
             {"name":"my_task","payload":1e999999999999}             | beyond all bounds
             """)
     void a_malformed_request_is_refused_and_says_why(String body, String why) {

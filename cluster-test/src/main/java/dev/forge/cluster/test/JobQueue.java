@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.store.JobStore.Claiming;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.Head;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
+import dev.forge.cluster.internal.store.JobStore.Reading;
 import dev.forge.cluster.internal.store.Schema;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -62,13 +63,20 @@ public final class JobQueue {
                             worker,
                             claimed.id(),
                             claimed.name(),
-                            claimed.payload(),
+                            payload(worker, claimed),
                             claimed.attempt(),
                             claimed.epoch()));
                 }
             }
         }
         return claims;
+    }
+
+    /** A claim leaves out what is large. */
+    private String payload(UUID worker, Claimed claimed) {
+        return !claimed.read() && jobs.read(worker, claimed, Long.MAX_VALUE) instanceof Reading.Read read
+                ? read.job().payload()
+                : claimed.payload();
     }
 
     /** Completes the job, if the claim still holds. */

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.JobStore;
@@ -9,6 +10,8 @@ import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.Head;
 import dev.forge.cluster.internal.store.JobStore.Queue;
 import dev.forge.cluster.internal.store.JobStore.Queues;
+import dev.forge.cluster.internal.store.JobStore.Reading;
+import dev.forge.cluster.internal.store.JobStore.Recovered;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -21,6 +24,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
@@ -55,6 +59,17 @@ final class Claimer {
     private static final int LARGEST_BACKLOG = 5_000;
     private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
     private static final Duration LAST_CHANCES_APART = Duration.ofSeconds(1);
+    /** While claimed jobs hold more bytes than this, only those are claimed that start at once. */
+    private static final long MOST_BYTES_AHEAD = 32_000_000;
+    /**
+     * For so long after a claim that failed jobs are claimed without being read, and then read one by one: the one that made it
+     * fail must be found. Long enough for jobs to come back whose claim was lost with the answer to it.
+     */
+    private static final Duration CAUTIOUS = LeaseKeeper.UNKNOWN_AFTER.multipliedBy(2);
+
+    private static final int LONGEST_REASON = 2_000;
+    /** One failure may be a restart of the server. */
+    private static final int REPEATED = 3;
 
     private final Worker.Setup setup;
     private final JobStore jobs;
@@ -79,6 +94,14 @@ final class Claimer {
     private long lastWholeLook;
     private long wholeLookTook;
     private @Nullable Long nextDue;
+    private boolean cautious;
+    private long cautiousUntil;
+    /** One at first, and twice as many after each claim that did not fail. */
+    private int cautiousLimit;
+
+    private final AtomicInteger failures = new AtomicInteger();
+    private volatile String lastFailure = "";
+    private final AtomicInteger unreadable = new AtomicInteger();
 
     /**
      * What is claimed for a lane.
@@ -171,6 +194,18 @@ final class Claimer {
                                 > pollInterval().plus(PASS_PATIENCE).toNanos());
     }
 
+    /** What keeps it from claiming, if it has failed several times in a row. */
+    @Nullable
+    String claimProblem() {
+        int times = failures.get();
+        return times < REPEATED ? null : "claims have failed %d times in a row: %s".formatted(times, lastFailure);
+    }
+
+    /** How many times a job could not be read. */
+    int unreadable() {
+        return unreadable.get();
+    }
+
     void throttle(boolean whether) {
         bays.forEach(bay -> bay.lane.throttle(whether));
     }
@@ -203,29 +238,32 @@ final class Claimer {
     }
 
     private void run() {
-        int failures = 0;
         while (!stopping) {
             Duration pause;
             host.introduce();
             try {
                 pause = pass();
-                if (failures > 0) {
-                    log.info("worker: claims again after {} failures", failures);
-                    failures = 0;
+                int failed = failures.getAndSet(0);
+                if (failed > 0) {
+                    log.info("worker: claims again after {} failures", failed);
                 }
             } catch (RuntimeException | Error e) {
                 // Fail closed: what was claimed without our knowing goes back, see LeaseKeeper.renew(). An Error too:
                 // without this thread nothing would run, and nobody know why. Reported once: an outage must not fill
                 // the log.
-                if (failures++ == 0) {
+                int failed = failures.get() + 1;
+                if (failed == 1) {
                     if (ConnectionLoss.caused(e)) {
                         log.warn("worker: could not claim; trying again: {}", ConnectionLoss.brief(e));
                     } else {
                         log.warn("worker: could not claim; trying again", ErrorText.loggable(e));
                     }
                 } else {
-                    log.debug("worker: could not claim {} times in a row", failures, e);
+                    log.debug("worker: could not claim {} times in a row", failed, e);
                 }
+                // For people's eyes: what follows the first line may quote what is in a row.
+                lastFailure = reason(e).lines().findFirst().orElse("");
+                failures.set(failed);
                 pause = AFTER_FAILURE;
             }
             lastPass = host.nanos();
@@ -412,13 +450,14 @@ final class Claimer {
             Instant mark = bay.due.getOrDefault(queue, JobStore.UNMARKED);
             // A transactional job's row cannot be marked as running later, so it is claimed only when it starts at
             // once.
-            int limit = Math.min(handler.isTransactional() ? bay.lane.idle() : bay.lane.room(), LARGEST_CLAIM);
+            boolean atOnce = handler.isTransactional() || claims.bytes() > MOST_BYTES_AHEAD;
+            int limit = Math.min(atOnce ? bay.lane.idle() : bay.lane.room(), mostAtOnce());
             if (limit == 0) {
                 full.add(queue);
                 continue;
             }
             long sent = host.nanos();
-            List<Claimed> claimed = jobs.claim(
+            List<Claimed> claimed = claim(
                     queue,
                     mark,
                     new Claiming(
@@ -428,10 +467,11 @@ final class Claimer {
                             handler.limits().maxAttempts(),
                             handler.isTransactional()
                                     ? null
-                                    : setup.settings().leases().duration()));
+                                    : setup.settings().leases().duration(),
+                            !cautious));
             setup.monitor().claimed(Duration.ofNanos(host.nanos() - sent));
             bay.claims++;
-            if (claimed.size() < limit) {
+            if (JobStore.isShort(claimed, limit)) {
                 bay.due.remove(queue);
             } else {
                 bay.due.put(queue, claimed.get(claimed.size() - 1).scheduledAt());
@@ -444,12 +484,96 @@ final class Claimer {
         }
     }
 
+    private int mostAtOnce() {
+        if (cautious && host.nanos() - cautiousUntil >= 0) {
+            cautious = false;
+        }
+        return cautious ? Math.min(cautiousLimit, LARGEST_CLAIM) : LARGEST_CLAIM;
+    }
+
+    private List<Claimed> claim(Queue queue, Instant mark, Claiming claiming) {
+        try {
+            List<Claimed> claimed = jobs.claim(queue, mark, claiming);
+            if (cautious) {
+                cautiousLimit = Math.min(2 * cautiousLimit, LARGEST_CLAIM);
+            }
+            return claimed;
+        } catch (RuntimeException | Error e) {
+            beCautious();
+            throw e;
+        }
+    }
+
+    private void beCautious() {
+        cautious = true;
+        cautiousUntil = host.nanos() + CAUTIOUS.toNanos();
+        cautiousLimit = 1;
+    }
+
+    /** The job with all that its handler needs; null if that cannot be read, or the job is not this node's any more. */
+    private @Nullable Claimed read(Claimed job, Origin origin) {
+        if (job.read()) {
+            return job;
+        }
+        UUID node = origin.holder.id();
+        long most = setup.json().mostBytesOfJob();
+        String problem;
+        try {
+            Reading reading = jobs.read(node, job, most);
+            if (reading instanceof Reading.Read read) {
+                return read.job();
+            }
+            if (reading instanceof Reading.Lost) {
+                return null;
+            }
+            problem =
+                    "its payload, metadata and checkpoint have %d bytes when printed; a node with this forge.cluster.job.max-payload-size reads at most %d"
+                            .formatted(((Reading.TooLarge) reading).bytes(), most);
+        } catch (RuntimeException | Error e) {
+            beCautious();
+            problem = reason(e);
+        }
+        giveUp(job, node, problem);
+        return null;
+    }
+
+    /** Not this node's fault, as far as it knows: another one may try, but not for ever. */
+    private void giveUp(Claimed job, UUID node, String reason) {
+        unreadable.incrementAndGet();
+        Recovered returned = jobs.returnUnreadable(
+                        node, job.key(), setup.settings().leases().crash(), "the job cannot be read: " + reason)
+                .orElse(null);
+        log.warn(
+                "job {} {}: cannot be read, {}; {}",
+                job.name(),
+                job.id(),
+                reason,
+                returned == null
+                        ? "it is not this node's any more"
+                        : returned.status() == JobStatus.PENDING
+                                ? "returned for recovery %d".formatted(returned.recoveries())
+                                : "it is " + returned.status());
+        if (returned != null && returned.status() == JobStatus.PENDING) {
+            host.cameBack();
+        }
+    }
+
+    private static String reason(Throwable failure) {
+        Throwable cause = failure instanceof DataAccessException access ? access.getMostSpecificCause() : failure;
+        String text = ErrorText.brief(cause).replace('\0', ' ');
+        return text.length() <= LONGEST_REASON ? text : text.substring(0, LONGEST_REASON);
+    }
+
     /** By whom, for which handler and when it was claimed. */
     private record Origin(Running.Holder holder, JobHandler handler, long sent) {}
 
     private void take(Lane lane, List<Claimed> claimed, Origin origin) {
         var postponed = new ArrayList<Finish>();
-        for (Claimed one : claimed) {
+        for (Claimed unread : claimed) {
+            Claimed one = read(unread, origin);
+            if (one == null) {
+                continue;
+            }
             var running = new Running(one, origin.holder, origin.handler, origin.sent, setup.json(), jobs);
             if (claims.isLastChance(one) && claims.hasLastChance()) {
                 postponed.add(running.givenBack(LAST_CHANCES_APART));

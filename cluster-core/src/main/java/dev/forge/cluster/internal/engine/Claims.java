@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
@@ -32,6 +33,7 @@ final class Claims {
     private final JobMonitor monitor;
     private final Leases leases;
     private final Map<ClaimKey, Running> held = new ConcurrentHashMap<>();
+    private final AtomicLong bytes = new AtomicLong();
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition idle = lock.newCondition();
@@ -45,6 +47,12 @@ final class Claims {
 
     void add(Running running) {
         held.put(running.key(), running);
+        bytes.addAndGet(running.claimed().bytes());
+    }
+
+    /** How many bytes of payloads, checkpoints and metadata they hold in memory. */
+    long bytes() {
+        return bytes.get();
     }
 
     Collection<Running> all() {
@@ -84,6 +92,9 @@ final class Claims {
     /** It has ended here; false if it had before. */
     boolean forget(Running running) {
         boolean known = held.remove(running.key(), running);
+        if (known) {
+            bytes.addAndGet(-running.claimed().bytes());
+        }
         if (known && held.isEmpty()) {
             lock.lock();
             try {

@@ -30,7 +30,7 @@ final class Finisher {
 
     private static final Logger log = LoggerFactory.getLogger(Finisher.class);
     private static final int BATCH = 500;
-    /** Characters of results in one statement, more or less. */
+    /** Characters in one statement, more or less. */
     private static final long LARGEST = 8_000_000;
 
     private static final Duration FIRST_RETRY = Duration.ofMillis(50);
@@ -151,8 +151,7 @@ final class Finisher {
         long size = 0;
         while (next != null) {
             batch.add(next);
-            String result = next.finish.result();
-            size += result == null ? 0 : result.length();
+            size += next.finish.length();
             next = batch.size() < BATCH && size < LARGEST ? ended.poll() : null;
         }
         return !batch.isEmpty();

@@ -307,6 +307,19 @@ public final class JobEngine implements Work {
         return worker == null ? List.of() : worker.stuck();
     }
 
+    /**
+     * What keeps this node from claiming jobs, if it has failed several times in a row although the database answers; null if
+     * nothing does.
+     */
+    public @Nullable String claimProblem() {
+        return worker == null || !node.isInContact() ? null : worker.claimProblem();
+    }
+
+    /** How many times this node could not read a job that it had claimed. */
+    public int unreadableJobs() {
+        return worker == null ? 0 : worker.unreadable();
+    }
+
     @Override
     public int slots() {
         return isWorking()

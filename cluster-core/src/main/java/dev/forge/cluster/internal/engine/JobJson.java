@@ -1,17 +1,23 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.store.PrintedJson;
 import java.lang.reflect.Type;
-import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 import org.springframework.util.ClassUtils;
 
-/** JSON as PostgreSQL stores it: without NUL characters and without halves of surrogate pairs. */
+/**
+ * JSON as PostgreSQL stores it: without NUL characters, without halves of surrogate pairs, and not larger than configured when
+ * it is printed again.
+ */
 final class JobJson {
 
     private static final int UNICODE_ESCAPE = 6;
+    private static final long LEAST_READABLE = 16_000_000;
+    /** Payload, metadata and checkpoint, and some room for nodes that are configured to write larger ones. */
+    private static final long PARTS_OF_JOB = 5;
 
     private final PayloadCodec codec;
     private final int maxBytes;
@@ -35,16 +41,18 @@ final class JobJson {
         return json;
     }
 
-    // A cheap bound first: counting bytes means encoding.
     private void requireSize(String json) {
-        if (json.length() > maxBytes / 3) {
-            int bytes = json.getBytes(StandardCharsets.UTF_8).length;
-            if (bytes > maxBytes) {
-                throw new IllegalArgumentException(
-                        "has %d bytes, forge.cluster.job.max-payload-size is %d; store large data elsewhere and say where it is"
-                                .formatted(bytes, maxBytes));
-            }
+        long bytes = PrintedJson.requireBytes(json);
+        if (bytes > maxBytes) {
+            throw new IllegalArgumentException(
+                    "has %d bytes when PostgreSQL prints it, forge.cluster.job.max-payload-size is %d; store large data elsewhere and say where it is"
+                            .formatted(bytes, maxBytes));
         }
+    }
+
+    /** The most bytes of payload, metadata and checkpoint together that are read of one job; others wrote it if it has more. */
+    long mostBytesOfJob() {
+        return Math.max(LEAST_READABLE, PARTS_OF_JOB * maxBytes);
     }
 
     @Nullable

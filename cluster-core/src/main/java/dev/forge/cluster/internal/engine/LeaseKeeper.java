@@ -31,7 +31,8 @@ final class LeaseKeeper {
     /** How long the table may say of a job that it waits although it runs. */
     private static final Duration MARK_AFTER = Duration.ofMillis(100);
 
-    private static final Duration UNKNOWN_AFTER = Duration.ofSeconds(15);
+    /** When a claim of this node that it knows nothing of is given back. */
+    static final Duration UNKNOWN_AFTER = Duration.ofSeconds(15);
 
     private final Worker.Host host;
     private final JobStore jobs;

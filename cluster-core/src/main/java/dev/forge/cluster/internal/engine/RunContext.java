@@ -147,6 +147,7 @@ final class RunContext implements WorkflowContext {
             StepRow taken = row.with("completed", signal.payload());
             Given<T> given = given(taken, type);
             if (given != null && (given.payload != null || timeout == null || type == Void.class)) {
+                memory.requireRoom(taken.result());
                 memory.remember(taken, signal.id());
                 return given;
             }
@@ -258,6 +259,7 @@ final class RunContext implements WorkflowContext {
             memory.remember(known.failed("failed", 1, other.failure), null);
             throw new StepFailedException(known.name(), other.failure);
         }
+        memory.requireRoom(other.result);
         StepRow done = known.with("completed", other.result);
         memory.later(done);
         return memory.read(done, type);
@@ -294,7 +296,9 @@ final class RunContext implements WorkflowContext {
             state = known.result();
             return;
         }
-        state = engine.json().write(value);
+        String text = engine.json().write(value);
+        memory.requireRoom(text);
+        state = text;
         memory.later(memory.fresh("state", "state", "completed").with("completed", state));
     }
 

@@ -20,6 +20,8 @@ import org.jspecify.annotations.Nullable;
 final class RunStatements {
 
     private static final int MOST = 100;
+    /** Characters of results that a run writes alone. */
+    private static final int LARGE = 100_000;
 
     private final WorkflowStore alone;
     private final Gathering<Claim, Claim, Loaded> loads;
@@ -33,14 +35,15 @@ final class RunStatements {
         this.ends = new Gathering<>(MOST, together::end);
     }
 
-    Optional<Loaded> load(Claim claim) {
-        Loaded loaded = loads.ask(claim, claim);
+    /** @param perhapsLarge whether it may have much more to read than its row says */
+    Optional<Loaded> load(Claim claim, boolean perhapsLarge) {
+        Loaded loaded = perhapsLarge ? null : loads.ask(claim, claim);
         return loaded != null ? Optional.of(loaded) : alone.load(claim);
     }
 
     /** In the transaction that runs, or else at once. */
     Written remember(Claim claim, List<StepRow> rows, @Nullable UUID signal) {
-        if (signal != null || alone.joinsTransaction()) {
+        if (signal != null || alone.joinsTransaction() || isLarge(rows, null)) {
             return alone.remember(claim, rows, signal);
         }
         Written written = memories.ask(claim, rows);
@@ -48,7 +51,17 @@ final class RunStatements {
     }
 
     Written end(Claim claim, End end) {
-        Written written = ends.ask(claim, end);
+        Written written = isLarge(end.rows(), end.result()) ? null : ends.ask(claim, end);
         return written != null ? written : alone.end(claim, end);
+    }
+
+    /** Together they must not make a statement that is larger than anybody can take. */
+    private static boolean isLarge(List<StepRow> rows, @Nullable String result) {
+        long length = result == null ? 0 : result.length();
+        for (StepRow row : rows) {
+            String text = row.result();
+            length += text == null ? 0 : text.length();
+        }
+        return length > LARGE;
     }
 }

@@ -8,6 +8,9 @@ import dev.forge.cluster.internal.store.WorkflowReports;
 import dev.forge.cluster.internal.store.WorkflowStore;
 import dev.forge.cluster.internal.store.WorkflowStore.CalledOff;
 import dev.forge.cluster.internal.store.WorkflowStore.NewRun;
+import dev.forge.cluster.internal.store.WorkflowStore.NewSignal;
+import dev.forge.cluster.internal.store.WorkflowStore.SignalLimits;
+import dev.forge.cluster.internal.store.WorkflowStore.Signalled;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
@@ -67,11 +70,23 @@ public final class StoredWorkflows implements Workflows {
         } catch (IllegalArgumentException e) {
             throw new WorkflowRejectedException("the payload of signal '%s' %s".formatted(name, e.getMessage()), e);
         }
-        Optional<Boolean> given = store.signal(run, engine.nextId(), name, text);
-        if (given.orElse(false)) {
+        SignalLimits limits = engine.limits().signals();
+        Signalled signalled = store.signal(run, new NewSignal(engine.nextId(), name, text), limits);
+        if (signalled instanceof Signalled.TooMany waiting) {
+            throw new WorkflowRejectedException(tooMany(run, name, waiting, limits));
+        }
+        if (signalled instanceof Signalled.Given given && given.wakes()) {
             AfterCommit.run(engine::announce);
         }
-        return given.isPresent();
+        return signalled instanceof Signalled.Given;
+    }
+
+    private static String tooMany(UUID run, String name, Signalled.TooMany waiting, SignalLimits limits) {
+        String limit = waiting.signals() >= limits.signals()
+                ? "forge.cluster.workflow.max-pending-signals (%d)".formatted(limits.signals())
+                : "forge.cluster.workflow.max-pending-signals-size (%d bytes)".formatted(limits.bytes());
+        return "signal '%s' to run %s rejected: %d signals with %d bytes wait to be consumed by it, %s allows no more. Let the workflow consume them with awaitSignal, signal less often, or cancel the run."
+                .formatted(name, run, waiting.signals(), waiting.bytes(), limit);
     }
 
     @Override

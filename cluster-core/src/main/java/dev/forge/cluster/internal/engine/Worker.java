@@ -98,6 +98,17 @@ final class Worker implements Work {
         claimer.throttle(whether);
     }
 
+    /** What keeps it from claiming, if it has failed several times in a row. */
+    @Nullable
+    String claimProblem() {
+        return claimer.claimProblem();
+    }
+
+    /** How many times a job could not be read. */
+    int unreadable() {
+        return claimer.unreadable();
+    }
+
     /** Slots and jobs by lane, for people. */
     Map<String, Map<String, Integer>> lanes() {
         return claimer.lanes();

@@ -20,6 +20,7 @@ import dev.forge.cluster.internal.store.WorkflowStore;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
 import dev.forge.cluster.internal.store.WorkflowStore.NewRun;
+import dev.forge.cluster.internal.store.WorkflowStore.SignalLimits;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
 import dev.forge.cluster.internal.store.WorkflowStore.Wait;
 import java.lang.reflect.Type;
@@ -96,7 +97,24 @@ public final class WorkflowEngine implements Work {
      * @param backoff the same
      */
     public record Settings(
-            int attempts, BackoffStrategy backoff, double jitter, Retention retention, Stranded stranded) {}
+            int attempts,
+            BackoffStrategy backoff,
+            double jitter,
+            Retention retention,
+            Stranded stranded,
+            Limits limits) {}
+
+    /**
+     * How large a run may become.
+     *
+     * @param signals how many may wait to be taken, and how large they may be
+     * @param historyBytes how large its input and recorded results may be
+     */
+    public record Limits(SignalLimits signals, long historyBytes) {
+
+        /** What the properties say by default. */
+        public static final Limits USUAL = new Limits(new SignalLimits(1_000, 16 << 20), 32 << 20);
+    }
 
     /**
      * How long runs are kept once they have ended.
@@ -301,7 +319,8 @@ public final class WorkflowEngine implements Work {
         var claim = new Claim(job.key(), job.node());
         Loaded loaded;
         try {
-            loaded = statements.load(claim).orElse(null);
+            // What an execution wrote that crashed is not in the run's row.
+            loaded = statements.load(claim, job.claimed().recoveries() > 0).orElse(null);
         } catch (DataAccessException e) {
             log.info("workflow {} run {}: cannot be read now: {}", label(job.name()), job.id(), ErrorText.brief(e));
             return Outcome.snooze(DATABASE_AWAY);
@@ -316,7 +335,7 @@ public final class WorkflowEngine implements Work {
             job.returned();
             job.ending();
             // Until somebody lets it go on.
-            var parked = new Wait(List.of(), null, null, null, "", null, loaded.wakeSeq(), loaded.unwinding());
+            var parked = new Wait(List.of(), null, null, null, "", null, loaded.wakeSeq(), loaded.unwinding(), 0);
             try {
                 return store.suspend(claim, parked, () -> {}) ? Settled.PENDING : Settled.LOST;
             } catch (DataAccessException | TransactionException e) {
@@ -333,6 +352,10 @@ public final class WorkflowEngine implements Work {
 
     WorkflowStore store() {
         return store;
+    }
+
+    Limits limits() {
+        return settings.limits;
     }
 
     RunStatements statements() {

@@ -4,6 +4,7 @@ import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.PrintedJson;
 import dev.forge.cluster.internal.store.StepRow;
 import dev.forge.cluster.internal.store.WorkflowStore;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
@@ -20,6 +21,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -44,6 +46,9 @@ final class WorkflowMemory {
     private final Loaded loaded;
     private final long loadedAt;
     private final List<Signal> signals;
+    private final long mostHistory;
+    /** How many bytes the next execution reads. */
+    private final AtomicLong history;
     /** What is remembered with the next thing that is written. */
     private final List<StepRow> unwritten = new ArrayList<>();
 
@@ -60,7 +65,8 @@ final class WorkflowMemory {
             JobJson json,
             LongSupplier nanos,
             Running job,
-            Loaded loaded) {
+            Loaded loaded,
+            long mostHistory) {
         this.store = store;
         this.statements = statements;
         this.json = json;
@@ -68,6 +74,11 @@ final class WorkflowMemory {
         this.job = job;
         this.claim = new Claim(job.key(), job.node());
         this.loaded = loaded;
+        this.mostHistory = mostHistory;
+        this.history = new AtomicLong(PrintedJson.bytes(loaded.input())
+                + loaded.steps().values().stream()
+                        .mapToLong(row -> PrintedJson.bytes(row.result()))
+                        .sum());
         this.loadedAt = nanos.getAsLong();
         this.signals = new ArrayList<>(loaded.signals());
         this.unwinding = loaded.unwinding();
@@ -198,10 +209,12 @@ final class WorkflowMemory {
                 .filter(signal -> signal.name().equals(name))
                 .findFirst()
                 .orElse(null);
-        if (given != null) {
-            signals.remove(given);
+        if (given == null) {
+            return null;
         }
-        return given;
+        signals.remove(given);
+        UUID id = given.id();
+        return given.read() ? given : guarded(() -> new Signal(id, name, store.payloadOf(id), true));
     }
 
     <T> @Nullable T read(StepRow row, Class<T> type) {
@@ -245,9 +258,21 @@ final class WorkflowMemory {
     @Nullable
     String json(@Nullable Object value) {
         try {
-            return value == null ? null : json.write(value);
+            String text = value == null ? null : json.write(value);
+            requireRoom(text);
+            return text;
         } catch (IllegalArgumentException e) {
             throw new PermanentJobFailure("what it returned " + e.getMessage(), e);
+        }
+    }
+
+    /** Each execution reads all that was recorded: a run that goes on for ever would become too large for any node. */
+    void requireRoom(@Nullable String result) {
+        long bytes = PrintedJson.bytes(result);
+        if (bytes > 0 && history.get() + bytes > mostHistory) {
+            throw new PermanentJobFailure(
+                    "what run %s has recorded (%d bytes with this result of %d) exceeds forge.cluster.workflow.max-history-size (%d); store large data elsewhere and return where it is, or go on in a child workflow"
+                            .formatted(claim.key().id(), history.get() + bytes, bytes, mostHistory));
         }
     }
 
@@ -274,6 +299,7 @@ final class WorkflowMemory {
 
     /** It will be remembered as done with the next thing that is written; until then, that its time has passed says so too. */
     void later(StepRow row) {
+        history.addAndGet(PrintedJson.bytes(row.result()));
         synchronized (unwritten) {
             unwritten.add(row);
         }
@@ -318,7 +344,9 @@ final class WorkflowMemory {
         List<StepRow> rows = taken();
         int gathered = rows.size();
         rows.add(row);
-        return note(rows, gathered, signal);
+        Noted noted = note(rows, gathered, signal);
+        history.addAndGet(PrintedJson.bytes(row.result()));
+        return noted;
     }
 
     private Noted note(List<StepRow> rows, int gathered, @Nullable UUID signal) {
@@ -399,7 +427,8 @@ final class WorkflowMemory {
                         mismatch,
                         job.takeProgress(),
                         loaded.wakeSeq(),
-                        unwinding),
+                        unwinding,
+                        history.get()),
                 waits.before());
     }
 }

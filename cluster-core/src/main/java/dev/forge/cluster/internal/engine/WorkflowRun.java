@@ -52,7 +52,8 @@ final class WorkflowRun {
                 engine.json(),
                 engine.tools().nanos(),
                 job,
-                loaded);
+                loaded,
+                engine.limits().historyBytes());
         this.steps = new WorkflowSteps(engine.tools(), handler.version(), job, memory);
         this.context = new RunContext(engine, handler.version(), job, memory, steps);
     }

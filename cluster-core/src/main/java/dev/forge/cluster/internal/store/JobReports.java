@@ -50,7 +50,13 @@ public final class JobReports {
     private static final String SMALL_COLUMNS = COLUMNS.replace("payload::text", "'{}'")
             .replace("result::text", "NULL::text")
             .replace("last_error", "NULL::text")
-            .replace(HISTORY, "NULL::text[]");
+            .replace(HISTORY, "NULL::text[]")
+            // There may be a thousand of them in a list.
+            .replace("progress::text", "CASE WHEN pg_column_size(progress) <= 2000 THEN progress::text END")
+            .replace(
+                    "CASE jsonb_typeof(metadata)",
+                    "CASE WHEN pg_column_size(metadata) > 2000 THEN '{}' ELSE CASE jsonb_typeof(metadata)")
+            .replace("THEN metadata ELSE '{}' END", "THEN metadata ELSE '{}' END END");
 
     private final Schema schema;
     private final JdbcClient client;

@@ -26,6 +26,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Function;
+import java.util.function.ToLongFunction;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
@@ -61,6 +62,12 @@ public final class JobStore {
                 THEN (extract(epoch FROM clock_timestamp() - %1$s.last_heartbeat) * 1000)::bigint ELSE 0 END""";
 
     private static final String UNIQUE_VIOLATION = "23505";
+
+    /** The largest size that a row may name. */
+    private static final int MOST_BYTES = 1_000_000_000;
+
+    /** How many characters of JSON one statement brings along, more or less. */
+    private static final long STATEMENT_LENGTH = 8_000_000;
 
     /**
      * Whether row {@code j} is held by that node. Says it so that the planner sees no use for the index on holders: of a
@@ -141,13 +148,20 @@ public final class JobStore {
             long delayMillis,
             @Nullable Instant at,
             @Nullable Integer maxAttempts,
-            String metadata) {}
+            String metadata) {
+
+        /** What a claim of it reads. */
+        int bytes() {
+            return (int) Math.min(MOST_BYTES, PrintedJson.bytes(payload) + PrintedJson.bytes(metadata));
+        }
+    }
 
     // Not now(): jobs of one transaction would share it, and a mark could not tell them apart.
     private static final String INSERT = """
             INSERT INTO ~.forge_jobs
-                (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for)
-            VALUES (?, ?, ?::jsonb, ?, ?, coalesce(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?)
+                (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for,
+                 body_bytes)
+            VALUES (?, ?, ?::jsonb, ?, ?, coalesce(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?, ?)
             """;
 
     /** Adds a job in the caller's transaction. */
@@ -155,15 +169,20 @@ public final class JobStore {
         jdbc.update(schema.sql(INSERT), statement -> bind(statement, job, null, null));
     }
 
-    /** Adds many with one statement, in the caller's transaction. */
+    /** Adds many with one statement, or with a few if they are large, in the caller's transaction. */
     public void insertAll(List<NewJob> jobs) {
+        inParts(jobs, job -> (long) job.payload.length() + job.metadata.length())
+                .forEach(this::insertTogether);
+    }
+
+    private void insertTogether(List<NewJob> jobs) {
         jdbc.update(schema.sql("""
                 INSERT INTO ~.forge_jobs
-                    (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata)
+                    (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, body_bytes)
                 SELECT d.id, d.name, d.payload::jsonb, d.priority, d.capability,
-                       coalesce(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb
-                FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[])
-                    AS d (id, name, payload, priority, capability, max_attempts)
+                       coalesce(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes
+                FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[], ?::int[])
+                    AS d (id, name, payload, priority, capability, max_attempts, bytes)
                 """), statement -> {
             Connection connection = statement.getConnection();
             NewJob first = jobs.get(0);
@@ -177,6 +196,7 @@ public final class JobStore {
             statement.setArray(7, array(connection, "int4", jobs, NewJob::priority));
             statement.setArray(8, array(connection, "text", jobs, NewJob::capability));
             statement.setArray(9, array(connection, "int4", jobs, NewJob::maxAttempts));
+            statement.setArray(10, array(connection, "int4", jobs, NewJob::bytes));
         });
     }
 
@@ -235,9 +255,9 @@ public final class JobStore {
                 UPDATE ~.forge_jobs
                 SET payload = :payload::jsonb, priority = :priority, worker_capability = :capability,
                     scheduled_at = coalesce(:at, clock_timestamp() + :delay * interval '1 millisecond'),
-                    max_attempts = :max_attempts, metadata = :metadata::jsonb,
-                    attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, last_error = NULL,
-                    attempt_history = NULL
+                    max_attempts = :max_attempts, metadata = :metadata::jsonb, body_bytes = :bytes,
+                    attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, checkpoint_bytes = NULL,
+                    last_error = NULL, attempt_history = NULL
                 WHERE name = :name AND unique_key = :key AND status = 'pending' AND %s
                 RETURNING id
                 """.formatted(condition)))
@@ -248,6 +268,7 @@ public final class JobStore {
                 .param("delay", job.delayMillis)
                 .param("max_attempts", job.maxAttempts, Types.INTEGER)
                 .param("metadata", job.metadata)
+                .param("bytes", job.bytes())
                 .param("name", job.name)
                 .param("key", key)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -268,6 +289,7 @@ public final class JobStore {
         statement.setString(9, job.metadata);
         statement.setString(10, key);
         statement.setObject(11, waitsFor);
+        statement.setInt(12, job.bytes());
     }
 
     /** Lets successors run whose predecessor has ended unseen: it did so while they were being enqueued. */
@@ -455,13 +477,38 @@ public final class JobStore {
      *     as started: should it bring its node down soon after its start, the next claim must know
      * @param maxAttempts of those that do not say themselves: whoever recovers them may not know their handler
      * @param lease until when they are this node's without a sign of life; null: as long as the node lives
+     * @param bodies whether their payloads, checkpoints and metadata are read with them, as far as those are small
      */
     public record Claiming(
             UUID node,
             int limit,
             int starting,
             int maxAttempts,
-            @Nullable Duration lease) {}
+            @Nullable Duration lease,
+            boolean bodies) {
+
+        public Claiming(UUID node, int limit, int starting, int maxAttempts, @Nullable Duration lease) {
+            this(node, limit, starting, maxAttempts, lease, true);
+        }
+    }
+
+    /** The bytes that a claim takes; the job that exceeds them is its last. */
+    public static final int CLAIM_BYTES = 8_000_000;
+
+    /** Jobs of that many bytes, and those of unknown size, are read one by one. */
+    private static final int LARGE = 1_000_000;
+
+    /** A row that is stored in fewer bytes cannot become large, whoever wrote it. */
+    private static final int SMALL_ROW = 100;
+
+    /** A job of that many bytes is stored in its row itself: reading it cannot fail. */
+    private static final int SURELY_READABLE = 1_000;
+
+    /** What is known of the size of a job when it is claimed, without looking at what may be large. */
+    private static final String BYTES = """
+            (coalesce(body_bytes, CASE WHEN pg_column_size(payload) + pg_column_size(metadata) <= %d THEN %d ELSE %d END)
+             + CASE WHEN checkpoint IS NULL THEN 0 ELSE coalesce(checkpoint_bytes, %3$d) END)
+            """.formatted(SMALL_ROW, SURELY_READABLE, LARGE);
 
     /**
      * A job that is this node's now.
@@ -473,6 +520,8 @@ public final class JobStore {
      * @param metadata JSON
      * @param waitedMillis how long it had been due when it was claimed
      * @param started whether it is marked as running already
+     * @param bytes of payload, checkpoint and metadata, roughly
+     * @param read whether these three were read with the claim; if not, {@link #read} does
      */
     public record Claimed(
             UUID id,
@@ -486,16 +535,88 @@ public final class JobStore {
             @Nullable String checkpoint,
             String metadata,
             long waitedMillis,
-            boolean started) {
+            boolean started,
+            long bytes,
+            boolean read) {
 
         /** The name under which it was enqueued. */
         public String name() {
             return queue.name;
         }
+
+        public ClaimKey key() {
+            return new ClaimKey(id, epoch);
+        }
+
+        private Claimed with(Body body) {
+            return new Claimed(
+                    id,
+                    queue,
+                    body.payload,
+                    attempt,
+                    maxAttempts,
+                    epoch,
+                    recoveries,
+                    scheduledAt,
+                    body.checkpoint,
+                    body.metadata,
+                    waitedMillis,
+                    started,
+                    body.bytes,
+                    true);
+        }
+    }
+
+    /** What a handler is given of a job, all of it JSON. */
+    private record Body(
+            long bytes, String payload, @Nullable String checkpoint, String metadata) {}
+
+    /** Whether a claim that brought so many jobs left none behind because of its limits. */
+    public static boolean isShort(List<Claimed> claimed, int limit) {
+        return claimed.size() < limit
+                && claimed.stream().mapToLong(Claimed::bytes).sum() < CLAIM_BYTES;
+    }
+
+    // One that was given back before may be the reason for which the claim failed that it was in.
+    private static final String CLAIM_WITH_BODIES = claimSql(
+            "%1$s < %2$d AND (claim_epoch <= attempts OR %1$s <= %3$d)".formatted(BYTES, LARGE, SURELY_READABLE));
+
+    private static final String CLAIM_WITHOUT_BODIES = claimSql("false");
+
+    private static String claimSql(String bodies) {
+        // The array is an InitPlan: its rows are locked once and found again by primary key. Joining the
+        // subselect instead costs a third more, and IN (subselect) may take more rows than the limit.
+        return """
+                WITH picked AS MATERIALIZED (SELECT ARRAY(
+                    SELECT id FROM (
+                        SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
+                            SELECT id, %1$s AS bytes FROM ~.forge_jobs
+                            WHERE status = 'pending' AND waits_for IS NULL AND name = ?
+                              AND coalesce(worker_capability, '') = ? AND priority = ?
+                              AND scheduled_at <= now() AND scheduled_at >= ?
+                              AND EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status = 'active')
+                              AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = ?)
+                            ORDER BY scheduled_at LIMIT ? FOR UPDATE SKIP LOCKED) AS locked) AS weighed
+                    WHERE before < %2$d) AS ids)
+                UPDATE ~.forge_jobs
+                SET status = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
+                              THEN 'running' ELSE 'claimed' END,
+                    started_at = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
+                                  THEN clock_timestamp() END,
+                    max_attempts = coalesce(max_attempts, ?),
+                    worker_id = ?, claim_epoch = claim_epoch + 1, attempts = attempts + 1,
+                    claimed_at = clock_timestamp(), last_heartbeat = clock_timestamp(),
+                    lease_expires_at = coalesce(clock_timestamp() + ? * interval '1 millisecond', 'infinity')
+                WHERE id = ANY ((SELECT ids FROM picked)::uuid[])
+                RETURNING id, CASE WHEN %3$s THEN payload::text END, attempts, max_attempts, claim_epoch, scheduled_at,
+                          CASE WHEN %3$s THEN checkpoint::text END, CASE WHEN %3$s THEN metadata::text END,
+                          status = 'running', claimed_at, recoveries, %1$s
+                """.formatted(BYTES, CLAIM_BYTES, bodies);
     }
 
     /**
-     * Takes the oldest due jobs of a queue, if this node is active. Rows that others are taking are left to them.
+     * Takes the oldest due jobs of a queue, if this node is active, until the limit is reached or {@link #CLAIM_BYTES}. Rows
+     * that others are taking are left to them.
      *
      * @param mark jobs scheduled before it are not looked at: where a snapshot somewhere keeps dead entries in the
      *     index, this is what keeps a claim from wading through them
@@ -506,30 +627,8 @@ public final class JobStore {
         long[] claimedAt = {0};
         jdbc.query(
                 connection -> {
-                    // The array is an InitPlan: its rows are locked once and found again by primary key. Joining the
-                    // subselect instead costs a third more, and IN (subselect) may take more rows than the limit.
-                    PreparedStatement statement = connection.prepareStatement(schema.sql("""
-                            WITH picked AS MATERIALIZED (SELECT ARRAY(
-                                SELECT id FROM ~.forge_jobs
-                                WHERE status = 'pending' AND waits_for IS NULL AND name = ?
-                                  AND coalesce(worker_capability, '') = ? AND priority = ?
-                                  AND scheduled_at <= now() AND scheduled_at >= ?
-                                  AND EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status = 'active')
-                                  AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = ?)
-                                ORDER BY scheduled_at LIMIT ? FOR UPDATE SKIP LOCKED) AS ids)
-                            UPDATE ~.forge_jobs
-                            SET status = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
-                                          THEN 'running' ELSE 'claimed' END,
-                                started_at = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
-                                              THEN clock_timestamp() END,
-                                max_attempts = coalesce(max_attempts, ?),
-                                worker_id = ?, claim_epoch = claim_epoch + 1, attempts = attempts + 1,
-                                claimed_at = clock_timestamp(), last_heartbeat = clock_timestamp(),
-                                lease_expires_at = coalesce(clock_timestamp() + ? * interval '1 millisecond', 'infinity')
-                            WHERE id = ANY ((SELECT ids FROM picked)::uuid[])
-                            RETURNING id, payload::text, attempts, max_attempts, claim_epoch, scheduled_at, checkpoint::text,
-                                      metadata::text, status = 'running', claimed_at, recoveries
-                            """));
+                    PreparedStatement statement = connection.prepareStatement(
+                            schema.sql(claiming.bodies ? CLAIM_WITH_BODIES : CLAIM_WITHOUT_BODIES));
                     statement.setString(1, queue.name);
                     statement.setString(2, queue.capability);
                     statement.setInt(3, queue.priority);
@@ -551,22 +650,91 @@ public final class JobStore {
                                 .toInstant()
                                 .toEpochMilli();
                     }
+                    String payload = row.getString(2);
+                    String metadata = row.getString(8);
                     claimed.add(new Claimed(
                             row.getObject(1, UUID.class),
                             queue,
-                            row.getString(2),
+                            payload == null ? "{}" : payload,
                             row.getInt(3),
                             row.getObject(4, Integer.class),
                             row.getLong(5),
                             row.getInt(11),
                             scheduledAt,
                             row.getString(7),
-                            row.getString(8),
+                            metadata == null ? "{}" : metadata,
                             Math.max(0, claimedAt[0] - scheduledAt.toEpochMilli()),
-                            row.getBoolean(9)));
+                            row.getBoolean(9),
+                            row.getLong(12),
+                            payload != null));
                 });
         claimed.sort(Comparator.comparing(Claimed::scheduledAt).thenComparing(Claimed::id));
         return claimed;
+    }
+
+    /** What came of reading a job that is claimed. */
+    public sealed interface Reading {
+
+        /** It was read. */
+        record Read(Claimed job) implements Reading {}
+
+        /** It was not, having that many bytes. */
+        record TooLarge(long bytes) implements Reading {}
+
+        /** It is not this node's any more. */
+        record Lost() implements Reading {}
+    }
+
+    /**
+     * Reads what the claim did not.
+     *
+     * @param most how many bytes at most; measured, not believed
+     */
+    public Reading read(UUID node, Claimed job, long most) {
+        return client.sql(schema.sql("""
+                SELECT bytes, CASE WHEN bytes <= :most THEN payload::text END,
+                       CASE WHEN bytes <= :most THEN checkpoint::text END, CASE WHEN bytes <= :most THEN metadata::text END
+                FROM (SELECT j.payload, j.checkpoint, j.metadata,
+                             octet_length(j.payload::text)::bigint + octet_length(j.metadata::text)
+                             + coalesce(octet_length(j.checkpoint::text), 0) AS bytes
+                      FROM ~.forge_jobs j
+                      WHERE j.id = :id AND j.claim_epoch = :epoch AND j.worker_id = :node AND j.status IN %s
+                      OFFSET 0) AS measured
+                """.formatted(HELD)))
+                .param("most", most)
+                .param("id", job.id)
+                .param("epoch", job.epoch)
+                .param("node", node)
+                .query((row, n) -> {
+                    String payload = row.getString(2);
+                    String metadata = row.getString(4);
+                    return payload == null || metadata == null
+                            ? new Reading.TooLarge(row.getLong(1))
+                            : new Reading.Read(job.with(new Body(row.getLong(1), payload, row.getString(3), metadata)));
+                })
+                .optional()
+                .orElseGet(Reading.Lost::new);
+    }
+
+    /**
+     * Returns a claimed job that cannot be read. That counts as if its node had died under it, so that a job which no node can
+     * read is abandoned; nothing if it is not this node's any more.
+     *
+     * @param reason why; kept as the job's last error
+     */
+    public Optional<Recovered> returnUnreadable(UUID node, ClaimKey key, CrashRule rule, String reason) {
+        return client.sql(schema.sql(
+                        """
+                UPDATE ~.forge_jobs j SET %s
+                WHERE j.id = :id AND j.claim_epoch = :epoch AND j.worker_id = :node AND j.status IN %s
+                RETURNING j.id, j.name, 0, j.recoveries, j.status
+                """.formatted(recovery(rule, "true", ":reason", ":reason", "j.attempt_history"), HELD)))
+                .param("id", key.id)
+                .param("epoch", key.epoch)
+                .param("node", node)
+                .param("reason", reason)
+                .query((row, n) -> recovered(row, node))
+                .optional();
     }
 
     // What a claim's holder writes --------------------------------------------------------------------------
@@ -630,6 +798,15 @@ public final class JobStore {
             return status == JobStatus.COMPLETED && checkpoint == null && progress == null && retention == null;
         }
 
+        /** Roughly how long it makes the statement that writes it. */
+        public long length() {
+            return length(result) + length(error) + length(checkpoint) + length(progress);
+        }
+
+        private static long length(@Nullable String text) {
+            return text == null ? 0 : text.length();
+        }
+
         boolean isDeletion() {
             return status == JobStatus.COMPLETED && retention != null && retention.isZero();
         }
@@ -660,6 +837,12 @@ public final class JobStore {
     }
 
     private Set<ClaimKey> finish(UUID node, List<Finish> finishes, Write write) {
+        var lost = new HashSet<ClaimKey>();
+        inParts(finishes, Finish::length).forEach(part -> lost.addAll(finishTogether(node, part, write)));
+        return lost;
+    }
+
+    private Set<ClaimKey> finishTogether(UUID node, List<Finish> finishes, Write write) {
         if (finishes.isEmpty() || write.apply(node, finishes) == finishes.size()) {
             return Set.of();
         }
@@ -722,6 +905,7 @@ public final class JobStore {
                     started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond'),
                     result = coalesce(d.result::jsonb, j.result), last_error = coalesce(d.error, j.last_error),
                     checkpoint = coalesce(d.checkpoint::jsonb, j.checkpoint),
+                    checkpoint_bytes = coalesce(octet_length(d.checkpoint::jsonb::text), j.checkpoint_bytes),
                     progress = coalesce(d.progress::jsonb, j.progress),
                     attempt_history = CASE WHEN d.error IS NOT NULL AND d.given_back = 0 THEN %s ELSE j.attempt_history END,
                     retention = d.retention * interval '1 millisecond'
@@ -812,11 +996,23 @@ public final class JobStore {
 
     /** Says how far a job is; false if it is not this node's any more. */
     public boolean note(UUID node, ClaimKey key, @Nullable String progress, @Nullable String checkpoint) {
-        return jdbc.update(schema.sql("""
+        return jdbc.update(
+                        schema.sql("""
                 UPDATE ~.forge_jobs
-                SET progress = coalesce(?::jsonb, progress), checkpoint = coalesce(?::jsonb, checkpoint)
+                SET progress = coalesce(?::jsonb, progress), checkpoint = coalesce(?::jsonb, checkpoint),
+                    checkpoint_bytes = coalesce(?, checkpoint_bytes)
                 WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN %s
-                """.formatted(HELD)), progress, checkpoint, key.id, key.epoch, node) == 1;
+                """.formatted(HELD)),
+                        new Object[] {
+                            progress,
+                            checkpoint,
+                            checkpoint == null ? null : (int) PrintedJson.bytes(checkpoint),
+                            key.id,
+                            key.epoch,
+                            node
+                        },
+                        new int[] {Types.VARCHAR, Types.VARCHAR, Types.INTEGER, Types.OTHER, Types.BIGINT, Types.OTHER})
+                == 1;
     }
 
     /**
@@ -873,7 +1069,7 @@ public final class JobStore {
                     SELECT id FROM ~.forge_jobs
                     WHERE worker_id = :node AND status IN %1$s AND id <> ALL (:known::uuid[])
                       AND claimed_at < clock_timestamp() - :age * interval '1 millisecond'
-                    ORDER BY id FOR UPDATE SKIP LOCKED))
+                    ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED))
                   AND worker_id = :node AND status IN %1$s
                 """.formatted(HELD)))
                 .param("node", node)
@@ -914,27 +1110,42 @@ public final class JobStore {
 
     /** What becomes of a job that is taken from its node; the alias of its row is {@code j}. */
     static String recovery(CrashRule rule) {
-        String over = rule.spendsAttempt
-                ? "j.status = 'running' AND j.attempts >= coalesce(j.max_attempts, %d)".formatted(rule.maxAttempts)
-                : "j.status = 'running' AND j.recoveries >= %d".formatted(rule.maxRecoveries);
         String reason = rule.spendsAttempt
-                ? "its node died under the last of its attempts"
-                : "its node died under it more than %d times; see forge.cluster.job.max-recoveries"
+                ? "'its node died under the last of its attempts'"
+                : "'its node died under it more than %d times; see forge.cluster.job.max-recoveries'"
                         .formatted(rule.maxRecoveries);
+        String history =
+                "CASE WHEN j.status = 'running' THEN %s ELSE j.attempt_history END".formatted(HISTORY_WITH_LOST_NODE);
+        return recovery(rule, "j.status = 'running'", reason, "j.last_error", history);
+    }
+
+    /**
+     * The same.
+     *
+     * @param counts whether it counts, in SQL
+     * @param last what is kept as its error if this was its last chance, in SQL
+     * @param earlier the same if it was not
+     * @param history what becomes of its attempt history, in SQL
+     */
+    private static String recovery(CrashRule rule, String counts, String last, String earlier, String history) {
+        String over = counts
+                + (rule.spendsAttempt
+                        ? " AND j.attempts >= coalesce(j.max_attempts, %d)".formatted(rule.maxAttempts)
+                        : " AND j.recoveries >= %d".formatted(rule.maxRecoveries));
         return """
                 status = CASE WHEN %1$s THEN '%2$s' ELSE 'pending' END,
                 finished_at = CASE WHEN %1$s THEN clock_timestamp() END,
-                last_error = CASE WHEN %1$s THEN '%3$s' ELSE j.last_error END,
-                recoveries = j.recoveries + CASE j.status WHEN 'running' THEN 1 ELSE 0 END,
-                attempts = j.attempts - CASE WHEN j.status = 'running' AND %4$s THEN 0 ELSE 1 END,
-                attempt_history = CASE WHEN j.status = 'running' THEN %5$s ELSE j.attempt_history END,
+                last_error = CASE WHEN %1$s THEN %3$s ELSE %6$s END,
+                recoveries = j.recoveries + CASE WHEN %5$s THEN 1 ELSE 0 END,
+                attempts = j.attempts - CASE WHEN %5$s AND %4$s THEN 0 ELSE 1 END,
+                attempt_history = %7$s,
                 -- A job that brings its nodes down must not take the next one with it at once; and those that ran beside
                 -- it should not do so every time.
                 scheduled_at = greatest(j.scheduled_at, clock_timestamp() + interval '500 milliseconds'
                                    + random() * j.recoveries * interval '2 seconds'),
                 worker_id = NULL, lease_expires_at = NULL, started_at = NULL
                 """.formatted(
-                over, rule.spendsAttempt ? "failed" : "abandoned", reason, rule.spendsAttempt, HISTORY_WITH_LOST_NODE);
+                over, rule.spendsAttempt ? "failed" : "abandoned", last, rule.spendsAttempt, counts, earlier, history);
     }
 
     /**
@@ -1054,6 +1265,22 @@ public final class JobStore {
 
     private static List<ClaimKey> sorted(Collection<ClaimKey> keys) {
         return keys.stream().sorted(Comparator.comparing(ClaimKey::id)).toList();
+    }
+
+    /** Parts whose elements have together about {@link #STATEMENT_LENGTH}, each with at least one. */
+    private static <T> List<List<T>> inParts(List<T> all, ToLongFunction<T> length) {
+        List<List<T>> parts = new ArrayList<>();
+        int from = 0;
+        long size = 0;
+        for (int i = 0; i < all.size(); i++) {
+            size += length.applyAsLong(all.get(i));
+            if (size > STATEMENT_LENGTH || i == all.size() - 1) {
+                parts.add(all.subList(from, i + 1));
+                from = i + 1;
+                size = 0;
+            }
+        }
+        return parts;
     }
 
     private static <T> Array array(

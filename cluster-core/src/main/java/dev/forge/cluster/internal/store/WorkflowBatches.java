@@ -33,12 +33,15 @@ public final class WorkflowBatches {
         this.client = JdbcClient.create(source);
     }
 
-    /** Runs with all that is remembered of them; those that are running, and need not be marked as such. */
+    /** Those that have more to read than this many bytes are read alone. */
+    private static final int SMALL_RUN = 100_000;
+
+    /** Runs with all that is remembered of them; those that are running, and need not be marked as such, and are small. */
     public Map<Claim, Loaded> load(Collection<Claim> claims) {
         Map<UUID, Claim> byRun =
                 claims.stream().collect(Collectors.toMap(claim -> claim.key().id(), claim -> claim));
         var reading = new WorkflowStore.Reading();
-        client.sql(schema.sql(WorkflowStore.reading("= ANY (:runs::uuid[])")))
+        client.sql(schema.sql(LOAD))
                 .param("runs", byRun.keySet().toArray(UUID[]::new))
                 .query(reading);
         var loaded = new HashMap<Claim, Loaded>();
@@ -50,6 +53,13 @@ public final class WorkflowBatches {
         });
         return loaded;
     }
+
+    private static final String LOAD =
+            """
+            WITH small AS MATERIALIZED (SELECT ARRAY(
+                SELECT id FROM ~.forge_workflow_runs
+                WHERE id = ANY (:runs::uuid[]) AND history_bytes <= %d) AS ids)
+            """.formatted(SMALL_RUN) + WorkflowStore.reading("= ANY ((SELECT ids FROM small)::uuid[])");
 
     private static boolean isRunning(WorkflowStatus status) {
         return status == WorkflowStatus.RUNNING || status == WorkflowStatus.COMPENSATING;

@@ -136,18 +136,21 @@ public final class WorkflowStore {
         return client.sql(schema.sql("""
                 WITH run AS (
                     INSERT INTO ~.forge_workflow_runs
-                        (id, workflow_name, workflow_version, run_key, input, parent_id, job_id, created_at, updated_at)
-                    VALUES (:id, :name, :version, :key, :input::jsonb, :parent, :id, clock_timestamp(), clock_timestamp())
+                        (id, workflow_name, workflow_version, run_key, input, parent_id, job_id, created_at, updated_at,
+                         history_bytes)
+                    VALUES (:id, :name, :version, :key, :input::jsonb, :parent, :id, clock_timestamp(), clock_timestamp(),
+                            :bytes)
                     ON CONFLICT DO NOTHING
                     RETURNING id)
-                INSERT INTO ~.forge_jobs (id, name, priority, scheduled_at, metadata, unique_key)
-                SELECT id, :job, :priority, clock_timestamp(), :metadata::jsonb, :job_key FROM run
+                INSERT INTO ~.forge_jobs (id, name, priority, scheduled_at, metadata, unique_key, body_bytes)
+                SELECT id, :job, :priority, clock_timestamp(), :metadata::jsonb, :job_key, octet_length(:metadata) + 2 FROM run
                 """))
                         .param("id", run.id)
                         .param("name", run.version.workflow)
                         .param("version", run.version.version)
                         .param("key", run.key, Types.VARCHAR)
                         .param("input", run.input, Types.VARCHAR)
+                        .param("bytes", PrintedJson.bytes(run.input))
                         .param("parent", run.parent, Types.OTHER)
                         .param("job", run.version.jobName())
                         .param("priority", run.priority)
@@ -200,8 +203,16 @@ public final class WorkflowStore {
             Map<Integer, StepRow> steps,
             List<Signal> signals) {}
 
-    /** A signal that was not taken yet; payload is JSON. */
-    public record Signal(UUID id, String name, @Nullable String payload) {}
+    /**
+     * A signal that was not taken yet.
+     *
+     * @param payload JSON
+     * @param read whether the payload was read with the run; if not, {@link #payloadOf} does
+     */
+    public record Signal(UUID id, String name, @Nullable String payload, boolean read) {}
+
+    /** Payloads of signals that have more bytes are read when the signal is taken: a run may never take it. */
+    private static final int SMALL_SIGNAL = 1_000;
 
     /**
      * Everything about a run, which is marked as running if it has been waiting. One statement: the signals that it answers
@@ -221,22 +232,34 @@ public final class WorkflowStore {
         return Optional.ofNullable(reading.loaded(claim.key.id()));
     }
 
+    /** The payload of a signal, JSON; null if it has none. */
+    public @Nullable String payloadOf(UUID signal) {
+        return client.sql(schema.sql("SELECT payload::text FROM ~.forge_workflow_signals WHERE id = ?"))
+                .param(signal)
+                .query((row, n) -> Optional.ofNullable(row.getString(1)))
+                .optional()
+                .flatMap(payload -> payload)
+                .orElse(null);
+    }
+
     /** Everything about runs, for {@link Reading}. */
     static String reading(String runs) {
         return """
                 SELECT 'run' AS what, r.id AS run, 0 AS position, '' AS name, '' AS kind, r.status, 0 AS attempts,
                        r.input::text AS payload, NULL AS error, clock_timestamp() AS at, r.parent_id AS ref,
                        0 AS compensations, r.wake_seq, r.unwinding, r.resolution_reason IS NOT NULL AS cancelled,
-                       NULL::int AS beside
+                       NULL::int AS beside, true AS read
                 FROM ~.forge_workflow_runs r WHERE r.id %1$s
                 UNION ALL
                 SELECT 'step', s.run_id, s.position, s.name, s.kind, s.status, s.attempts, s.result::text, s.last_error,
-                       s.wake_at, s.ref, s.compensation_attempts, 0, false, false, s.beside
+                       s.wake_at, s.ref, s.compensation_attempts, 0, false, false, s.beside, true
                 FROM ~.forge_workflow_steps s WHERE s.run_id %1$s
                 UNION ALL
-                (SELECT 'signal', g.run_id, 0, g.name, '', '', 0, g.payload::text, NULL, NULL, g.id, 0, 0, false, false, NULL
+                (SELECT 'signal', g.run_id, 0, g.name, '', '', 0, CASE WHEN g.payload_bytes <= %2$d THEN g.payload::text END, NULL,
+                        NULL, g.id, 0, 0, false, false, NULL,
+                        g.payload IS NULL OR g.payload_bytes IS NOT NULL AND g.payload_bytes <= %2$d
                  FROM ~.forge_workflow_signals g WHERE g.run_id %1$s AND g.consumed_at IS NULL ORDER BY g.created_at, g.id)
-                """.formatted(runs);
+                """.formatted(runs, SMALL_SIGNAL);
     }
 
     /** Puts runs together from rows. */
@@ -273,7 +296,10 @@ public final class WorkflowStore {
                 case "step" -> ofRun.put(row.getInt("position"), step(row));
                 default ->
                     toRun.add(new Signal(
-                            row.getObject("ref", UUID.class), row.getString("name"), row.getString("payload")));
+                            row.getObject("ref", UUID.class),
+                            row.getString("name"),
+                            row.getString("payload"),
+                            row.getBoolean("read")));
             }
         }
     }
@@ -437,6 +463,7 @@ public final class WorkflowStore {
      * @param progress JSON
      * @param seen the {@code wakeSeq} it knows of
      * @param unwinding whether it undoes, as far as it knows
+     * @param history how many bytes its next execution reads, as far as it knows
      */
     public record Wait(
             List<StepRow> rows,
@@ -446,7 +473,8 @@ public final class WorkflowStore {
             @Nullable String mismatch,
             @Nullable String progress,
             long seen,
-            boolean unwinding) {}
+            boolean unwinding,
+            long history) {}
 
     /**
      * Gives a run's job back, to be claimed again when there is something to go on with: at once, if there was a signal
@@ -461,7 +489,8 @@ public final class WorkflowStore {
                     SET status = CASE WHEN :mismatch::text IS NOT NULL THEN 'blocked_signature_mismatch'
                                       WHEN unwinding THEN 'compensating' ELSE 'waiting' END,
                         awaits = CASE WHEN NOT unwinding THEN :signal::text END,
-                        last_error = coalesce(nullif(:mismatch::text, ''), last_error), updated_at = clock_timestamp()
+                        last_error = coalesce(nullif(:mismatch::text, ''), last_error), updated_at = clock_timestamp(),
+                        history_bytes = greatest(history_bytes, :history)
                     WHERE id = :run AND status NOT IN %s
                     RETURNING wake_seq = :seen OR :mismatch::text IS NOT NULL, unwinding <> :unwinding, %s
                     """.formatted(FINAL, BOUND)))
@@ -470,6 +499,7 @@ public final class WorkflowStore {
                     .param("signal", wait.signal, Types.VARCHAR)
                     .param("seen", wait.seen)
                     .param("unwinding", wait.unwinding)
+                    .param("history", wait.history)
                     .query((row, n) -> new Seen(row.getBoolean(1), row.getBoolean(2)))
                     .optional()
                     .orElse(null);
@@ -601,31 +631,84 @@ public final class WorkflowStore {
 
     // Orders ------------------------------------------------------------------------------------------------
 
-    /** Gives a run a signal, in the caller's transaction or one of its own; nothing if it has ended. Answers whether it wakes. */
-    public Optional<Boolean> signal(UUID run, UUID id, String name, @Nullable String payload) {
-        // Two statements: the second must see what a run that went to wait meanwhile has written before the first.
+    /**
+     * A signal to be.
+     *
+     * @param payload JSON
+     */
+    public record NewSignal(UUID id, String name, @Nullable String payload) {}
+
+    /**
+     * How many signals may wait to be taken by one run.
+     *
+     * @param bytes of their payloads
+     */
+    public record SignalLimits(int signals, long bytes) {}
+
+    /** What became of a signal. */
+    public sealed interface Signalled {
+
+        /**
+         * It waits to be taken.
+         *
+         * @param wakes whether the run goes on now
+         */
+        record Given(boolean wakes) implements Signalled {}
+
+        /** Nothing: there is no such run, or it has ended. */
+        record NoRun() implements Signalled {}
+
+        /** Nothing: so many wait already. The caller's transaction, if there is one, may go on. */
+        record TooMany(int signals, long bytes) implements Signalled {}
+    }
+
+    /** Gives a run a signal, in the caller's transaction or one of its own. */
+    public Signalled signal(UUID run, NewSignal signal, SignalLimits limits) {
+        // Two statements: the second must see what a run that went to wait meanwhile has written before the first, and
+        // the
+        // signals of all who came before.
         return joined(() -> {
             String awaits = client.sql(schema.sql("""
-                    WITH run AS (
-                        UPDATE ~.forge_workflow_runs SET wake_seq = wake_seq + 1
-                        WHERE id = :run AND status NOT IN %s RETURNING id, coalesce(awaits, '') AS awaits),
-                    given AS (
-                        INSERT INTO ~.forge_workflow_signals (id, run_id, name, payload, created_at)
-                        SELECT :id, run.id, :name, :payload::jsonb, clock_timestamp() FROM run)
-                    SELECT awaits FROM run
+                    UPDATE ~.forge_workflow_runs SET wake_seq = wake_seq + 1
+                    WHERE id = ? AND status NOT IN %s RETURNING coalesce(awaits, '')
                     """.formatted(FINAL)))
-                    .param("run", run)
-                    .param("id", id)
-                    .param("name", name)
-                    .param("payload", payload, Types.VARCHAR)
+                    .param(run)
                     .query(String.class)
                     .optional()
                     .orElse(null);
-            if (awaits == null) {
-                return Optional.<Boolean>empty();
-            }
-            return Optional.of(awaits.equals(name) && bringForward(run));
+            return awaits == null ? new Signalled.NoRun() : give(run, signal, limits, awaits.equals(signal.name));
         });
+    }
+
+    private Signalled give(UUID run, NewSignal signal, SignalLimits limits, boolean awaited) {
+        return client.sql(schema.sql("""
+                WITH waiting AS MATERIALIZED (
+                    SELECT count(*)::int AS signals,
+                           coalesce(sum(coalesce(g.payload_bytes, octet_length(g.payload::text))), 0)::bigint AS bytes
+                    FROM ~.forge_workflow_signals g WHERE g.run_id = :run AND g.consumed_at IS NULL),
+                given AS (
+                    INSERT INTO ~.forge_workflow_signals (id, run_id, name, payload, created_at, payload_bytes)
+                    SELECT :id, :run, :name, :payload::jsonb, clock_timestamp(), :bytes FROM waiting
+                    WHERE signals < :most AND waiting.bytes + :bytes <= :most_bytes
+                    RETURNING 1),
+                woken AS (
+                    UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
+                    WHERE id = :run AND status = 'pending' AND :awaited AND EXISTS (SELECT FROM given)
+                    RETURNING 1)
+                SELECT signals, bytes, EXISTS (SELECT FROM given), EXISTS (SELECT FROM woken) FROM waiting
+                """))
+                .param("run", run)
+                .param("id", signal.id)
+                .param("name", signal.name)
+                .param("payload", signal.payload, Types.VARCHAR)
+                .param("bytes", (int) PrintedJson.bytes(signal.payload))
+                .param("most", limits.signals)
+                .param("most_bytes", limits.bytes)
+                .param("awaited", awaited)
+                .query((row, n) -> row.getBoolean(3)
+                        ? new Signalled.Given(row.getBoolean(4))
+                        : new Signalled.TooMany(row.getInt(1), row.getLong(2)))
+                .single();
     }
 
     // Not by propagation: a transaction of JPA shares its connection, but not its manager.

@@ -102,7 +102,8 @@ final class TestWorkflows {
                         TestJobs.AT_ONCE,
                         0,
                         new WorkflowEngine.Retention(completed, completed),
-                        new WorkflowEngine.Stranded(Duration.ofMillis(200), false)));
+                        new WorkflowEngine.Stranded(Duration.ofMillis(200), false),
+                        WorkflowEngine.Limits.USUAL));
         handlers.forEach(engine::add);
         cluster.members().add(member);
         member.node().start();

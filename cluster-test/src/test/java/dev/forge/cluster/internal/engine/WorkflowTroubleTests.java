@@ -13,7 +13,6 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
-import java.math.BigDecimal;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -33,6 +32,7 @@ import org.springframework.jdbc.datasource.AbstractDataSource;
 import org.springframework.jdbc.datasource.DataSourceTransactionManager;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
+import tools.jackson.databind.util.RawValue;
 
 /** What methods, databases and people do to workflows that they should not. */
 @ClusterPostgres
@@ -230,9 +230,9 @@ class WorkflowTroubleTests {
     void a_state_or_payload_that_the_database_refuses_fails_the_run_instead_of_hanging_it()
             throws InterruptedException {
         flows.work = jobs -> jobs.on("add", context -> {});
-        flows.on("huge-number", wf -> wf.job("add", Map.of("x", new BigDecimal("1e200000")), String.class));
+        flows.on("huge-number", wf -> wf.job("add", Map.of("x", new RawValue("[1,")), String.class));
         flows.on("huge-state", wf -> {
-            wf.saveState(Map.of("x", new BigDecimal("1e200000")));
+            wf.saveState(Map.of("x", new RawValue("[1,")));
             wf.sleep("nap", Duration.ofMillis(10));
             return null;
         });
@@ -250,7 +250,7 @@ class WorkflowTroubleTests {
     void a_result_that_the_database_refuses_makes_the_run_undo() {
         flows.on("huge-result", wf -> {
             wf.step("a", String.class, () -> wrote(wf.id(), "a"), s -> s.compensate(x -> wrote(wf.id(), "undo a")));
-            return Map.of("x", new BigDecimal("1e200000"));
+            return Map.of("x", new RawValue("[1,"));
         });
         Member one = flows.start("one");
         UUID run = one.workflows().start("huge-result", null);
@@ -537,7 +537,8 @@ class WorkflowTroubleTests {
                         TestJobs.AT_ONCE,
                         0,
                         new WorkflowEngine.Retention(Duration.ofDays(1), Duration.ofDays(1)),
-                        new WorkflowEngine.Stranded(Duration.ofMillis(200), false)));
+                        new WorkflowEngine.Stranded(Duration.ofMillis(200), false),
+                        WorkflowEngine.Limits.USUAL));
         engine.add(handler);
         cluster.members().add(member);
         member.node().start();

@@ -192,16 +192,67 @@ class ContractTests {
         assertThat(jdbc.sql(enqueue).param("ship").query(UUID.class).single()).isNotEqualTo(first);
     }
 
-    @Test
-    void enqueue_from_sql_refuses_an_empty_name_and_a_senseless_limit() {
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', quoteCharacter = '~', textBlock = """
+            ''                                                                   | name
+            NULL                                                                 | name
+            repeat('n', 501)                                                     | name
+            E'a\\nb'                                                              | name
+            'workflow:order@1'                                                   | Workflows.start
+            'a', max_attempts => 0                                               | max_attempts
+            'a', priority => 101                                                 | priority
+            'a', priority => -1                                                  | priority
+            'a', priority => NULL                                                | priority
+            'a', capability => '@leader'                                         | capability
+            'a', capability => ''                                                | capability
+            'a', unique_key => ' '                                               | unique_key
+            'a', unique_key => repeat('k', 501)                                  | unique_key
+            'a', unique_key => E'k\\u0085'                                        | unique_key
+            'a', NULL                                                            | payload
+            'a', '{"n": 1e131000}'                                               | 1000 digits
+            'a', '{"n": [-1e131000]}'                                            | 1000 digits
+            'a', '{"n": 1e-16000}'                                               | 1000 digits
+            'a', (SELECT jsonb_agg('1e131000'::jsonb) FROM generate_series(1, 20000)) | 1000 digits
+            'a', (SELECT jsonb_agg('1e308'::jsonb) FROM generate_series(1, 20000)) | max-payload-size
+            'a', to_jsonb(repeat('x', 2000000))                                  | max-payload-size
+            """)
+    void enqueue_from_sql_has_the_limits_of_jobs(String arguments, String named) {
         assertThatExceptionOfType(DataIntegrityViolationException.class)
-                .isThrownBy(() -> jdbc.sql("SELECT forge_enqueue('')").query().listOfRows())
-                .withMessageContaining("forge_jobs_name");
-        assertThatExceptionOfType(DataIntegrityViolationException.class)
-                .isThrownBy(() -> jdbc.sql("SELECT forge_enqueue('a', max_attempts => 0)")
+                .isThrownBy(() -> jdbc.sql("SELECT forge_enqueue(%s)".formatted(arguments))
                         .query()
                         .listOfRows())
-                .withMessageContaining("forge_jobs_max_attempts");
+                .withMessageContaining(named);
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs")
+                        .query(Integer.class)
+                        .single())
+                .isZero();
+    }
+
+    @Test
+    void enqueue_from_sql_takes_larger_payloads_where_the_database_says_so() {
+        jdbc.sql("""
+                SELECT forge_enqueue('a', to_jsonb(repeat('x', 2000000)))
+                FROM set_config('forge_cluster.max_payload_size', '2MB', false)
+                """).query().listOfRows();
+        assertThat(jdbc.sql("SELECT body_bytes FROM forge_jobs")
+                        .query(Integer.class)
+                        .single())
+                .isEqualTo(2_000_004);
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', quoteCharacter = '~', textBlock = """
+            INSERT INTO forge_jobs (id, name) VALUES (gen_random_uuid(), E'a\\tb')                       | forge_jobs_name
+            INSERT INTO forge_jobs (id, name) VALUES (gen_random_uuid(), repeat('n', 1001))              | forge_jobs_name
+            INSERT INTO forge_jobs (id, name, priority) VALUES (gen_random_uuid(), 'a', 1000)            | forge_jobs_priority
+            INSERT INTO forge_jobs (id, name, unique_key) VALUES (gen_random_uuid(), 'a', E'\\x01')      | forge_jobs_key
+            INSERT INTO forge_jobs (id, name, worker_capability) VALUES (gen_random_uuid(), 'a', E'\\n') | forge_jobs_capability
+            INSERT INTO forge_workflow_signals (id, run_id, name) VALUES (gen_random_uuid(), gen_random_uuid(), E'\\n') | forge_workflow_signals_name
+            """)
+    void rows_with_unusable_names_are_refused(String insert, String constraint) {
+        assertThatExceptionOfType(DataIntegrityViolationException.class)
+                .isThrownBy(() -> jdbc.sql(insert).update())
+                .withMessageContaining(constraint);
     }
 
     @Test

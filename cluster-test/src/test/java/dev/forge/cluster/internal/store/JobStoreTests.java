@@ -19,6 +19,7 @@ import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.Head;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
 import dev.forge.cluster.internal.store.JobStore.Queue;
+import dev.forge.cluster.internal.store.JobStore.Reading;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -189,6 +190,34 @@ class JobStoreTests {
     }
 
     @Test
+    void claim_reads_no_more_bytes_than_a_node_can_hold() {
+        String large = "{\"text\": \"%s\"}".formatted("x".repeat(1_000_000));
+        // Written by the engine, which knows their size, and by somebody else.
+        jobs.insertAll(IntStream.range(0, 15).mapToObj(i -> job("job", large)).toList());
+        rows(15, "name, payload", "'job', jsonb_build_object('text', repeat('x', 1000000))");
+        int claims = 0;
+        var taken = new HashSet<UUID>();
+        for (List<Claimed> batch = claim(one, 30); !batch.isEmpty(); batch = claim(one, 30)) {
+            assertThat(batch.stream()
+                            .mapToLong(claimed -> claimed.payload().length())
+                            .sum())
+                    .isLessThan(10_000_000);
+            assertThat(batch.stream().mapToLong(Claimed::bytes).sum()).isLessThan(10_000_000);
+            batch.forEach(claimed -> {
+                assertThat(jobs.read(one, claimed, 2_000_000))
+                        .isInstanceOfSatisfying(
+                                Reading.Read.class,
+                                read -> assertThat(read.job().payload()).hasSize(1_000_012));
+                assertThat(jobs.read(one, claimed, 1_000)).isEqualTo(new Reading.TooLarge(1_000_014));
+                taken.add(claimed.id());
+            });
+            claims++;
+        }
+        assertThat(taken).hasSize(30);
+        assertThat(claims).isBetween(3, 5);
+    }
+
+    @Test
     void many_claimers_take_every_job_once() throws Exception {
         jobs.insertAll(IntStream.range(0, 1_000).mapToObj(i -> job("job")).toList());
         var threads = Executors.newFixedThreadPool(4);
@@ -327,7 +356,7 @@ class JobStoreTests {
 
         // Above, between and below the queues that are known, and for another capability.
         Instant hourAgo = Instant.now().minus(Duration.ofHours(1));
-        for (int priority : List.of(100, 49, 51, 26, -2_000_000_000)) {
+        for (int priority : List.of(100, 49, 51, 26, 0)) {
             jobs.insert(urgent(priority, null, hourAgo));
         }
         jobs.insert(urgent(50, "gpu", hourAgo));
@@ -335,7 +364,7 @@ class JobStoreTests {
         assertThat(more).isEqualTo(jobs.queues(names, capabilities));
         assertThat(more.due())
                 .extracting(head -> head.queue().priority())
-                .containsExactly(100, 51, 50, 50, 49, 26, 25, -2_000_000_000);
+                .containsExactly(100, 51, 50, 50, 49, 26, 25, 0);
 
         // In a queue that is known: before its mark it waits for a look at the whole.
         jobs.insert(urgent(50, null, hourAgo));
@@ -885,7 +914,7 @@ class JobStoreTests {
         rows(5_000, "name, waits_for, scheduled_at", "'d', gen_random_uuid(), now() - interval '1 day'");
         jdbc.sql("ANALYZE forge_jobs").update();
         // Wherever it stands: the last queue of a name, of a capability, of all.
-        for (String oldest : List.of("'b', 0, NULL", "'c', 50, 'cpu'", "'c', 50, 'gpu'", "'z', -1, 'gpu'")) {
+        for (String oldest : List.of("'b', 0, NULL", "'c', 50, 'cpu'", "'c', 50, 'gpu'", "'z', 0, 'gpu'")) {
             rows(1, "name, priority, worker_capability, scheduled_at", oldest + ", now() - interval '1 hour'");
             assertThat(reports.oldestAge()).as(oldest).isBetween(Duration.ofMinutes(60), Duration.ofMinutes(61));
             jdbc.sql("DELETE FROM forge_jobs WHERE scheduled_at < now() - interval '59 minutes' AND waits_for IS NULL")

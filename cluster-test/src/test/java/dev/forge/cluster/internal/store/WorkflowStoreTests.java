@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.tuple;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.WorkflowStatus;
@@ -8,6 +9,9 @@ import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
 import dev.forge.cluster.internal.store.WorkflowStore.End;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
+import dev.forge.cluster.internal.store.WorkflowStore.NewSignal;
+import dev.forge.cluster.internal.store.WorkflowStore.SignalLimits;
+import dev.forge.cluster.internal.store.WorkflowStore.Signalled;
 import dev.forge.cluster.internal.store.WorkflowStore.Wait;
 import dev.forge.cluster.internal.store.WorkflowStore.Written;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -71,7 +75,25 @@ class WorkflowStoreTests {
 
     private static Wait forSignal(long seen) {
         StepRow row = StepRow.of(0, "go", "signal", "waiting");
-        return new Wait(List.of(row), null, "go", null, null, null, seen, false);
+        return new Wait(List.of(row), null, "go", null, null, null, seen, false, 0);
+    }
+
+    @Test
+    void large_payload_of_a_signal_is_not_read_with_its_run() {
+        var store = new WorkflowStore(schema, database.dataSource());
+        var limits = new SignalLimits(10, 10_000_000);
+        UUID run = running(1).get(0);
+        store.signal(run, new NewSignal(UUID.randomUUID(), "large", "\"%s\"".formatted("x".repeat(1_000_000))), limits);
+        store.signal(run, new NewSignal(UUID.randomUUID(), "small", "1"), limits);
+        store.signal(run, new NewSignal(UUID.randomUUID(), "none", null), limits);
+        List<WorkflowStore.Signal> signals =
+                store.load(claim(run)).orElseThrow().signals();
+        assertThat(signals)
+                .extracting(WorkflowStore.Signal::name, WorkflowStore.Signal::payload, WorkflowStore.Signal::read)
+                .containsExactly(tuple("large", null, false), tuple("small", "1", true), tuple("none", null, true));
+        assertThat(store.payloadOf(signals.get(0).id())).hasSize(1_000_002);
+        assertThat(store.signal(run, new NewSignal(UUID.randomUUID(), "more", null), new SignalLimits(3, 0)))
+                .isEqualTo(new Signalled.TooMany(3, 1_000_003));
     }
 
     @Test
@@ -120,8 +142,11 @@ class WorkflowStoreTests {
                         () -> eachOf(
                                 runs,
                                 together,
-                                (store, run) -> assertThat(store.signal(run, UUID.randomUUID(), "go", null))
-                                        .isPresent()),
+                                (store, run) -> assertThat(store.signal(
+                                                run,
+                                                new NewSignal(UUID.randomUUID(), "go", null),
+                                                new SignalLimits(1, 0)))
+                                        .isInstanceOf(Signalled.Given.class)),
                         threads));
     }
 
