@@ -345,7 +345,7 @@ BEGIN
                 -- As stored, small numbers take up to five times as much.
                 WHEN pg_column_size(payload) > 8 * max_bytes
                     THEN format('payload has more than %%s bytes (forge_cluster.max_payload_size, which should equal'
-                                ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is', max_bytes)
+                                || ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is', max_bytes)
             END;
             -- jsonb prints a number of a few bytes with up to 131,001 digits, so only a short payload is printed before all of
             -- its numbers are known to be short.
@@ -362,7 +362,7 @@ BEGIN
             END IF;
             IF problem IS NULL AND bytes > max_bytes THEN
                 problem := format('payload has %%s bytes when printed, more than %%s (forge_cluster.max_payload_size, which should equal'
-                                  ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is',
+                                  || ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is',
                                   bytes, max_bytes);
             END IF;
             IF problem IS NOT NULL THEN

@@ -606,11 +606,13 @@ public final class CronStore {
         jdbc.update(
                 schema.sql("""
                 INSERT INTO ~.forge_jobs
-                    (id, name, payload, worker_capability, scheduled_at, max_attempts, metadata)
+                    (id, name, payload, worker_capability, scheduled_at, max_attempts, metadata, body_bytes)
                 SELECT d.job_id, coalesce(c.handler, c.name), c.payload, d.capability,
                        clock_timestamp() + d.delay * interval '1 millisecond', c.max_attempts,
                        jsonb_strip_nulls(jsonb_build_object(
-                           'cron', c.name, 'slot', %1$s, 'firedAt', %2$s, 'previousSlot', %3$s, 'term', ?::text))
+                           'cron', c.name, 'slot', %1$s, 'firedAt', %2$s, 'previousSlot', %3$s, 'term', ?::text)),
+                       -- With room for the metadata. A large payload is measured when it is claimed.
+                       CASE WHEN pg_column_size(c.payload) <= 1000 THEN octet_length(c.payload::text) + 1000 END
                 FROM unnest(?::text[], ?::timestamptz[], ?::uuid[], ?::text[], ?::bigint[], ?::timestamptz[])
                     AS d (cron, slot, job_id, capability, delay, previous)
                 JOIN ~.forge_crons c ON c.name = d.cron

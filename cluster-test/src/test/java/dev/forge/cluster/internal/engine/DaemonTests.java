@@ -674,6 +674,25 @@ class DaemonTests {
     }
 
     @Test
+    void instance_that_is_given_up_does_not_start_again_in_the_same_term() {
+        nodes.timing = new DaemonEngine.Timing(
+                Duration.ofMillis(20),
+                Duration.ofMillis(100),
+                Duration.ofMillis(50),
+                Duration.ofMillis(500),
+                nodes.timing.goodRun());
+        DaemonHandler twenty = daemon("feed").instances(20).running(feed);
+        nodes.start("a", twenty);
+        await().until(() -> feed.running.get() == 20);
+        // Half of them move, one after the other.
+        nodes.start("b", twenty);
+        await().until(() -> perNode(feed).equals(Map.of("a", 10L, "b", 10L)));
+        assertThat(feed.calls)
+                .extracting(call -> "instance %d, term %d".formatted(call.instance(), call.term()))
+                .doesNotHaveDuplicates();
+    }
+
+    @Test
     void instances_of_one_daemon_lie_on_different_nodes_whatever_else_these_run() {
         DaemonHandler[] pairs = {
             daemon("alpha").instances(2).running(feed),

@@ -321,7 +321,7 @@ class WorkflowOrderTests {
                 var statement = connection.createStatement()) {
             statement.execute("GRANT SELECT, UPDATE ON forge_workflow_runs TO " + role);
             statement.execute("SET ROLE " + role);
-            // As in issue and guide, word for word.
+            // As in the guide, word for word.
             assertThat(statement.executeUpdate("""
                             UPDATE forge_workflow_runs SET status = 'retired_unresumable', resolution_reason = '...'
                             WHERE workflow_name = 'retired' AND workflow_version = '1'
@@ -329,7 +329,7 @@ class WorkflowOrderTests {
                             """)).isEqualTo(1);
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(() -> statement.execute("SELECT forge_workflow_resolved()"))
-                    .withMessageContaining("trigger");
+                    .withMessageContaining("permission denied");
         } finally {
             jdbc.sql("DROP OWNED BY " + role).update();
             jdbc.sql("DROP ROLE " + role).update();
