@@ -2,6 +2,7 @@ package sample;
 
 import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
 import java.io.IOException;
+import java.time.Duration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.jdbc.autoconfigure.JdbcConnectionDetails;
 import org.springframework.context.annotation.Bean;
@@ -20,6 +21,8 @@ class EmbeddedPostgresConfiguration {
                 .setServerConfig("synchronous_commit", "on")
                 // A hook of its own would stop the server while the application still drains: the context closes it.
                 .setRegisterShutdownHook(false)
+                // On a busy machine the usual ten seconds are not enough.
+                .setPGStartupWait(Duration.ofMinutes(1))
                 .start();
     }
 

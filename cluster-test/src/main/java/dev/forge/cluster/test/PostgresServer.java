@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
 import java.util.Properties;
@@ -111,6 +112,8 @@ public final class PostgresServer {
         try {
             EmbeddedPostgres postgres = EmbeddedPostgres.builder()
                     .setServerConfig("max_connections", MAX_CONNECTIONS)
+                    // On a busy machine the usual ten seconds are not enough.
+                    .setPGStartupWait(Duration.ofMinutes(1))
                     .start();
             return new PostgresServer(
                     "embedded PostgreSQL", postgres.getJdbcUrl("postgres", "postgres"), "postgres", "postgres");

@@ -472,7 +472,8 @@ public final class DaemonEngine implements Work {
 
     /** Its thread has ended, or there was none: whoever wants it may have it. */
     private void release(DaemonRun run) {
-        // First: the keeping thread, which finds that it is not run here any more, would otherwise take it over again. The
+        // First: the keeping thread, which finds that it is not run here any more, would otherwise take it over again.
+        // The
         // elector still holds its term, and the method would start beside that of the successor.
         standing.remove(run.key());
         runs.remove(run.key(), run);
