@@ -50,9 +50,10 @@ final class BlockedFences {
     void blocked(String role) {
         long now = nanos.getAsLong();
         Blocked former = blocked.get(role);
-        boolean begins = former == null || isForgotten(former, now);
-        blocked.put(role, new Blocked(begins ? clock.instant() : former.since, now));
-        if (begins) {
+        if (former != null && !isForgotten(former, now)) {
+            blocked.put(role, new Blocked(former.since, now));
+        } else {
+            blocked.put(role, new Blocked(clock.instant(), now));
             log.warn(
                     "Role {}: another session holds its row in forge_leaders locked. Fenced writes and elections of this"
                             + " role fail until that session ends its transaction; they are retried. See pg_locks.",
