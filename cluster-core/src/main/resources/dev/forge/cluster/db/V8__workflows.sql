@@ -68,7 +68,8 @@ BEGIN
             END IF;
             UPDATE %1$I.forge_jobs
             SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
-            WHERE id = OLD.job_id AND status IN ('pending', 'claimed', 'running');
+            -- Not job_id, which the role that resolves runs could point at any job.
+            WHERE id = OLD.id AND name LIKE 'workflow:%%' AND status IN ('pending', 'claimed', 'running');
             RETURN NULL;
         END
         $body$

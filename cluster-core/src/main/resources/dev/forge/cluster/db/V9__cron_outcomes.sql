@@ -21,7 +21,7 @@ BEGIN
                 started_at = OLD.started_at, finished_at = OLD.finished_at
             WHERE cron = OLD.metadata ->> 'cron' AND slot = (OLD.metadata ->> 'slot')::timestamptz AND job_id = OLD.id;
             RETURN NULL;
-        EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
+        EXCEPTION WHEN data_exception THEN
             -- A job of the application's that has metadata of these names.
             RETURN NULL;
         END

@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.engine.JobHandler;
 import dev.forge.cluster.internal.engine.JobHandlers;
 import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.engine.SubmitterKeys;
+import dev.forge.cluster.internal.store.PrintedJson;
 import java.lang.reflect.Type;
 import java.util.Optional;
 import java.util.UUID;
@@ -63,10 +64,11 @@ final class Submissions {
     /** Refuses what can be refused without the database. */
     void check(Submission submission) {
         requireDatabase();
+        // First: whether a name is listed must not show in the refusal of something else.
+        requireAllowed(submission.options);
         if (!allowed.test(submission.name)) {
             throw Refusal.unknownName();
         }
-        requireAllowed(submission.options);
         JobHandler handler = handlers.named(submission.name);
         Type type = handler == null ? null : handler.target().payloadType();
         if (type != null) {
@@ -99,7 +101,10 @@ final class Submissions {
     /** What the handler would fail at for good is better said at once; for a handler elsewhere nobody can tell. */
     private void requireReadable(Submission submission, Type type) {
         try {
-            codec.read(submission.payload == null ? "{}" : codec.write(submission.payload), type);
+            String text = submission.payload == null ? "{}" : codec.write(submission.payload);
+            // Before it is read: a few bytes can be a number of a hundred thousand digits.
+            PrintedJson.requireBytes(text);
+            codec.read(text, type);
         } catch (RuntimeException e) {
             // The exception names classes of the application.
             log.debug("a payload over HTTP that job '{}' cannot read", submission.name, e);

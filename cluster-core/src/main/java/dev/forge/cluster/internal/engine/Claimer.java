@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.store.JobStore.Queue;
 import dev.forge.cluster.internal.store.JobStore.Queues;
 import dev.forge.cluster.internal.store.JobStore.Reading;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
+import dev.forge.cluster.internal.store.TransientFailure;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -531,6 +532,11 @@ final class Claimer {
                             .formatted(((Reading.TooLarge) reading).bytes(), most);
         } catch (RuntimeException | Error e) {
             beCautious();
+            if (TransientFailure.caused(e)) {
+                // The database's fault, not the job's: it is returned without a count, as one that this node does not
+                // know.
+                throw e;
+            }
             problem = reason(e);
         }
         giveUp(job, node, problem);

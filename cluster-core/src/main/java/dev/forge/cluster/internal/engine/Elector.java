@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.store.LeaderStore.Beginning;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
 import dev.forge.cluster.internal.store.LeaderStore.Term;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -48,6 +49,8 @@ final class Elector {
     private static final Duration FENCE_PATIENCE = Duration.ofMillis(200);
     /** So many attempts to get past fenced writes follow each other at once; later ones come at the usual interval. */
     private static final int FENCE_ATTEMPTS = 3;
+    /** How long a role whose fence stays blocked is left alone. */
+    private static final Duration BLOCKED_PAUSE = Duration.ofSeconds(2);
     /** How soon the lock of an evicted leader is tried again. */
     private static final Duration AFTER_EVICTION = Duration.ofMillis(20);
 
@@ -82,6 +85,8 @@ final class Elector {
     private final Map<String, Long> won = new TreeMap<>();
     /** How often in a row fenced writes have kept a term of a free role from beginning. */
     private final Map<String, Integer> fenceBusy = new HashMap<>();
+    /** Roles whose fence stays blocked, with when to try them again: the others must not wait for them. */
+    private final Map<String, Long> blockedUntil = new HashMap<>();
 
     private long nextTry;
     private long nextRenewal;
@@ -313,28 +318,49 @@ final class Elector {
             Held leadership = held.get(role);
             return leadership != null && (leadership.locked || ground == Ground.LEASE);
         });
+        blockedUntil.values().removeIf(until -> pace.nanos() - until >= 0);
+        open.removeAll(blockedUntil.keySet());
         if (open.isEmpty()) {
             return;
         }
         switch (ground) {
             case LOCK -> {
                 Set<String> locked = store.tryLocks(open);
-                fenceBusy.keySet().retainAll(locked);
-                locked.forEach(role -> beginLocked(store, role, node));
+                List<String> postponed = untilRenewalIsDue(locked, role -> beginLocked(store, role, node));
+                store.unlock(postponed);
                 open.removeAll(locked);
                 open.removeAll(held.keySet());
                 long now = pace.nanos();
-                if (!open.isEmpty() && now - nextLeaseCheck >= 0) {
+                if (postponed.isEmpty() && !open.isEmpty() && now - nextLeaseCheck >= 0) {
                     nextLeaseCheck = now + pace.stretched(LEASE_CHECK).toNanos();
-                    store.rolesWithoutLease(open).forEach(role -> takeFromFrozen(store, role, node));
+                    untilRenewalIsDue(rolesWithoutLeader(store, open), role -> takeFromFrozen(store, role, node));
                 }
             }
-            case LEASE -> {
-                Set<String> free = store.rolesWithoutLease(open);
-                fenceBusy.keySet().retainAll(free);
-                free.forEach(role -> begin(store, role, node, Ground.LEASE));
+            case LEASE ->
+                untilRenewalIsDue(rolesWithoutLeader(store, open), role -> begin(store, role, node, Ground.LEASE));
+        }
+    }
+
+    private Set<String> rolesWithoutLeader(LeaderStore store, Set<String> open) {
+        Set<String> free = store.rolesWithoutLease(open);
+        fenceBusy.keySet().removeIf(role -> open.contains(role) && !free.contains(role));
+        return free;
+    }
+
+    /** Begins terms, of which each may take its time, unless what this node leads must be renewed first; answers the rest. */
+    private List<String> untilRenewalIsDue(Set<String> roles, Consumer<String> begin) {
+        var postponed = new ArrayList<String>();
+        for (String role : roles) {
+            if (pace.nanos() - nextRenewal >= 0) {
+                postponed.add(role);
+            } else {
+                begin.accept(role);
             }
         }
+        if (!postponed.isEmpty()) {
+            wakened = true;
+        }
+        return postponed;
     }
 
     private void beginLocked(LeaderStore store, String role, UUID node) {
@@ -393,6 +419,7 @@ final class Elector {
             wakened = true;
         } else {
             fences.blocked(role);
+            blockedUntil.put(role, pace.nanos() + BLOCKED_PAUSE.toNanos());
         }
     }
 

@@ -89,7 +89,10 @@ public final class FencedLeadership implements Leadership {
 
     /** For {@link #guarded}: demands that the term of that node has not ended. */
     void requireTerm(String role, UUID self, long term) {
-        if (!node.fences().take(leaders, role, self, term)) {
+        // The elector first: writes of a node that has lost the role would share the fence again and again, and keep
+        // the next
+        // term from beginning.
+        if (!node.elector().holds(role, term) || !node.fences().take(leaders, role, self, term)) {
             throw new LeadershipLostException(
                     "role %s: term %d of this node is over; the work was rolled back".formatted(role, term));
         }

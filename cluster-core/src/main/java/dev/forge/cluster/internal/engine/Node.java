@@ -102,6 +102,7 @@ public final class Node {
 
     private final ReentrantLock lock = new ReentrantLock();
     private final ReentrantLock drainLock = new ReentrantLock();
+    private final ReentrantLock beatLock = new ReentrantLock();
     private final Condition never = lock.newCondition();
     private volatile @Nullable UUID id;
     private volatile NodeIdentity identity;
@@ -649,8 +650,19 @@ public final class Node {
         return session == null || session.isConnected();
     }
 
-    // Package-private: a test calls a pass without waiting for the loop.
+    // Package-private: a test calls a pass without waiting for the loop. One at a time: two threads that both find the
+    // node
+    // declared dead would join it twice under one key.
     void beat() {
+        beatLock.lock();
+        try {
+            beatOnce();
+        } finally {
+            beatLock.unlock();
+        }
+    }
+
+    private void beatOnce() {
         UUID beating = id;
         if (beating == null) {
             return;

@@ -51,11 +51,14 @@ public final class JobReports {
             .replace("result::text", "NULL::text")
             .replace("last_error", "NULL::text")
             .replace(HISTORY, "NULL::text[]")
-            // There may be a thousand of them in a list.
-            .replace("progress::text", "CASE WHEN pg_column_size(progress) <= 2000 THEN progress::text END")
+            // There may be a thousand of them in a list, and what is compressed can be of any size.
+            .replace(
+                    "progress::text",
+                    "CASE WHEN pg_column_size(progress) <= 2000 AND pg_column_compression(progress) IS NULL THEN progress::text END")
             .replace(
                     "CASE jsonb_typeof(metadata)",
-                    "CASE WHEN pg_column_size(metadata) > 2000 THEN '{}' ELSE CASE jsonb_typeof(metadata)")
+                    "CASE WHEN pg_column_size(metadata) > 2000 OR pg_column_compression(metadata) IS NOT NULL THEN '{}'"
+                            + " ELSE CASE jsonb_typeof(metadata)")
             .replace("THEN metadata ELSE '{}' END", "THEN metadata ELSE '{}' END END");
 
     private final Schema schema;

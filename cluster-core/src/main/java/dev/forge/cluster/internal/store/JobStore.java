@@ -498,7 +498,7 @@ public final class JobStore {
     /** Jobs of that many bytes, and those of unknown size, are read one by one. */
     private static final int LARGE = 1_000_000;
 
-    /** A row that is stored in fewer bytes cannot become large, whoever wrote it. */
+    /** A row that is stored in fewer bytes, and not compressed, cannot become large, whoever wrote it. */
     private static final int SMALL_ROW = 100;
 
     /** A job of that many bytes is stored in its row itself: reading it cannot fail. */
@@ -506,7 +506,9 @@ public final class JobStore {
 
     /** What is known of the size of a job when it is claimed, without looking at what may be large. */
     private static final String BYTES = """
-            (coalesce(body_bytes, CASE WHEN pg_column_size(payload) + pg_column_size(metadata) <= %d THEN %d ELSE %d END)
+            (coalesce(body_bytes, CASE WHEN pg_column_size(payload) + pg_column_size(metadata) <= %d
+                                       AND pg_column_compression(payload) IS NULL
+                                       AND pg_column_compression(metadata) IS NULL THEN %d ELSE %d END)
              + CASE WHEN checkpoint IS NULL THEN 0 ELSE coalesce(checkpoint_bytes, %3$d) END)
             """.formatted(SMALL_ROW, SURELY_READABLE, LARGE);
 
@@ -958,7 +960,10 @@ public final class JobStore {
                 .param(finish.key.id)
                 .query(Boolean.class)
                 .single();
-        if (!finish(node, List.of(finish)).isEmpty()) {
+        // Only this statement decides: a row that has ended otherwise, even by this node's own hand, must not let the
+        // transaction commit.
+        Write write = finish.isDeletion() ? this::delete : finish.isPlain() ? this::complete : this::end;
+        if (write.apply(node, List.of(finish)) != 1) {
             return LastStatement.CLAIM_LOST;
         }
         return blind ? LastStatement.WRITTEN_BLINDLY : LastStatement.WRITTEN;

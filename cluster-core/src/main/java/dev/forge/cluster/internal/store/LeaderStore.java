@@ -32,6 +32,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 public final class LeaderStore {
 
     private static final String LOCK_NOT_AVAILABLE = "55P03";
+    private static final String QUERY_CANCELED = "57014";
 
     /** How long a fenced write waits for its fence, which is locked by others only while a term begins. */
     private static final Duration FENCE_PATIENCE = Duration.ofSeconds(2);
@@ -144,12 +145,20 @@ public final class LeaderStore {
      */
     public Beginning begin(String role, UUID node, Duration lease, Ground ground, Duration patience) {
         return Objects.requireNonNull(this.<Beginning>unlessLocked(Beginning.FenceBusy::new, status -> {
-            jdbc.sql("SELECT set_config('lock_timeout', ?, true)")
-                    .param(patience.toMillis() + "ms")
+            // lock_timeout counts anew for each fenced write that is waited for; both together bound the wait.
+            String statementTimeout = jdbc.sql("""
+                    SELECT current_setting('statement_timeout'), set_config('lock_timeout', :patience, true),
+                           set_config('statement_timeout', :patience, true),
+                           set_config('idle_in_transaction_session_timeout', '2s', true)
+                    """)
+                    .param("patience", patience.toMillis() + "ms")
+                    .query((row, n) -> row.getString(1))
+                    .single();
+            lockFence(role);
+            jdbc.sql("SELECT set_config('statement_timeout', ?, true)")
+                    .param(statementTimeout)
                     .query((row, n) -> true)
                     .single();
-            jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
-            lockFence(role);
             Term term = beginFenced(role, node, lease, ground);
             if (term == null) {
                 // Leaves no row of a role that nobody has ever led.
@@ -235,7 +244,7 @@ public final class LeaderStore {
         try {
             return transaction.execute(work);
         } catch (DataAccessException e) {
-            if (isLockTimeout(e)) {
+            if (isLockTimeout(e) || hasState(e, QUERY_CANCELED)) {
                 return busy.get();
             }
             throw e;
@@ -243,8 +252,12 @@ public final class LeaderStore {
     }
 
     private static boolean isLockTimeout(DataAccessException e) {
+        return hasState(e, LOCK_NOT_AVAILABLE);
+    }
+
+    private static boolean hasState(DataAccessException e, String state) {
         return NestedExceptionUtils.getMostSpecificCause(e) instanceof SQLException cause
-                && LOCK_NOT_AVAILABLE.equals(cause.getSQLState());
+                && state.equals(cause.getSQLState());
     }
 
     private record Former(@Nullable UUID node, boolean byLease, Duration remaining, Duration disputed) {

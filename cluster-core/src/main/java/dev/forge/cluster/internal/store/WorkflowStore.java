@@ -741,7 +741,8 @@ public final class WorkflowStore {
             runs.addAll(client.sql(schema.sql("""
                     WITH RECURSIVE family AS (
                         SELECT id FROM ~.forge_workflow_runs WHERE id = :run
-                        UNION ALL
+                        -- Not UNION ALL: a circle of parents written by hand must end.
+                        UNION
                         SELECT c.id FROM ~.forge_workflow_runs c JOIN family f ON c.parent_id = f.id)
                     UPDATE ~.forge_workflow_runs
                     SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = wake_seq + 1,

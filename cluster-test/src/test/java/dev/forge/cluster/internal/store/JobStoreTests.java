@@ -41,6 +41,8 @@ import java.util.concurrent.Future;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
@@ -878,6 +880,17 @@ class JobStoreTests {
         assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), 10)).isZero();
         assertThat(column(id, "finished_at IS NOT NULL", Boolean.class)).isTrue();
         age("finished_at", "2 hours");
+        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), 10)).isOne();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"soon", "2020-01-01 00:00:00+99", "2020-01-01 00:00 Foo/Bar", "294277-01-01"})
+    void metadata_that_look_like_those_of_a_cron_do_not_keep_finished_jobs(String slot) {
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, finished_at, metadata)
+                VALUES (gen_random_uuid(), 'own', 'completed', now() - interval '2 hours',
+                        jsonb_build_object('cron', 'report', 'slot', ?::text))
+                """).param(slot).update();
         assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), 10)).isOne();
     }
 

@@ -77,6 +77,37 @@ class PrivilegeTests {
                 .isEmpty();
     }
 
+    @Test
+    void role_that_resolves_runs_cannot_end_other_jobs() throws SQLException {
+        UUID run = UUID.randomUUID();
+        UUID other = database.jdbc()
+                .sql("SELECT forge_enqueue('payroll')")
+                .query(UUID.class)
+                .single();
+        database.jdbc()
+                .sql(
+                        "INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version) VALUES (?, ?, 'checkout', '1')")
+                .params(run, run)
+                .update();
+        execute("GRANT SELECT, UPDATE ON forge_workflow_runs TO " + intruder);
+        try (Connection connection = asIntruder()) {
+            on(connection)
+                    .sql("UPDATE forge_workflow_runs SET job_id = ? WHERE id = ?")
+                    .params(other, run)
+                    .update();
+            on(connection)
+                    .sql("UPDATE forge_workflow_runs SET status = 'cancelled_by_operator' WHERE id = ?")
+                    .param(run)
+                    .update();
+        }
+        assertThat(database.jdbc()
+                        .sql("SELECT status FROM forge_jobs WHERE id = ?")
+                        .param(other)
+                        .query(String.class)
+                        .single())
+                .isEqualTo("pending");
+    }
+
     /** The exploit: our function on a temporary table, beside a temporary table of the name that it updates. */
     private List<String> usersThatRan(String function, String table) throws SQLException {
         try (Connection connection = asIntruder()) {
