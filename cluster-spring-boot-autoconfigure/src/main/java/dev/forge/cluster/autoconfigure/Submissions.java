@@ -102,13 +102,23 @@ final class Submissions {
     private void requireReadable(Submission submission, Type type) {
         try {
             String text = submission.payload == null ? "{}" : codec.write(submission.payload);
-            // Before it is read: a few bytes can be a number of a hundred thousand digits.
-            PrintedJson.requireBytes(text);
+            requireShortNumbers(submission.name, text);
             codec.read(text, type);
+        } catch (Refusal e) {
+            throw e;
         } catch (RuntimeException e) {
             // The exception names classes of the application.
             log.debug("a payload over HTTP that job '{}' cannot read", submission.name, e);
             throw Refusal.malformed("the payload is not what job '%s' takes%s".formatted(submission.name, place(e)));
+        }
+    }
+
+    /** Before it is read: a few bytes can be a number of a hundred thousand digits, which takes seconds to parse. */
+    private static void requireShortNumbers(String name, String json) {
+        try {
+            PrintedJson.requireBytes(json);
+        } catch (IllegalArgumentException e) {
+            throw Refusal.malformed("the payload of job '%s' %s".formatted(name, e.getMessage()));
         }
     }
 

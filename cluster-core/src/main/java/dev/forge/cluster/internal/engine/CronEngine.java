@@ -8,6 +8,7 @@ import dev.forge.cluster.Misfire;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.engine.CronPlan.Decision;
+import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.CronStore;
 import dev.forge.cluster.internal.store.CronStore.Active;
 import dev.forge.cluster.internal.store.CronStore.Advance;
@@ -617,6 +618,10 @@ public final class CronEngine implements Work {
             letOthersTakeWhatWeCannot(leader);
             warn();
         } catch (DataAccessException e) {
+            if (ConnectionLoss.caused(e)) {
+                // Nothing can be fired either, and the loop reports that once.
+                throw e;
+            }
             log.warn(
                     "crons: could not bring them in line with what nodes declare; trying again", ErrorText.loggable(e));
         }

@@ -84,7 +84,7 @@ class LogLineTests {
         member.set(cluster.start("only", work, UnaryOperator.identity()));
         await().until(() -> member.get().node().hasLiveCandidate());
         member.get().jobs().enqueueNamed("job", null);
-        assertThat(started.await(20, TimeUnit.SECONDS)).isTrue();
+        assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
         member.get().stop();
         assertThat(sawNoCandidate.getCount()).isZero();
         assertThat(lines(Level.WARN)).isEmpty();
