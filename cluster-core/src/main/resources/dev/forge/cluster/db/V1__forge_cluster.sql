@@ -12,6 +12,21 @@ CREATE TABLE forge_schema_versions (
     installed_at  timestamptz NOT NULL DEFAULT now()
 );
 
+-- Notifications -------------------------------------------------------------------------------------------
+
+-- The channel on which nodes notify each other. Every role that may connect can send on a channel whose name it knows, and
+-- a flood would fill the memory of all nodes. So the name has 122 random bits, and only roles that may read this table know it.
+CREATE TABLE forge_channel (
+    only_row boolean PRIMARY KEY DEFAULT true,
+    name     text NOT NULL DEFAULT 'forge_cluster_' || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''),
+    CONSTRAINT forge_channel_only_row CHECK (only_row),
+    -- Longer names of channels are rejected by NOTIFY.
+    CONSTRAINT forge_channel_name CHECK (pg_catalog.octet_length(name) BETWEEN 1 AND 63)
+);
+-- Default privileges may have granted it.
+REVOKE ALL ON forge_channel FROM PUBLIC;
+INSERT INTO forge_channel DEFAULT VALUES;
+
 -- Nodes ---------------------------------------------------------------------------------------------------
 
 CREATE TABLE forge_nodes (

@@ -187,10 +187,10 @@ class WakeupConfigurationTests {
         }
     }
 
-    private long schemaOid() {
+    private String channel() {
         return database.jdbc()
-                .sql("SELECT 'public'::regnamespace::oid::bigint")
-                .query(Long.class)
+                .sql("SELECT name FROM forge_channel")
+                .query(String.class)
                 .single();
     }
 
@@ -204,7 +204,7 @@ class WakeupConfigurationTests {
                     assertThat(wakeup(worker).getDetails()).containsEntry("type", type);
                     try (Connection connection = database.dataSource().getConnection();
                             Statement statement = connection.createStatement()) {
-                        statement.execute("LISTEN forge_cluster_" + schemaOid());
+                        statement.execute("LISTEN " + channel());
                         for (int i = 0; i < 3; i++) {
                             enqueuer.getBean(Jobs.class).enqueueNamed("ping", null);
                             assertThat(worker.getBean(Pings.class).begun.tryAcquire(60, TimeUnit.SECONDS))

@@ -31,10 +31,6 @@ final class AdvisoryKeys {
         this.schemaOid = schemaOid;
     }
 
-    long schemaOid() {
-        return schemaOid;
-    }
-
     /** Held by a node's session while it lasts. Another for each session: nobody can have taken it before. */
     int liveness(UUID session) {
         return hash("live " + session);

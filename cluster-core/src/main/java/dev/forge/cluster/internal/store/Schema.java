@@ -8,6 +8,7 @@ import java.sql.SQLException;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
@@ -51,6 +52,7 @@ public final class Schema {
     private final String server;
     private final AdvisoryKeys keys;
     private final ConcurrentHashMap<String, String> completed = new ConcurrentHashMap<>();
+    private volatile @Nullable String channel;
 
     private Schema(DataSource direct, String name, int version, String server, AdvisoryKeys keys) {
         this.direct = direct;
@@ -79,7 +81,9 @@ public final class Schema {
             Installed installed = installed(jdbc, name);
             requireUsable(name, installed);
             requireOwnName(jdbc, name);
-            return new Schema(direct, name, installed.version(), server, keys(jdbc, name));
+            var schema = new Schema(direct, name, installed.version(), server, keys(jdbc, name));
+            schema.channel = channel(jdbc, name);
+            return schema;
         } catch (SQLException e) {
             throw unreachable(e);
         } catch (DataAccessException e) {
@@ -155,9 +159,28 @@ public final class Schema {
         return keys;
     }
 
-    /** Where nodes of this cluster hear of each other; channels belong to the whole database. */
+    /**
+     * The channel on which the nodes of this cluster notify each other. Its name is a secret of the roles that may read
+     * {@code forge_channel}: never log it. A changed name is used from the next start on.
+     */
     String channel() {
-        return "forge_cluster_" + keys.schemaOid();
+        String known = channel;
+        if (known == null) {
+            // SchemaMode.NONE: open() looks at no table.
+            known = channel(JdbcClient.create(direct), name);
+            channel = known;
+        }
+        return known;
+    }
+
+    private static String channel(JdbcClient jdbc, String schema) {
+        return jdbc.sql("SELECT name FROM %s.forge_channel".formatted(quoted(schema)))
+                .query(String.class)
+                .optional()
+                .orElseThrow(() -> new ClusterStartupException(
+                        "Table forge_channel in schema '%s' is empty: nodes have no channel to notify each other"
+                                .formatted(schema),
+                        "As its owner: INSERT INTO %s.forge_channel DEFAULT VALUES;".formatted(quoted(schema))));
     }
 
     /** The name of the schema. */

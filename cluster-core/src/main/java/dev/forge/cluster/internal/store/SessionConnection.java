@@ -53,7 +53,7 @@ public final class SessionConnection implements AutoCloseable {
             try (Statement statement = connection.createStatement()) {
                 // The server's way to end a wait that we would not; a blocked session is a dead one.
                 statement.execute("SET lock_timeout = '200ms'");
-                statement.execute("LISTEN " + schema.channel());
+                statement.execute("LISTEN " + Schema.quoted(schema.channel()));
             }
             session.takeLivenessLock(node);
             return session;

@@ -118,9 +118,9 @@ class JobTests {
         await().until(alone.node()::isAlone);
         try (Connection connection = database.dataSource().getConnection();
                 Statement statement = connection.createStatement()) {
-            statement.execute("LISTEN forge_cluster_"
-                    + jdbc.sql("SELECT 'public'::regnamespace::oid")
-                            .query(Long.class)
+            statement.execute("LISTEN "
+                    + jdbc.sql("SELECT name FROM forge_channel")
+                            .query(String.class)
                             .single());
             var heard = new ArrayList<String>();
             alone.ended(alone.jobs().enqueueNamed("job", null, JobOptions.defaults()));

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
@@ -10,13 +11,16 @@ import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
@@ -208,6 +212,55 @@ class PrivilegeTests {
             assertThat(locks.release("shadowed", token)).isTrue();
         }
         assertThat(shadowsCalled()).isEmpty();
+    }
+
+    @Test
+    void role_that_may_only_connect_can_neither_learn_the_channel_nor_reach_the_nodes() throws SQLException {
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        try (SessionConnection session = SessionConnection.open(database.dataSource(), schema, UUID.randomUUID());
+                Connection connection = asIntruder()) {
+            JdbcClient jdbc = on(connection);
+            String guessed = "forge_cluster_"
+                    + jdbc.sql("SELECT 'public'::regnamespace::oid::bigint")
+                            .query(Long.class)
+                            .single();
+            jdbc.sql("SELECT pg_notify(?, 'flood') FROM generate_series(1, 100)")
+                    .param(guessed)
+                    .query((row, n) -> true)
+                    .list();
+            session.notifyOthers("from a node");
+            var heard = new ArrayList<String>();
+            await().until(() -> {
+                heard.addAll(session.notifications(Duration.ofMillis(50)));
+                return heard.contains("from a node");
+            });
+            assertThat(heard).containsExactly("from a node");
+            assertThatExceptionOfType(DataAccessException.class)
+                    .isThrownBy(() -> jdbc.sql("SELECT name FROM forge_channel")
+                            .query(String.class)
+                            .single())
+                    .havingRootCause()
+                    .withMessageContaining("permission denied for table forge_channel");
+            assertThat(jdbc.sql("SELECT s::text FROM pg_stat_activity s WHERE datname = current_database()")
+                            .query(String.class)
+                            .list())
+                    .isNotEmpty()
+                    .noneMatch(row -> row.contains(schema.channel()));
+        }
+    }
+
+    @Test
+    void channel_has_122_random_bits_and_fits_into_a_name() {
+        List<String> names = Stream.of("first", "second")
+                .map(name -> {
+                    Schema.open(database.dataSource(), SchemaMode.MIGRATE, name);
+                    String channel = Schema.open(database.dataSource(), SchemaMode.NONE, name)
+                            .channel();
+                    execute("DROP SCHEMA %s CASCADE".formatted(name));
+                    return channel;
+                })
+                .toList();
+        assertThat(names).doesNotHaveDuplicates().allMatch(name -> name.matches("forge_cluster_[0-9a-f]{32}"));
     }
 
     /** As before PostgreSQL 15: everybody may create in public. */
