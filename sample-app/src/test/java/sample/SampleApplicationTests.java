@@ -69,6 +69,24 @@ class SampleApplicationTests {
     }
 
     @Test
+    void items_are_seeded_once_and_the_action_is_recorded() {
+        assertThat(http.get()
+                        .uri("/items")
+                        .exchange()
+                        .expectStatus()
+                        .isOk()
+                        .expectBody(Items.Item[].class)
+                        .returnResult()
+                        .getResponseBody())
+                .extracting(Items.Item::name)
+                .containsExactly("anvil", "rocket skates");
+        assertThat(jdbc.sql("SELECT name || ' ' || version FROM forge_startup_actions")
+                        .query(String.class)
+                        .list())
+                .containsExactly("seed-items 1");
+    }
+
+    @Test
     void the_application_is_a_node_and_ready() {
         http.get().uri("/actuator/health/readiness").exchange().expectStatus().isOk();
         assertThat(jdbc.sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")

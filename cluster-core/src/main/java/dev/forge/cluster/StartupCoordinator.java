@@ -29,9 +29,10 @@ public interface StartupCoordinator {
      * next node that calls this, or already waits, runs the action.
      *
      * <p>Should the node crash, another node runs the action from the beginning as soon as the first one was declared dead,
-     * or 30 seconds later. The same happens to a node that cannot reach the database for that long while it runs the
-     * action: it records nothing and throws. So an action may be begun more than once, and must be able to bear that; it is
-     * recorded once.
+     * or 30 seconds later. The same may happen to a node that cannot reach the database for that long while it runs the
+     * action. If another node has taken over, the first one records nothing and throws; otherwise its completion is recorded
+     * when the database is back, for which it waits as long as {@code forge.cluster.startup.wait-timeout}. So an action may be
+     * begun more than once, and must be able to bear that; it is recorded once.
      *
      * <p>May be called as soon as beans are created (from an {@code ApplicationRunner}, a {@code SmartInitializingSingleton},
      * a {@code @PostConstruct} method): the node need not have joined the cluster. Blocks the caller.
@@ -40,8 +41,8 @@ public interface StartupCoordinator {
      * @param version which version of it, compared by equality
      * @param action what to do
      * @return whether this node has run the action
-     * @throws ClusterStartupException if another node did not complete the action in time, or this node lost its lock
-     *     while it ran the action
+     * @throws ClusterStartupException if another node did not complete the action in time, or another node has
+     *     taken over while this node ran the action
      * @throws MutationRefusedException if the action is yet to be run and this node may not change the cluster
      */
     default boolean once(String name, String version, Runnable action) {

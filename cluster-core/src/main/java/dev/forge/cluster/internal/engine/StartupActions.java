@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.Schema;
@@ -21,7 +22,8 @@ import org.springframework.transaction.TransactionException;
 /**
  * Runs actions once in the whole cluster. A lock of {@code forge_locks} decides which node runs an action; its lease is
  * extended while the action runs, so that another node takes over soon after the first one has crashed. Completion is
- * recorded by a statement that the lock's token guards: a node that has lost its lock records nothing.
+ * recorded by a statement that the lock's token guards: it counts after an outage longer than the lease, too, unless another
+ * node has taken the lock meanwhile.
  *
  * <p>Needs no membership, and none of the loops: it works while the application is still starting.
  */
@@ -177,11 +179,11 @@ public final class StartupActions {
 
         private void extend(long token, AtomicBoolean lost) {
             try {
-                if (!lost.get() && !locks.extend(lock, token, timing.lease)) {
+                if (!lost.get() && !locks.renew(lock, token, timing.lease)) {
                     lost.set(true);
                     log.error(
-                            "Startup action '{}' version '{}': this node has lost the lock while it runs the action."
-                                    + " Another node may run it, too; completion will not be recorded here.",
+                            "Startup action '{}' version '{}': another node has taken its lock while this node runs the action."
+                                    + " That node may run it, too; completion will not be recorded here.",
                             name,
                             version);
                 }
@@ -191,7 +193,8 @@ public final class StartupActions {
         }
 
         private void complete(long token) {
-            long lastTry = node.nanos() + timing.lease.toNanos();
+            long begun = node.nanos();
+            boolean reported = false;
             while (true) {
                 try {
                     if (actions.complete(name, version, node.identity().name(), lock, token)) {
@@ -199,18 +202,34 @@ public final class StartupActions {
                         return;
                     }
                     throw new ClusterStartupException(
-                            "Startup action '%s' version '%s': ran on this node, but its lock was lost meanwhile; completion"
+                            "Startup action '%s' version '%s': ran on this node, but another node has taken its lock"
                                             .formatted(name, version)
-                                    + " is not recorded",
+                                    + " meanwhile; completion is not recorded",
                             "Another node runs the action. Start this node again: it then waits for the other one.");
                 } catch (DataAccessException | TransactionException e) {
-                    if (node.nanos() - lastTry >= 0) {
+                    Duration patience = completionPatience(e);
+                    if (node.nanos() - begun >= patience.toNanos()) {
                         throw e;
                     }
-                    log.debug("startup action {}: could not record its completion; retrying", name, e);
+                    if (!reported) {
+                        log.warn(
+                                "Startup action '{}' version '{}': could not record its completion; retrying for up to {}: {}",
+                                name,
+                                version,
+                                patience,
+                                ConnectionLoss.brief(e));
+                        reported = true;
+                    }
                     pause();
                 }
             }
+        }
+
+        /** While the database is out of reach, as long as other nodes would wait: a late completion counts. */
+        private Duration completionPatience(Exception failure) {
+            return ConnectionLoss.caused(failure) && timing.patience.compareTo(timing.lease) > 0
+                    ? timing.patience
+                    : timing.lease;
         }
 
         private void release(long token) {

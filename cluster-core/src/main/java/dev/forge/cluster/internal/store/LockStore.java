@@ -63,6 +63,22 @@ public final class LockStore {
                 == 1;
     }
 
+    /**
+     * Whether the lock with that token is held until then, counted from now. Unlike {@link #extend}, renews an expired lock,
+     * too, if nobody has taken it since: for holders that go on with their work anyway.
+     */
+    public boolean renew(String name, long token, Duration lease) {
+        return apart(() -> jdbc.sql(schema.sql("""
+                        UPDATE ~.forge_locks SET expires_at = clock_timestamp() + :lease * interval '1 millisecond'
+                        WHERE lock_name = :name AND token = :token
+                        """))
+                        .param("name", name)
+                        .param("token", token)
+                        .param("lease", lease.toMillis())
+                        .update())
+                == 1;
+    }
+
     /** Whether it was still the holder's. The row stays, so that the next token is drawn under its lock. */
     public boolean release(String name, long token) {
         return apart(() -> jdbc.sql(schema.sql("""

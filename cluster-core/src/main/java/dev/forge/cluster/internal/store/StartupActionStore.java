@@ -40,15 +40,16 @@ public final class StartupActionStore {
 
     /**
      * Records that the holder of a lock has completed that version of the action. May be repeated if the answer got lost.
+     * The token alone decides: completion counts after the lease has ended, too, as long as no other node has taken the lock.
      *
      * @param nodeName the node that completed it
-     * @return false if the lock with that token has expired or is another's: nothing is recorded then
+     * @return false if another node has taken the lock since: nothing is recorded then
      */
     public boolean complete(String name, String version, String nodeName, String lock, long token) {
         return apart(() -> jdbc.sql(schema.sql("""
                         INSERT INTO ~.forge_startup_actions (name, version, node_id, node_name, token, started_at)
                         SELECT :name, :version, l.owner_node, :node_name, l.token, l.locked_at FROM ~.forge_locks l
-                        WHERE l.lock_name = :lock AND l.token = :token AND l.expires_at > clock_timestamp()
+                        WHERE l.lock_name = :lock AND l.token = :token
                         FOR SHARE
                         ON CONFLICT (name, version) DO NOTHING
                         """))

@@ -202,22 +202,55 @@ class StartupActionTests {
         assertThat(completedBy("seed")).containsExactly("1 one");
     }
 
+    private void expireLock() {
+        jdbc.sql("UPDATE forge_locks SET expires_at = clock_timestamp() WHERE lock_name = 'once:seed'")
+                .update();
+    }
+
     @Test
-    void node_that_lost_its_lock_records_nothing() {
+    void completion_after_the_lease_has_ended_counts_if_no_node_took_over() {
+        StartupCoordinator frozen = start("frozen");
+        assertThat(frozen.once("seed", "1", this::expireLock)).isTrue();
+        assertThat(completedBy("seed")).containsExactly("1 frozen");
+        assertThat(start("next").once("seed", "1", () -> {
+                    throw new AssertionError("repeated");
+                }))
+                .isFalse();
+    }
+
+    @Test
+    void lease_that_ended_during_an_outage_is_renewed_while_the_action_runs() {
+        StartupCoordinator frozen = coordinator(cluster.start("frozen", s -> s), Duration.ofSeconds(3));
+        assertThat(frozen.once("seed", "1", () -> {
+                    expireLock();
+                    await().until(() -> jdbc.sql(
+                                    "SELECT expires_at > clock_timestamp() FROM forge_locks WHERE lock_name = 'once:seed'")
+                            .query(Boolean.class)
+                            .single());
+                }))
+                .isTrue();
+    }
+
+    @Test
+    void node_whose_lock_another_node_took_records_nothing() {
         StartupCoordinator frozen = start("frozen");
         StartupCoordinator next = start("next");
-        // Its lease ends without its noticing, and another node begins and completes the action, or has yet to.
+        // Its lease ends without its noticing, and another node has taken over: it completes the action, or fails.
         for (boolean completedElsewhere : List.of(false, true)) {
             assertThatExceptionOfType(ClusterStartupException.class)
                     .isThrownBy(() -> frozen.once("seed", "1", () -> {
-                        jdbc.sql("UPDATE forge_locks SET expires_at = clock_timestamp() WHERE lock_name = 'once:seed'")
-                                .update();
+                        expireLock();
                         if (completedElsewhere) {
                             assertThat(next.once("seed", "1", () -> {})).isTrue();
+                        } else {
+                            assertThatIllegalStateException()
+                                    .isThrownBy(() -> next.once("seed", "1", () -> {
+                                        throw new IllegalStateException("no seeds");
+                                    }));
                         }
                     }))
                     .withMessageContaining("'seed' version '1'")
-                    .withMessageContaining("lock was lost");
+                    .withMessageContaining("another node has taken its lock");
             assertThat(completedBy("seed")).isEqualTo(completedElsewhere ? List.of("1 next") : List.of());
         }
     }

@@ -1,0 +1,4 @@
+CREATE TABLE items (
+    name  text PRIMARY KEY,
+    price numeric NOT NULL
+);
