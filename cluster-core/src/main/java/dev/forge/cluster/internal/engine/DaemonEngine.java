@@ -103,6 +103,7 @@ public final class DaemonEngine implements Work {
     private final DaemonHandlers handlers;
     private final FencedLeadership leadership;
     private final DaemonStore store;
+    private final Notifications notifications;
     private final RandomGenerator random = RandomGenerator.getDefault();
     private final Host host = new Host();
     // Few and long-lived: a thread that shows in a dump is worth more here than a virtual one.
@@ -143,6 +144,7 @@ public final class DaemonEngine implements Work {
         this.handlers = handlers;
         this.leadership = leadership;
         this.store = new DaemonStore(node.members().schema(), node.members().control());
+        this.notifications = new Notifications(store::notifyOthers);
         threads.setDaemon(true);
         node.register(this);
     }
@@ -303,10 +305,10 @@ public final class DaemonEngine implements Work {
         }
     }
 
-    /** A daemon was paused or resumed here: the others hear of it. */
+    /** Tells all nodes that a daemon was paused or resumed here. */
     void announce() {
         lookSoon();
-        store.notifyOthers(NEWS);
+        notifications.send(NEWS);
     }
 
     private void lookSoon() {

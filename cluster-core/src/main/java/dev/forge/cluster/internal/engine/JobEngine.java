@@ -71,6 +71,7 @@ public final class JobEngine implements Work {
     private final @Nullable Worker worker;
     private final StuckHandlers stuckHandlers;
     private final ClusterCoordinator coordinator;
+    private final Notifications notifications;
 
     /** The highest priority of what is to be announced; null: nothing is. */
     private final AtomicReference<@Nullable JobPriority> unannounced = new AtomicReference<>();
@@ -106,6 +107,7 @@ public final class JobEngine implements Work {
         this.monitor = tools.monitor;
         Node.Members members = node.members();
         this.jobs = new JobStore(members.schema(), members.control());
+        this.notifications = new Notifications(jobs::notifyOthers);
         this.keeping = new JobKeeping(members.schema(), members.control());
         this.direct = new JobKeeping(members.schema(), members.direct());
         this.coordinator = tools.coordinator != null ? tools.coordinator : new Notify();
@@ -197,20 +199,12 @@ public final class JobEngine implements Work {
             worker.doubt(job);
             node.hurry(Worker.NOTE);
         }
-        try {
-            jobs.notifyOthers(CANCELLED + job);
-        } catch (DataAccessException e) {
-            log.debug("job {}: its node will find out when it renews its lease", job, e);
-        }
+        notifications.send(CANCELLED + job);
     }
 
     /** Says something to all nodes; they hear it, or find out by themselves. */
     void tell(String news) {
-        try {
-            jobs.notifyOthers(news);
-        } catch (DataAccessException e) {
-            log.debug("could not tell the others: {}", news, e);
-        }
+        notifications.send(news);
     }
 
     private void wakeWorker() {

@@ -179,7 +179,8 @@ final class Session {
         livenessKey = connection.livenessKey();
         new NodeStore(schema, connection.source()).renewLiveness(current, livenessKey);
         var store = new LeaderStore(schema, connection.source());
-        Runnable tell = () -> connection.notifyOthers(LEADERSHIP_CHANGED);
+        var notifications = new Notifications(connection::notifyOthers);
+        Runnable tell = () -> notifications.send(LEADERSHIP_CHANGED);
         elector.sessionBegun();
         announce(current);
         while (isCurrent() && current.equals(node)) {

@@ -5,14 +5,9 @@ import dev.forge.cluster.Daemons;
 import dev.forge.cluster.internal.store.DaemonStore;
 import java.util.List;
 import java.util.Optional;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
-import org.springframework.dao.DataAccessException;
 
 /** {@link Daemons} on {@code forge_daemons}. */
 public final class StoredDaemons implements Daemons {
-
-    private static final Logger log = LoggerFactory.getLogger(StoredDaemons.class);
 
     private final Node node;
     private final DaemonEngine engine;
@@ -40,7 +35,7 @@ public final class StoredDaemons implements Daemons {
         Arguments.required("Daemons.pause", "name", name);
         node.requireMayMutate();
         if (store.pause(name)) {
-            announce(name);
+            engine.announce();
         }
         return find(name);
     }
@@ -50,15 +45,7 @@ public final class StoredDaemons implements Daemons {
         Arguments.required("Daemons.resume", "name", name);
         node.requireMayMutate();
         store.resume(name);
-        announce(name);
+        engine.announce();
         return find(name);
-    }
-
-    private void announce(String name) {
-        try {
-            engine.announce();
-        } catch (DataAccessException e) {
-            log.debug("daemon {}: the other nodes will find out with their next look", name, e);
-        }
     }
 }
