@@ -219,8 +219,14 @@ public final class DaemonEngine implements Work {
 
     @Override
     public void quiesce() {
-        quiet = true;
-        standing.stream().filter(role -> !runs.containsKey(role)).toList().forEach(this::standDown);
+        lock.lock();
+        try {
+            // From here on standUp() changes nothing: no role is added after this look at them.
+            quiet = true;
+            standing.stream().filter(role -> !runs.containsKey(role)).toList().forEach(this::standDown);
+        } finally {
+            lock.unlock();
+        }
         runs.values().forEach(this::giveUp);
     }
 
@@ -258,17 +264,22 @@ public final class DaemonEngine implements Work {
                     "daemon {}: its method did not end within forge.cluster.shutdown.drain-timeout; another node"
                             + " will run it when this node's lease is over",
                     deaf.label());
-            standing.remove(deaf.key());
-            node.elector().forsake(deaf.key());
+            lock.lock();
+            try {
+                standing.remove(deaf.key());
+                node.elector().forsake(deaf.key());
+            } finally {
+                lock.unlock();
+            }
         });
     }
 
     @Override
     public void end() {
-        begun = false;
-        standing.forEach(this::standDown);
         lock.lock();
         try {
+            begun = false;
+            standing.forEach(this::standDown);
             // Should this node start again, they must not run beside their successors.
             runs.values().stream().filter(DaemonRun::isAlive).forEach(former::add);
             runs.clear();
@@ -527,17 +538,35 @@ public final class DaemonEngine implements Work {
         }
     }
 
-    private void standUp(String role) {
-        if (standing.add(role)) {
-            node.elector().join(role);
+    // Both under the lock, because several threads call them: a role that is only in this set would never be led, and
+    // one that
+    // only the elector knows would be led but never run.
+    void standUp(String role) {
+        lock.lock();
+        try {
+            if (begun && !quiet && standing.add(role)) {
+                node.elector().join(role);
+            }
+        } finally {
+            lock.unlock();
         }
     }
 
-    private void standDown(String role) {
-        standing.remove(role);
-        node.elector().leave(role);
+    void standDown(String role) {
+        lock.lock();
+        try {
+            standing.remove(role);
+            node.elector().leave(role);
+        } finally {
+            lock.unlock();
+        }
         // Where there is no session whose thread does it all the time.
         node.hurry("elect");
+    }
+
+    /** Whether this node stands for that role. */
+    boolean isStanding(String role) {
+        return standing.contains(role);
     }
 
     // Keeping -----------------------------------------------------------------------------------------------

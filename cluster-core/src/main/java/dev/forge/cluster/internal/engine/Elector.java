@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.store.LeaderStore.Term;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -62,13 +63,23 @@ final class Elector {
             long confirmedAt,
             long quietUntil,
             @Nullable UUID predecessor,
-            boolean locked) {
+            boolean locked,
+            boolean left) {
         Held confirmed(long at) {
-            return new Held(term, at, quietUntil, predecessor, locked);
+            return new Held(term, at, quietUntil, predecessor, locked, left);
         }
 
         Held withLock() {
-            return new Held(term, confirmedAt, quietUntil, predecessor, true);
+            return new Held(term, confirmedAt, quietUntil, predecessor, true, left);
+        }
+
+        Held settled(long at) {
+            return new Held(term, confirmedAt, at, null, locked, left);
+        }
+
+        /** To be released with the next step, even if the role is joined again before. */
+        Held leaving() {
+            return new Held(term, confirmedAt, quietUntil, predecessor, locked, true);
         }
     }
 
@@ -109,8 +120,10 @@ final class Elector {
         wakened = true;
     }
 
+    /** Ends the present term of the role, if there is one: who joins the role again leads in a new one. */
     void leave(String role) {
         wanted.remove(role);
+        held.computeIfPresent(role, (r, h) -> h.leaving());
         wakened = true;
     }
 
@@ -139,32 +152,35 @@ final class Elector {
         return competing;
     }
 
+    boolean isCandidate(String role) {
+        return wanted.contains(role);
+    }
+
     boolean isLeader(String role) {
-        Held leadership = held.get(role);
-        return leadership != null && isTrusted(leadership);
+        return term(role).isPresent();
     }
 
     OptionalLong term(String role) {
         Held leadership = held.get(role);
-        return leadership != null && isTrusted(leadership) ? OptionalLong.of(leadership.term) : OptionalLong.empty();
+        return leadership != null && leads(leadership) ? OptionalLong.of(leadership.term) : OptionalLong.empty();
     }
 
     /** Whether nobody else can still believe that it leads: only then may side effects begin that no fence protects. */
     boolean isUndisputed(String role) {
         Held leadership = held.get(role);
-        return leadership != null && isTrusted(leadership) && isSettled(leadership);
+        return leadership != null && leads(leadership) && isSettled(leadership);
     }
 
     /** Whether it leads in that very term. */
     boolean holds(String role, long term) {
         Held leadership = held.get(role);
-        return leadership != null && leadership.term == term && isTrusted(leadership);
+        return leadership != null && leadership.term == term && leads(leadership);
     }
 
     /** See {@link #isUndisputed(String)}; in that very term. */
     boolean isUndisputed(String role, long term) {
         Held leadership = held.get(role);
-        return leadership != null && leadership.term == term && isTrusted(leadership) && isSettled(leadership);
+        return leadership != null && leadership.term == term && leads(leadership) && isSettled(leadership);
     }
 
     /**
@@ -200,8 +216,11 @@ final class Elector {
     /** That node is dead: it disputes nothing any more. */
     void died(UUID node) {
         long now = pace.nanos();
-        held.replaceAll(
-                (role, h) -> node.equals(h.predecessor) ? new Held(h.term, h.confirmedAt, now, null, h.locked) : h);
+        held.replaceAll((role, h) -> node.equals(h.predecessor) ? h.settled(now) : h);
+    }
+
+    private boolean leads(Held leadership) {
+        return !leadership.left && isTrusted(leadership);
     }
 
     private boolean isTrusted(Held leadership) {
@@ -265,9 +284,12 @@ final class Elector {
     }
 
     private void resignUnwanted(LeaderStore store, Runnable notifyOthers, UUID node) {
-        List<String> unwanted = held.keySet().stream()
-                .filter(role -> resigning || !wanted.contains(role))
-                .toList();
+        var unwanted = new ArrayList<String>();
+        held.forEach((role, leadership) -> {
+            if (resigning || leadership.left || !wanted.contains(role)) {
+                unwanted.add(role);
+            }
+        });
         if (!unwanted.isEmpty()) {
             resign(store, notifyOthers, node, unwanted);
         }
@@ -350,7 +372,12 @@ final class Elector {
     /** Begins terms, of which each may take its time, unless what this node leads must be renewed first; answers the rest. */
     private List<String> untilRenewalIsDue(Set<String> roles, Consumer<String> begin) {
         var postponed = new ArrayList<String>();
-        for (String role : roles) {
+        // Roles whose fence was busy come last: they would use up the time of those that are free, pass after pass.
+        List<String> inOrder = roles.stream()
+                .sorted(Comparator.comparing((String role) -> fenceBusy.getOrDefault(role, 0))
+                        .thenComparing(Comparator.naturalOrder()))
+                .toList();
+        for (String role : inOrder) {
             if (pace.nanos() - nextRenewal >= 0) {
                 postponed.add(role);
             } else {
@@ -408,7 +435,8 @@ final class Elector {
                         sent,
                         pace.nanos() + term.disputed().toNanos(),
                         term.predecessor(),
-                        on == Ground.LOCK));
+                        on == Ground.LOCK,
+                        false));
         won.put(role, term.number());
         events.accept(new LeadershipAcquired(role, term.number()));
         return true;

@@ -33,8 +33,10 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -625,6 +627,86 @@ class DaemonTests {
         assertThat(nodes.instance("feed", 0).nodeId()).isEqualTo(one.node().id());
         await().during(Duration.ofSeconds(1)).until(() -> feed.isRunning() && status("feed") == DaemonStatus.RUNNING);
         assertThat(feed.most.get()).isEqualTo(1);
+    }
+
+    @Test
+    void daemon_is_paused_and_resumed_although_nobody_can_be_notified() {
+        String role = "runtime_" + database.name();
+        jdbc.sql("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(role)).update();
+        jdbc.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role)
+                .update();
+        jdbc.sql("REVOKE EXECUTE ON FUNCTION pg_catalog.pg_notify(text, text) FROM PUBLIC")
+                .update();
+        var log = new ListAppender<ILoggingEvent>();
+        log.start();
+        var logger = (Logger) LoggerFactory.getLogger(Notifications.class);
+        logger.addAppender(log);
+        try {
+            var source = new DriverManagerDataSource(database.url(), role, "secret");
+            Host host = nodes.start("a", source, s -> s, feed());
+            running(host);
+            host.engine().announce();
+            assertThat(host.daemons().pause("feed").orElseThrow().paused()).isTrue();
+            await().until(() -> !feed.isRunning());
+            assertThat(host.daemons().resume("feed").orElseThrow().paused()).isFalse();
+            running(host);
+            host.stop();
+            assertThat(log.list)
+                    .filteredOn(line -> line.getLevel() == Level.WARN
+                            && line.getFormattedMessage().contains("(" + DaemonEngine.NEWS + ")"))
+                    .hasSize(1);
+        } finally {
+            logger.detachAppender(log);
+            jdbc.sql("GRANT EXECUTE ON FUNCTION pg_catalog.pg_notify(text, text) TO PUBLIC")
+                    .update();
+            jdbc.sql("DROP OWNED BY " + role).update();
+            jdbc.sql("DROP ROLE " + role).update();
+        }
+    }
+
+    @Test
+    void node_is_a_candidate_for_just_the_roles_that_it_stands_for_however_threads_interleave() throws Exception {
+        Host host = nodes.create("a", database.dataSource(), s -> s, feed());
+        DaemonEngine engine = host.engine();
+        engine.begin();
+        var together = new CyclicBarrier(2);
+        var other = new Thread(() -> {
+            try {
+                for (int round = 0; round < 20_000; round++) {
+                    together.await();
+                    engine.standDown("daemon:feed");
+                    together.await();
+                }
+            } catch (InterruptedException | BrokenBarrierException e) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        other.start();
+        try {
+            for (int round = 0; round < 20_000; round++) {
+                together.await();
+                engine.standUp("daemon:feed");
+                together.await();
+                assertThat(host.node().elector().isCandidate("daemon:feed"))
+                        .as("candidate in round %d", round)
+                        .isEqualTo(engine.isStanding("daemon:feed"));
+            }
+        } finally {
+            other.interrupt();
+            other.join();
+        }
+    }
+
+    @Test
+    void quiesced_node_stands_for_no_role() {
+        Host host = nodes.create("a", database.dataSource(), s -> s, feed());
+        host.engine().begin();
+        host.engine().standUp("daemon:feed");
+        host.engine().quiesce();
+        // A look at the table that began before ends now.
+        host.engine().standUp("daemon:feed");
+        assertThat(host.engine().isStanding("daemon:feed")).isFalse();
+        assertThat(host.node().elector().isCandidate("daemon:feed")).isFalse();
     }
 
     @Test

@@ -23,6 +23,7 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -324,6 +325,93 @@ class ElectionTests {
     }
 
     @Test
+    void node_that_lost_a_role_takes_no_fence() throws Exception {
+        Member one = cluster.start("one", s -> s);
+        one.leadership().join("reports");
+        await().until(() -> one.leadership().isLeader("reports"));
+        try (Connection blocking = database.dataSource().getConnection()) {
+            blocking.setAutoCommit(false);
+            blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'reports' FOR UPDATE");
+            assertThatExceptionOfType(LeadershipLostException.class)
+                    .isThrownBy(() -> one.leadership().fenced("reports", () -> {
+                        // The row still names this node and its term.
+                        one.node().elector().forsake("reports");
+                        return 1;
+                    }));
+            assertThat(one.node().blockedFences()).isEmpty();
+            blocking.rollback();
+        }
+    }
+
+    @Test
+    void roles_whose_row_is_locked_cost_a_node_neither_its_roles_nor_the_next_free_one() throws Exception {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        long term = cluster.term(SCHEDULER);
+        jdbc.sql("INSERT INTO forge_leaders (role) SELECT 'blocked ' || i FROM generate_series(1, 20) i")
+                .update();
+        try (Connection blocking = database.dataSource().getConnection()) {
+            blocking.setAutoCommit(false);
+            blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role LIKE 'blocked%' FOR UPDATE");
+            for (int i = 1; i <= 20; i++) {
+                one.leadership().join("blocked " + i);
+            }
+            // A pass over all of them takes longer than a leadership lasts without a renewal.
+            await().during(Duration.ofMillis(4_500))
+                    .atMost(Duration.ofSeconds(20))
+                    .until(() -> !one.events().contains(new LeadershipLost(SCHEDULER, term)));
+            one.leadership().join("free");
+            await().until(() -> one.leadership().isLeader("free"));
+            assertThat(one.leadership().term(SCHEDULER)).hasValue(term);
+            blocking.rollback();
+        }
+    }
+
+    @Test
+    void role_that_is_left_and_joined_again_at_once_is_led_in_a_new_term() {
+        Member one = cluster.start("one", s -> s);
+        for (int round = 0; round < 3; round++) {
+            one.leadership().join("reports");
+            await().until(() -> one.leadership().isLeader("reports"));
+            long term = one.leadership().term("reports").orElseThrow();
+            one.leadership().leave("reports");
+            one.leadership().join("reports");
+            assertThat(one.node().elector().holds("reports", term)).isFalse();
+            await().until(() -> one.leadership().isLeader("reports"));
+            assertThat(one.leadership().term("reports")).hasValue(term + 1);
+        }
+    }
+
+    @Test
+    void role_is_released_and_others_are_kept_although_nobody_can_be_notified() {
+        String role = createRuntimeRole();
+        jdbc.sql("REVOKE EXECUTE ON FUNCTION pg_catalog.pg_notify(text, text) FROM PUBLIC")
+                .update();
+        try {
+            var source = new DriverManagerDataSource(database.url(), role, "secret");
+            Member one = cluster.start("one", source, s -> s);
+            one.leadership().join("reports");
+            await().until(() ->
+                    one.leadership().isLeader(SCHEDULER) && one.leadership().isLeader("reports"));
+            long term = cluster.term(SCHEDULER);
+            one.leadership().leave("reports");
+            await().until(() -> one.events().contains(new LeadershipLost("reports", cluster.term("reports"))));
+            await().during(Duration.ofMillis(300))
+                    .until(() -> !one.events().contains(new LeadershipLost(SCHEDULER, term)));
+            assertThat(one.leadership().term(SCHEDULER)).hasValue(term);
+            assertThat(jdbc.sql("SELECT node_id FROM forge_leaders WHERE role = 'reports'")
+                            .query(UUID.class)
+                            .optional())
+                    .isEmpty();
+            one.stop();
+        } finally {
+            jdbc.sql("GRANT EXECUTE ON FUNCTION pg_catalog.pg_notify(text, text) TO PUBLIC")
+                    .update();
+            dropRuntimeRole(role);
+        }
+    }
+
+    @Test
     void fence_leaves_the_lock_timeout_of_the_surrounding_transaction_alone() {
         Member one = cluster.start("one", s -> s);
         await().until(() -> one.leadership().isLeader(SCHEDULER));
@@ -345,6 +433,17 @@ class ElectionTests {
 
     @Test
     void role_with_the_documented_grants_suffices_for_a_node() {
+        String role = createRuntimeRole();
+        var source = new DriverManagerDataSource(database.url(), role, "secret");
+        Member one = cluster.start("one", source, new TestJobs(source).on("job", job -> {}), s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        assertThat(one.locks().tryLock("granted")).isPresent();
+        one.ended(one.jobs().enqueueNamed("job", null));
+        one.stop();
+        dropRuntimeRole(role);
+    }
+
+    private String createRuntimeRole() {
         String role = "runtime_" + database.name();
         jdbc.sql("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(role)).update();
         for (String grant : List.of(
@@ -354,12 +453,10 @@ class ElectionTests {
                 "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO " + role)) {
             jdbc.sql(grant).update();
         }
-        var source = new DriverManagerDataSource(database.url(), role, "secret");
-        Member one = cluster.start("one", source, new TestJobs(source).on("job", job -> {}), s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
-        assertThat(one.locks().tryLock("granted")).isPresent();
-        one.ended(one.jobs().enqueueNamed("job", null));
-        one.stop();
+        return role;
+    }
+
+    private void dropRuntimeRole(String role) {
         jdbc.sql("DROP OWNED BY " + role).update();
         jdbc.sql("DROP ROLE " + role).update();
     }
