@@ -14,7 +14,13 @@ import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -121,6 +127,36 @@ class NodeTests {
         node.beat();
         assertThat(node.id()).isNotEqualTo(second);
         node.stop();
+    }
+
+    @Test
+    void beats_at_the_same_time_join_a_node_that_was_declared_dead_once() throws Exception {
+        Node node = node("one", NEVER);
+        node.start();
+        var threads = Executors.newFixedThreadPool(2);
+        try {
+            for (int round = 0; round < 3; round++) {
+                UUID former = node.id();
+                jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+                var together = new CyclicBarrier(2);
+                Callable<Void> beat = () -> {
+                    together.await(30, TimeUnit.SECONDS);
+                    node.beat();
+                    return null;
+                };
+                for (Future<Void> beaten : List.of(threads.submit(beat), threads.submit(beat))) {
+                    beaten.get(30, TimeUnit.SECONDS);
+                }
+                assertThat(node.id()).isNotEqualTo(former);
+                assertThat(jdbc.sql("SELECT id FROM forge_nodes WHERE status <> 'dead'")
+                                .query(UUID.class)
+                                .list())
+                        .containsExactly(node.id());
+            }
+        } finally {
+            threads.shutdownNow();
+            node.stop();
+        }
     }
 
     @Test

@@ -16,6 +16,9 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -121,6 +124,45 @@ class LeaderStoreTests {
             writing.rollback();
         }
         assertThat(begin(two)).isEqualTo(new Term(ROLE, term + 1, null, Duration.ZERO));
+    }
+
+    @Test
+    void wait_for_overlapping_fenced_writes_is_bounded_as_a_whole() throws Exception {
+        long term = begin(one).number();
+        var thread = Executors.newSingleThreadExecutor();
+        try (Connection first = database.dataSource().getConnection();
+                Connection second = database.dataSource().getConnection()) {
+            var writes = List.of(first, second);
+            share(first, term);
+            Future<Beginning> beginning =
+                    thread.submit(() -> store.begin(ROLE, two, LEASE, Ground.LOCK, Duration.ofSeconds(1)));
+            // Each write holds the fence for a moment only, but there is always one that does.
+            long giveUp = System.nanoTime() + Duration.ofSeconds(20).toNanos();
+            for (int i = 1; !beginning.isDone() && System.nanoTime() - giveUp < 0; i++) {
+                share(writes.get(i % 2), term);
+                isDoneWithin(beginning, Duration.ofMillis(5));
+                writes.get((i + 1) % 2).rollback();
+            }
+            assertThat(beginning).as("while writes go on").isDone();
+            assertThat(beginning.get()).isInstanceOf(Beginning.FenceBusy.class);
+        } finally {
+            thread.shutdown();
+        }
+    }
+
+    private void share(Connection connection, long term) throws SQLException {
+        connection.setAutoCommit(false);
+        assertThat(new LeaderStore(schema, new SingleConnectionDataSource(connection, true)).fence(ROLE, one, term))
+                .isTrue();
+    }
+
+    private static boolean isDoneWithin(Future<?> future, Duration patience) throws Exception {
+        try {
+            future.get(patience.toMillis(), TimeUnit.MILLISECONDS);
+            return true;
+        } catch (TimeoutException e) {
+            return false;
+        }
     }
 
     @Test
