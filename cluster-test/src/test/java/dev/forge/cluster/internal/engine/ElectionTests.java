@@ -27,7 +27,9 @@ import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
+import java.util.random.RandomGenerator;
 import java.util.stream.Stream;
 import java.util.zip.CRC32;
 import org.awaitility.Awaitility;
@@ -365,6 +367,40 @@ class ElectionTests {
             assertThat(one.leadership().term(SCHEDULER)).hasValue(term);
             blocking.rollback();
         }
+    }
+
+    @Test
+    void role_whose_fence_stays_blocked_is_tried_again_after_two_seconds() throws Exception {
+        Member one = cluster.start("one", s -> s);
+        UUID self = one.node().id();
+        var nanos = new AtomicLong();
+        var store = new LeaderStore(cluster.schema, database.dataSource());
+        var elector = new Elector(
+                new Elector.Timing(
+                        Duration.ofMillis(250), Duration.ofSeconds(5), Duration.ofSeconds(1), Duration.ofSeconds(3)),
+                LeaderStore.Ground.LEASE,
+                new Pace(nanos::get, RandomGenerator.getDefault()),
+                one.node().fences(),
+                event -> {});
+        elector.join("reports");
+        elector.compete(true);
+        jdbc.sql("INSERT INTO forge_leaders (role) VALUES ('reports')").update();
+        try (Connection blocking = database.dataSource().getConnection()) {
+            blocking.setAutoCommit(false);
+            blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'reports' FOR UPDATE");
+            for (int attempt = 1; attempt <= 3; attempt++) {
+                assertThat(one.node().blockedFences()).isEmpty();
+                elector.step(store, () -> {}, self);
+            }
+            assertThat(one.node().blockedFences()).containsOnlyKeys("reports");
+            blocking.rollback();
+        }
+        nanos.set(Duration.ofMillis(1_900).toNanos());
+        elector.step(store, () -> {}, self);
+        assertThat(elector.isLeader("reports")).isFalse();
+        nanos.set(Duration.ofMillis(2_500).toNanos());
+        elector.step(store, () -> {}, self);
+        assertThat(elector.isLeader("reports")).isTrue();
     }
 
     @Test
