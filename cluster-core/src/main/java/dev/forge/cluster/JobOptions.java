@@ -85,7 +85,7 @@ public final class JobOptions {
      * At most one active job of its name has that key.
      *
      * @param key at most 500 characters, none of them a control character; keys that begin with {@code @http/} are those of
-     *     jobs submitted over HTTP
+     *     jobs submitted over HTTP, keys that begin with {@code workflow:} those of jobs that runs of workflows wait for
      */
     public JobOptions withUniqueKey(Object key, UniquePolicy policy) {
         required("withUniqueKey", "key", key);

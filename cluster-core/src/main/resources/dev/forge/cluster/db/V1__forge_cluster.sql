@@ -109,19 +109,24 @@ CREATE TABLE forge_jobs (
     metadata          jsonb NOT NULL DEFAULT '{}',
     created_at        timestamptz NOT NULL DEFAULT now(),
     -- How long payload and metadata are when printed, and the checkpoint: a claim reads so many bytes and no more. Whoever
-    -- writes them says it, since to print them for each claim would be expensive. NULL: unknown, then they are read one by one.
+    -- writes them says it, since to print them for each claim would be expensive: nodes and forge_enqueue, so that no other
+    -- role should be granted these columns. NULL: unknown, then they are read one by one.
     body_bytes        int,
     checkpoint_bytes  int,
     CONSTRAINT forge_jobs_status CHECK
         (status IN ('pending', 'claimed', 'running', 'completed', 'failed', 'cancelled', 'abandoned')),
-    -- Checked again at each change of a row, hence cheap ones only. Room for the prefix and the version of a workflow.
-    CONSTRAINT forge_jobs_name CHECK (name <> '' AND char_length(name) <= 1000 AND name !~ '[\x01-\x1f\x7f-\x9f]'),
-    CONSTRAINT forge_jobs_key CHECK (char_length(unique_key) <= 500 AND unique_key !~ '[\x01-\x1f\x7f-\x9f]'),
-    CONSTRAINT forge_jobs_capability CHECK
-        (char_length(worker_capability) <= 500 AND worker_capability !~ '[\x01-\x1f\x7f-\x9f]'),
+    -- Checked again at each change of a row, hence cheap ones only: control characters are refused by Jobs and forge_enqueue, not
+    -- here. Room for the prefix and the version of a workflow.
+    CONSTRAINT forge_jobs_name CHECK (name <> '' AND char_length(name) <= 1000),
+    CONSTRAINT forge_jobs_key CHECK (char_length(unique_key) <= 500),
+    CONSTRAINT forge_jobs_capability CHECK (char_length(worker_capability) <= 500),
     CONSTRAINT forge_jobs_priority CHECK (priority BETWEEN 0 AND 100),
     CONSTRAINT forge_jobs_bytes CHECK
         (body_bytes BETWEEN 0 AND 1000000000 AND checkpoint_bytes BETWEEN 0 AND 1000000000),
+    -- Statements that count further stop at these, so that no row makes them fail, nor the rows beside it.
+    CONSTRAINT forge_jobs_counters CHECK
+        (attempts BETWEEN 0 AND 1000000000 AND recoveries BETWEEN 0 AND 1000000000
+         AND claim_epoch BETWEEN 0 AND 1000000000000000000),
     CONSTRAINT forge_jobs_max_attempts CHECK (max_attempts >= 1)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05);
@@ -316,6 +321,8 @@ FROM forge_jobs;
 -- Functions name this schema themselves and have a fixed search path: they work for callers whose search path does not
 -- contain the schema, and nobody can put functions or operators of the same name in front of ours. pg_catalog.format and
 -- the like for the same reason: an overload with exactly these argument types would otherwise be preferred.
+-- With the rights of the tables' owner: a role that enqueues needs EXECUTE on the function and nothing else, and so cannot write
+-- rows that the function would refuse, nor lie about their size.
 -- The limits are those of Jobs in Java. A payload may have 1 MB, as forge.cluster.job.max-payload-size allows by default; who
 -- raises that one raises this one: ALTER DATABASE shop SET forge_cluster.max_payload_size = '5MB'.
 DO $create$
@@ -324,7 +331,7 @@ BEGIN
         CREATE FUNCTION forge_enqueue(
             name text, payload jsonb DEFAULT '{}', priority int DEFAULT 50, capability text DEFAULT NULL,
             scheduled_at timestamptz DEFAULT now(), unique_key text DEFAULT NULL, max_attempts int DEFAULT NULL)
-        RETURNS uuid LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $forge_enqueue$
+        RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $forge_enqueue$
         DECLARE
             -- Version 7: the time in front keeps the index compact.
             new_id uuid := encode(set_bit(set_bit(
@@ -341,8 +348,12 @@ BEGIN
             problem := CASE
                 WHEN name IS NULL OR btrim(name) = '' OR char_length(name) > 500 OR name ~ control
                     THEN 'name must have 1 to 500 characters, no control characters among them'
+                -- In the words of Jobs.
                 WHEN starts_with(name, 'workflow:')
-                    THEN 'name: jobs named workflow:... carry runs of workflows; Workflows.start begins one'
+                    THEN format('job name ''%%s'': names that begin with workflow: are those of runs of workflows;'
+                                || ' Workflows.start begins one', name)
+                WHEN starts_with(name, 'daemon:')
+                    THEN format('job name ''%%s'': names that begin with daemon: are those of daemons; use another name', name)
                 WHEN priority IS NULL OR priority NOT BETWEEN 0 AND 100
                     THEN format('priority %%s must lie between 0 and 100', coalesce(priority::text, 'NULL'))
                 WHEN btrim(capability) = '' OR char_length(capability) > 500 OR capability ~ control
@@ -351,6 +362,12 @@ BEGIN
                     THEN format('capability %%s: those that begin with @ are the cluster''s own', capability)
                 WHEN btrim(unique_key) = '' OR char_length(unique_key) > 500 OR unique_key ~ control
                     THEN 'unique_key must have 1 to 500 characters, no control characters among them'
+                WHEN starts_with(unique_key, '@http/')
+                    THEN format('unique key ''%%s'': keys that begin with @http/ are those of jobs submitted over HTTP;'
+                                || ' use another key', unique_key)
+                WHEN starts_with(unique_key, 'workflow:')
+                    THEN format('unique key ''%%s'': keys that begin with workflow: are those of jobs that runs of workflows'
+                                || ' wait for; use another key', unique_key)
                 WHEN max_attempts < 1
                     THEN format('max_attempts %%s must be at least 1', max_attempts)
                 WHEN scheduled_at IS NULL
@@ -405,5 +422,6 @@ BEGIN
     $function$, pg_catalog.current_schema());
 END
 $create$;
+REVOKE ALL ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int) FROM PUBLIC;
 
 INSERT INTO forge_schema_versions (version, needs_library) VALUES (1, 1);

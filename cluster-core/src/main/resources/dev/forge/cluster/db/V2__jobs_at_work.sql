@@ -6,6 +6,8 @@ ALTER TABLE forge_jobs
     ADD COLUMN waits_for uuid,
     -- How long to keep it once it is finished; NULL: as the cluster is configured.
     ADD COLUMN retention interval,
+    -- Added to the time of its end, which must remain a time.
+    ADD CONSTRAINT forge_jobs_retention CHECK (retention BETWEEN interval '0 seconds' AND interval '1000 years'),
     ADD CONSTRAINT forge_jobs_scheduled_at CHECK (scheduled_at >= '1970-01-01 00:00:00+00');
 
 -- One index serves every claim: each asks for one name, capability and priority, oldest first, and so never meets

@@ -1,6 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.internal.engine.Names;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.WorkflowStore;
 import java.lang.reflect.Method;
 import java.time.Duration;
@@ -51,14 +52,30 @@ final class AttributeReader {
         String text = text(attribute);
         String name = text.isEmpty() ? kebab(method.getName()) : text;
         requireName("name", name);
+        requireFree("name", name);
+        return name;
+    }
+
+    /** Another name under which jobs may be enqueued. */
+    String alias(String attribute) {
+        String text = text(attribute);
+        requireFree("aliases", text);
+        return text;
+    }
+
+    /** Refuses a name that the cluster uses for itself. */
+    private static void requireFree(String attribute, String name) {
         if (WorkflowStore.isWorkflow(name)) {
             throw AttributeException.of(
-                    "name",
+                    attribute,
                     name,
                     "what begins with %s carries runs of workflows".formatted(WorkflowStore.PREFIX),
                     null);
         }
-        return name;
+        if (DaemonStore.isDaemon(name)) {
+            throw AttributeException.of(
+                    attribute, name, "what begins with %s belongs to daemons".formatted(DaemonStore.PREFIX), null);
+        }
     }
 
     /** Refuses a name that is too long or not printable. */

@@ -101,7 +101,7 @@ final class ClusterJobRegistrar extends HandlerRegistrar {
         try {
             return new JobHandler(
                     attributes.name(job.name(), found.method()),
-                    Arrays.stream(job.aliases()).map(attributes::text).toList(),
+                    Arrays.stream(job.aliases()).map(attributes::alias).toList(),
                     attributes.textOrNull(job.capability()),
                     attributes.value(
                             "priority",

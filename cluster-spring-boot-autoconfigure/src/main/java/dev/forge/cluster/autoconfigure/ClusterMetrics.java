@@ -63,7 +63,8 @@ final class ClusterMetrics {
         this.leadership = leadership;
         this.sources = sources;
         this.jobs = MultiGauge.builder("forge.cluster.jobs")
-                .description("Unfinished jobs by name and status; 10,000 pending ones of a name mean that many or more")
+                .description("Unfinished jobs by name and status; 10,000 pending ones of a name mean that many or more."
+                        + " Names beyond a thousand that no node has a handler for are counted as (other)")
                 .tag("cluster", cluster)
                 .register(registry);
         this.daemons = MultiGauge.builder("forge.cluster.daemons")

@@ -278,6 +278,11 @@ class WorkflowDiscoveryTests {
         void bad() {}
     }
 
+    static class DisguisedByAlias {
+        @ClusterJob(aliases = "daemon:feed")
+        void bad() {}
+    }
+
     static Stream<Arguments> refused() {
         return Stream.of(
                 Arguments.of(TakesTwo.class, "it takes"),
@@ -285,7 +290,8 @@ class WorkflowDiscoveryTests {
                 Arguments.of(WithTransaction.class, "it is @Transactional"),
                 Arguments.of(WithBadVersion.class, "version (1@2)"),
                 Arguments.of(Twice.class, "Two methods are version '1' of workflow 'same'"),
-                Arguments.of(Disguised.class, "name (workflow:order@1)"));
+                Arguments.of(Disguised.class, "name (workflow:order@1)"),
+                Arguments.of(DisguisedByAlias.class, "aliases (daemon:feed)"));
     }
 
     @ParameterizedTest

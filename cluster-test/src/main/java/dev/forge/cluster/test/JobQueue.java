@@ -82,7 +82,17 @@ public final class JobQueue {
     /** Completes the job, if the claim still holds. */
     public boolean complete(Claim claim) {
         var finish = new Finish(
-                new ClaimKey(claim.id, claim.epoch), JobStatus.COMPLETED, null, null, 0, 0, null, null, null, 0L);
+                new ClaimKey(claim.id, claim.epoch),
+                JobStatus.COMPLETED,
+                null,
+                null,
+                0,
+                0,
+                null,
+                null,
+                null,
+                0L,
+                false);
         return jobs.finish(claim.worker, List.of(finish)).isEmpty();
     }
 }

@@ -25,6 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -57,6 +58,9 @@ final class Claimer {
 
     private static final int MOST_MARKS = 10_000;
     private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
+    /** A queue whose claims fail again and again is tried this often. */
+    private static final Duration LONGEST_REST = Duration.ofSeconds(5);
+
     private static final int LARGEST_BACKLOG = 5_000;
     private static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
     private static final Duration LAST_CHANCES_APART = Duration.ofSeconds(1);
@@ -95,10 +99,10 @@ final class Claimer {
     private long lastWholeLook;
     private long wholeLookTook;
     private @Nullable Long nextDue;
-    private boolean cautious;
-    private long cautiousUntil;
-    /** One at first, and twice as many after each claim that did not fail. */
-    private int cautiousLimit;
+    private final Map<Queue, Caution> cautions = new HashMap<>();
+
+    /** Queues whose last claim has failed. Written by the claiming thread alone, and read by others. */
+    private final Map<Queue, Trouble> troubles = new ConcurrentHashMap<>();
 
     private final AtomicInteger failures = new AtomicInteger();
     private volatile String lastFailure = "";
@@ -139,6 +143,25 @@ final class Claimer {
             return open && !names.isEmpty() && lane.room() > 0;
         }
     }
+
+    /** How carefully the next jobs of a queue are claimed, after a claim of it that failed. */
+    private static final class Caution {
+        final long until;
+        /** One at first, and twice as many after each claim that did not fail. */
+        int limit = 1;
+
+        Caution(long until) {
+            this.until = until;
+        }
+    }
+
+    /**
+     * What keeps a queue from being claimed.
+     *
+     * @param failures in a row
+     * @param restsUntil the other queues come first meanwhile
+     */
+    private record Trouble(int failures, long restsUntil, String reason) {}
 
     /** @param execution runs what is claimed */
     Claimer(Worker.Setup setup, Worker.Host host, Claims claims, Execution execution, List<Intake> intakes) {
@@ -199,7 +222,15 @@ final class Claimer {
     @Nullable
     String claimProblem() {
         int times = failures.get();
-        return times < REPEATED ? null : "claims have failed %d times in a row: %s".formatted(times, lastFailure);
+        if (times >= REPEATED) {
+            return "claims have failed %d times in a row: %s".formatted(times, lastFailure);
+        }
+        return troubles.entrySet().stream()
+                .filter(entry -> entry.getValue().failures >= REPEATED)
+                .min(Comparator.comparing(entry -> entry.getKey().name()))
+                .map(entry -> "claims of jobs named '%s' have failed %d times in a row: %s"
+                        .formatted(entry.getKey().name(), entry.getValue().failures, entry.getValue().reason))
+                .orElse(null);
     }
 
     /** How many times a job could not be read. */
@@ -262,8 +293,7 @@ final class Claimer {
                 } else {
                     log.debug("worker: could not claim {} times in a row", failed, e);
                 }
-                // For people's eyes: what follows the first line may quote what is in a row.
-                lastFailure = reason(e).lines().findFirst().orElse("");
+                lastFailure = firstLine(e);
                 failures.set(failed);
                 pause = AFTER_FAILURE;
             }
@@ -310,10 +340,14 @@ final class Claimer {
             return AFTER_FAILURE;
         }
         boolean fresh = lookIfDue();
+        long began = host.nanos();
         for (Bay bay : bays) {
-            claim(bay, node);
+            claim(bay, node, began);
         }
-        if (!fresh && bays.stream().anyMatch(bay -> bay.hasRoom() && bay.due.isEmpty())) {
+        if (!fresh
+                && bays.stream()
+                        .anyMatch(bay ->
+                                bay.hasRoom() && bay.due.keySet().stream().allMatch(troubles::containsKey))) {
             // They came back short: only a look can tell whether there is nothing more.
             wantLook();
         }
@@ -326,6 +360,16 @@ final class Claimer {
         Long due = nextDue;
         if (due != null) {
             pause = min(pause, Duration.ofNanos(Math.max(0, due - now)));
+        }
+        if (!troubles.isEmpty()) {
+            for (Bay bay : bays) {
+                for (Queue queue : bay.hasRoom() ? bay.due.keySet() : Set.<Queue>of()) {
+                    Trouble trouble = troubles.get(queue);
+                    pause = trouble == null
+                            ? pause
+                            : min(pause, Duration.ofNanos(Math.max(0, trouble.restsUntil - now)));
+                }
+            }
         }
         return isLookWanted() && bays.stream().anyMatch(Bay::hasRoom) ? min(pause, budget.untilNext(now)) : pause;
     }
@@ -425,6 +469,8 @@ final class Claimer {
                 next = next == null ? at : Long.valueOf(Math.min(next, at));
             }
         }
+        // What has gone needs no claim any more.
+        troubles.keySet().removeIf(queue -> bays.stream().noneMatch(bay -> bay.due.containsKey(queue)));
         nextDue = next;
         looked = true;
         lastLook = host.nanos();
@@ -439,10 +485,14 @@ final class Claimer {
         }
     }
 
-    private void claim(Bay bay, UUID node) {
-        var full = new HashSet<Queue>();
-        while (!quiet && bay.hasRoom() && bay.due.size() > full.size()) {
-            Queue queue = next(bay, full);
+    private void claim(Bay bay, UUID node, long began) {
+        // Those that are not to be claimed from in this pass.
+        var skipped = new HashSet<Queue>();
+        if (!troubles.isEmpty()) {
+            bay.due.keySet().stream().filter(this::rests).forEach(skipped::add);
+        }
+        while (!quiet && bay.hasRoom() && bay.due.size() > skipped.size()) {
+            Queue queue = next(bay, skipped);
             JobHandler handler = setup.handlers().named(queue.name());
             if (handler == null) {
                 bay.due.remove(queue);
@@ -452,32 +502,38 @@ final class Claimer {
             // A transactional job's row cannot be marked as running later, so it is claimed only when it starts at
             // once.
             boolean atOnce = handler.isTransactional() || claims.bytes() > MOST_BYTES_AHEAD;
-            int limit = Math.min(atOnce ? bay.lane.idle() : bay.lane.room(), mostAtOnce());
+            Caution caution = caution(queue);
+            int most = caution == null ? LARGEST_CLAIM : Math.min(caution.limit, LARGEST_CLAIM);
+            int limit = Math.min(atOnce ? bay.lane.idle() : bay.lane.room(), most);
             if (limit == 0) {
-                full.add(queue);
+                skipped.add(queue);
                 continue;
             }
-            long sent = host.nanos();
-            List<Claimed> claimed = claim(
-                    queue,
-                    mark,
-                    new Claiming(
-                            node,
-                            limit,
-                            Math.min(bay.lane.idle(), limit),
-                            handler.limits().maxAttempts(),
-                            handler.isTransactional()
-                                    ? null
-                                    : setup.settings().leases().duration(),
-                            !cautious));
-            setup.monitor().claimed(Duration.ofNanos(host.nanos() - sent));
+            var claiming = new Claiming(
+                    node,
+                    limit,
+                    Math.min(bay.lane.idle(), limit),
+                    handler.limits().maxAttempts(),
+                    handler.isTransactional() ? null : setup.settings().leases().duration(),
+                    caution == null);
             bay.claims++;
-            if (JobStore.isShort(claimed, limit)) {
-                bay.due.remove(queue);
-            } else {
-                bay.due.put(queue, claimed.get(claimed.size() - 1).scheduledAt());
+            try {
+                claim(bay, queue, mark, claiming, handler);
+                recovered(queue);
+            } catch (RuntimeException | Error e) {
+                beCautious(queue);
+                if (ConnectionLoss.caused(e)) {
+                    // No other queue would fare better.
+                    throw e;
+                }
+                failed(queue, e);
+                skipped.add(queue);
+                if (host.nanos() - began > LONGEST_REST.toNanos()) {
+                    // The others come first in the next pass, which begins at once, while this queue rests.
+                    signal(false);
+                    break;
+                }
             }
-            take(bay.lane, claimed, new Origin(new Running.Holder(node, host.nodeName()), handler, sent));
         }
         if (quiet) {
             // Whatever was claimed while the drain began.
@@ -485,30 +541,73 @@ final class Claimer {
         }
     }
 
-    private int mostAtOnce() {
-        if (cautious && host.nanos() - cautiousUntil >= 0) {
-            cautious = false;
+    private void claim(Bay bay, Queue queue, Instant mark, Claiming claiming, JobHandler handler) {
+        long sent = host.nanos();
+        List<Claimed> claimed = jobs.claim(queue, mark, claiming);
+        setup.monitor().claimed(Duration.ofNanos(host.nanos() - sent));
+        Caution caution = cautions.get(queue);
+        if (caution != null) {
+            caution.limit = Math.min(2 * caution.limit, LARGEST_CLAIM);
         }
-        return cautious ? Math.min(cautiousLimit, LARGEST_CLAIM) : LARGEST_CLAIM;
+        if (JobStore.isShort(claimed, claiming.limit())) {
+            bay.due.remove(queue);
+        } else {
+            bay.due.put(queue, claimed.get(claimed.size() - 1).scheduledAt());
+        }
+        take(bay.lane, claimed, new Origin(new Running.Holder(claiming.node(), host.nodeName()), handler, sent));
     }
 
-    private List<Claimed> claim(Queue queue, Instant mark, Claiming claiming) {
-        try {
-            List<Claimed> claimed = jobs.claim(queue, mark, claiming);
-            if (cautious) {
-                cautiousLimit = Math.min(2 * cautiousLimit, LARGEST_CLAIM);
-            }
-            return claimed;
-        } catch (RuntimeException | Error e) {
-            beCautious();
-            throw e;
+    private @Nullable Caution caution(Queue queue) {
+        Caution caution = cautions.get(queue);
+        if (caution != null && host.nanos() - caution.until >= 0) {
+            cautions.remove(queue);
+            return null;
+        }
+        return caution;
+    }
+
+    private void beCautious(Queue queue) {
+        if (cautions.size() > MOST_MARKS) {
+            cautions.clear();
+        }
+        cautions.put(queue, new Caution(host.nanos() + CAUTIOUS.toNanos()));
+    }
+
+    private boolean rests(Queue queue) {
+        Trouble trouble = troubles.get(queue);
+        return trouble != null && host.nanos() - trouble.restsUntil < 0;
+    }
+
+    /** The other queues must not wait for this one, so it rests for a while; logged once, until it can be claimed from again. */
+    private void failed(Queue queue, Throwable failure) {
+        Trouble earlier = troubles.get(queue);
+        int times = earlier == null ? 1 : earlier.failures + 1;
+        if (times == 1) {
+            log.warn(
+                    "worker: could not claim jobs named '{}' with priority {}; trying again, other jobs are claimed meanwhile",
+                    queue.name(),
+                    queue.priority(),
+                    ErrorText.loggable(failure));
+        } else {
+            log.debug("worker: could not claim jobs named '{}' {} times in a row", queue.name(), times, failure);
+        }
+        if (troubles.size() > MOST_MARKS) {
+            troubles.clear();
+        }
+        Duration rest = min(AFTER_FAILURE.multipliedBy(Math.min(times, 100)), LONGEST_REST);
+        troubles.put(queue, new Trouble(times, host.nanos() + rest.toNanos(), firstLine(failure)));
+    }
+
+    private void recovered(Queue queue) {
+        Trouble trouble = troubles.isEmpty() ? null : troubles.remove(queue);
+        if (trouble != null) {
+            log.info("worker: claims jobs named '{}' again after {} failures", queue.name(), trouble.failures);
         }
     }
 
-    private void beCautious() {
-        cautious = true;
-        cautiousUntil = host.nanos() + CAUTIOUS.toNanos();
-        cautiousLimit = 1;
+    /** For people's eyes: what follows the first line may quote what is in a row. */
+    private static String firstLine(Throwable failure) {
+        return reason(failure).lines().findFirst().orElse("");
     }
 
     /** The job with all that its handler needs; null if that cannot be read, or the job is not this node's any more. */
@@ -531,7 +630,7 @@ final class Claimer {
                     "its payload, metadata and checkpoint have %d bytes when printed; a node with this forge.cluster.job.max-payload-size reads at most %d"
                             .formatted(((Reading.TooLarge) reading).bytes(), most);
         } catch (RuntimeException | Error e) {
-            beCautious();
+            beCautious(job.queue());
             if (TransientFailure.caused(e)) {
                 // The database's fault, not the job's: it is returned without a count, as one that this node does not
                 // know.
@@ -589,17 +688,17 @@ final class Claimer {
             }
         }
         if (!postponed.isEmpty()) {
-            jobs.finish(origin.holder.id(), postponed);
+            jobs.finishUnlocked(origin.holder.id(), postponed);
         }
     }
 
     /** The most urgent queue, and of these the one that has waited longest; now and then simply the latter. */
-    private static Queue next(Bay bay, Set<Queue> full) {
+    private static Queue next(Bay bay, Set<Queue> skipped) {
         Comparator<Map.Entry<Queue, Instant>> oldest = Map.Entry.comparingByValue();
         Comparator<Map.Entry<Queue, Instant>> urgent =
                 Comparator.comparingInt(entry -> -entry.getKey().priority());
         return bay.due.entrySet().stream()
-                .filter(entry -> !full.contains(entry.getKey()))
+                .filter(entry -> !skipped.contains(entry.getKey()))
                 .min(bay.claims % AGING == AGING - 1 ? oldest : urgent.thenComparing(oldest))
                 .orElseThrow()
                 .getKey();

@@ -22,6 +22,7 @@ import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
 
 /** The claims this node has: which they are, whether it can still rely on them, and how they are given back or lost. */
 final class Claims {
@@ -108,25 +109,26 @@ final class Claims {
 
     /** It is another's, or nobody's: its handler ends, and whatever it does is dropped. */
     void lose(Running running, String why) {
-        end(
-                running,
-                () -> log.warn(
-                        "job {} {} epoch {}: claim lost, {}; result dropped",
-                        running.name(),
-                        running.id(),
-                        running.epoch(),
-                        why));
+        if (end(running)) {
+            log.warn(
+                    "job {} {} epoch {}: claim lost, {}; result dropped",
+                    running.name(),
+                    running.id(),
+                    running.epoch(),
+                    why);
+            monitor.claimLost(running.name());
+        }
     }
 
     /** The table says that this node has not got it: somebody has cancelled it, which is no trouble, or it is lost. */
     void cancelOrLose(Running running, String why) {
         if (has(running) && isCancelled(running)) {
-            end(
-                    running,
-                    () -> log.info(
-                            "job {} {}: cancelled; its handler is interrupted, its result dropped",
-                            running.name(),
-                            running.id()));
+            if (end(running)) {
+                log.info(
+                        "job {} {}: cancelled; its handler is interrupted, its result dropped",
+                        running.name(),
+                        running.id());
+            }
         } else {
             lose(running, why);
         }
@@ -141,13 +143,11 @@ final class Claims {
         }
     }
 
-    private void end(Running running, Runnable report) {
+    /** Stops its handler; false if it had ended here before. */
+    private boolean end(Running running) {
         running.stop(Stop.LOST);
         running.withdraw();
-        if (forget(running)) {
-            report.run();
-            monitor.claimLost(running.name());
-        }
+        return forget(running);
     }
 
     /** Its timeout has passed: its handler is interrupted, and the attempt has failed. */
@@ -183,13 +183,36 @@ final class Claims {
         Map<UUID, List<Finish>> byNode = new LinkedHashMap<>();
         runnings.forEach(running ->
                 byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(end.apply(running)));
-        try {
-            byNode.forEach(jobs::finish);
+        int ended = 0;
+        for (Map.Entry<UUID, List<Finish>> group : byNode.entrySet()) {
+            ended += giveUp(group.getKey(), group.getValue());
+        }
+        if (ended > 0) {
             host.cameBack();
-        } catch (DataAccessException e) {
-            log.debug("{} jobs could not be given back; their leases will end", runnings.size(), e);
+        }
+        if (ended < runnings.size()) {
+            log.info(
+                    "{} of {} jobs could not be given back: another transaction has locked them, or they are not this node's"
+                            + " any more. They are recovered when their leases end.",
+                    runnings.size() - ended,
+                    runnings.size());
         }
         runnings.forEach(this::forget);
+    }
+
+    /** Gives up as many as possible, and waits for nobody; answers how many. */
+    private int giveUp(UUID node, List<Finish> finishes) {
+        try {
+            return jobs.finishUnlocked(node, finishes);
+        } catch (DataAccessException | TransactionException e) {
+            if (finishes.size() > 1 && JobStore.isRefusal(e)) {
+                // One that cannot be stored must not keep its neighbours.
+                int half = finishes.size() / 2;
+                return giveUp(node, finishes.subList(0, half)) + giveUp(node, finishes.subList(half, finishes.size()));
+            }
+            log.debug("{} jobs could not be given back", finishes.size(), e);
+            return 0;
+        }
     }
 
     /** Waits until there are none; false if there still are after that time. */

@@ -7,9 +7,11 @@ import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
@@ -171,7 +173,27 @@ final class Finisher {
         return failure;
     }
 
+    /**
+     * Each statement by itself: if one fails, what another has written must not be written again. A job that was deleted, or
+     * given back, by the first would look like a lost claim.
+     */
     private @Nullable Throwable write(UUID node, List<Ended> batch) {
+        var byKey = new HashMap<ClaimKey, Ended>();
+        batch.forEach(one -> byKey.put(one.finish.key(), one));
+        Throwable failure = null;
+        for (List<Finish> part :
+                JobStore.statements(batch.stream().map(Ended::finish).toList())) {
+            Throwable own = writeTogether(
+                    node,
+                    part.stream()
+                            .map(finish -> Objects.requireNonNull(byKey.get(finish.key())))
+                            .toList());
+            failure = failure == null ? own : failure;
+        }
+        return failure;
+    }
+
+    private @Nullable Throwable writeTogether(UUID node, List<Ended> batch) {
         try {
             Set<ClaimKey> lost =
                     jobs.finish(node, batch.stream().map(Ended::finish).toList());
@@ -191,8 +213,8 @@ final class Finisher {
     }
 
     private @Nullable Throwable halves(UUID node, List<Ended> batch) {
-        Throwable first = write(node, List.copyOf(batch.subList(0, batch.size() / 2)));
-        Throwable second = write(node, List.copyOf(batch.subList(batch.size() / 2, batch.size())));
+        Throwable first = writeTogether(node, List.copyOf(batch.subList(0, batch.size() / 2)));
+        Throwable second = writeTogether(node, List.copyOf(batch.subList(batch.size() / 2, batch.size())));
         return first != null ? first : second;
     }
 
@@ -213,7 +235,8 @@ final class Finisher {
                 null,
                 null,
                 finish.retention(),
-                finish.ranMillis());
+                finish.ranMillis(),
+                false);
         try {
             settle(culprit.running, jobs.finish(node, List.of(failed)).isEmpty());
             return null;

@@ -10,7 +10,6 @@ import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
-import dev.forge.cluster.internal.store.WorkflowStore;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
@@ -59,6 +58,8 @@ public final class JobEngine implements Work {
     private static final int PURGE_BATCH = 5_000;
     private static final long DEAD_ROWS = 20_000;
     private static final int SUSPICIOUS_RECOVERIES = 2;
+    /** How many names a log line lists. */
+    private static final int LISTED_NAMES = 20;
 
     private final Node node;
     private final WorkSettings settings;
@@ -339,18 +340,16 @@ public final class JobEngine implements Work {
 
     private void warnOfOrphans() {
         try {
-            var orphans = new TreeMap<String, Long>();
-            keeping.orphanedNames().forEach((name, count) -> {
-                // WorkflowWatch has its own word for these.
-                if (!WorkflowStore.isWorkflow(name)) {
-                    orphans.merge(Names.printable(name), count, Long::sum);
-                }
-            });
-            if (!orphans.isEmpty()) {
+            // WorkflowWatch has its own word for runs of workflows.
+            JobKeeping.FewNames orphans = keeping.orphanedNames(LISTED_NAMES);
+            if (!orphans.first().isEmpty()) {
+                var counts = new TreeMap<String, Long>();
+                orphans.first().forEach((name, count) -> counts.merge(Names.printable(name), count, Long::sum));
                 log.warn(
-                        "No live node has a handler for these pending jobs: {}. If a job was renamed, give its handler the"
+                        "No live node has a handler for these pending jobs: {}{}. If a job was renamed, give its handler the"
                                 + " old name: @ClusterJob(aliases = \"...\").",
-                        orphans);
+                        counts,
+                        orphans.more() == 0 ? "" : " and %d more".formatted(orphans.more()));
             }
         } catch (DataAccessException e) {
             log.debug("could not look for jobs that nobody knows", e);

@@ -109,7 +109,7 @@ public interface JobMonitor {
     /** An attempt, or a step of a workflow, has exceeded its timeout. */
     default void timedOut(String name) {}
 
-    /** What a handler did was dropped, because its job was no longer this node's. */
+    /** What a handler did was dropped, because its job was no longer this node's. Cancelled jobs do not count. */
     default void claimLost(String name) {}
 
     /** A slot of a cron was decided. */

@@ -82,6 +82,8 @@ public final class Node {
     private static final Duration COMPACT = Duration.ofMinutes(1);
     private static final Duration LOCK_RETENTION = Duration.ofDays(1);
     private static final Duration DEAD_RETENTION = Duration.ofHours(1);
+    private static final int NODE_BATCH = 1_000;
+    private static final int LOCK_BATCH = 5_000;
     private static final int STATE_BATCH = 5_000;
     private static final int MOST_BATCHES = 100;
     private static final Duration BUCKET_RETENTION = Duration.ofMinutes(5);
@@ -743,8 +745,12 @@ public final class Node {
         if (!elector.isLeader(Leadership.LOG_COMPACTOR)) {
             return;
         }
-        members.nodes.purgeDead(DEAD_RETENTION);
-        new LockStore(members.schema, members.control).purge(LOCK_RETENTION);
+        // What is left of these is for the next minute.
+        members.nodes.purgeDead(DEAD_RETENTION, NODE_BATCH);
+        var locks = new LockStore(members.schema, members.control);
+        for (int i = 0; i < MOST_BATCHES && locks.purge(LOCK_RETENTION, LOCK_BATCH) == LOCK_BATCH; i++) {
+            log.debug("deleted {} expired locks", LOCK_BATCH);
+        }
         var states = new StateStore(members.schema, members.control, members.control);
         // What is left after so many batches is for the next minute: others wait for this pass.
         for (int i = 0; i < MOST_BATCHES && states.purge(STATE_BATCH) == STATE_BATCH; i++) {

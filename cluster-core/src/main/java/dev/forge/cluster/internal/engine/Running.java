@@ -316,7 +316,8 @@ final class Running implements JobContext, JobMonitor.Attempt, StuckHandlers.Han
                 lateCheckpoint(),
                 takeProgress(),
                 null,
-                null);
+                null,
+                false);
     }
 
     boolean hasProgress() {

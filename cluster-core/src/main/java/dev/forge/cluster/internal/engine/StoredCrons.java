@@ -7,6 +7,7 @@ import dev.forge.cluster.CronRun;
 import dev.forge.cluster.CronTarget;
 import dev.forge.cluster.Crons;
 import dev.forge.cluster.JobPriority;
+import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.Misfire;
 import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.store.CronStore;
@@ -302,6 +303,11 @@ public final class StoredCrons implements Crons {
 
     private void requireHandler(CronDefinition cron) {
         String handler = cron.handler();
+        try {
+            ReservedNames.requireFreeName(handler);
+        } catch (JobRejectedException e) {
+            throw new CronRejectedException("cron '%s': %s".formatted(cron.name(), e.getMessage()), e);
+        }
         boolean here = handlers.named(handler) != null;
         Map<String, Known> known = here ? Map.of() : store.knownHandlers();
         if (!here && !known.containsKey(handler)) {

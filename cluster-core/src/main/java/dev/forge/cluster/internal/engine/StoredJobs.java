@@ -10,7 +10,6 @@ import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.UniquePolicy;
 import dev.forge.cluster.UnknownJobException;
-import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.JobReports.Obstacles;
@@ -22,6 +21,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -48,6 +48,10 @@ public final class StoredJobs implements Jobs {
     private static final Duration LONGEST = Duration.ofDays(36_500);
 
     private static final int BATCH = 1_000;
+    /** How many names a message lists. */
+    private static final int LISTED_NAMES = 20;
+    /** How many names of jobs whose handlers are elsewhere are kept in memory. */
+    private static final int MOST_KNOWN = 10_000;
     /** A free worker would have taken it long before. */
     private static final Duration LONG_OVERDUE = Duration.ofSeconds(2);
 
@@ -59,6 +63,7 @@ public final class StoredJobs implements Jobs {
     private final TransactionOperations alone;
     private final JobReports reports;
     private final JobStore control;
+    private final JobReports controlReports;
     private final JobKeeping keeping;
     private final JobJson json;
     private final JobIds ids;
@@ -81,6 +86,7 @@ public final class StoredJobs implements Jobs {
         this.alone = inbox.transaction();
         this.reports = new JobReports(node.members().schema(), setup.application);
         this.control = new JobStore(node.members().schema(), setup.control);
+        this.controlReports = new JobReports(node.members().schema(), setup.control);
         this.keeping = new JobKeeping(node.members().schema(), setup.control);
         this.ids = new JobIds(node.clock());
         this.json = new JobJson(setup.tools.codec(), setup.tools.maxBytes());
@@ -123,7 +129,7 @@ public final class StoredJobs implements Jobs {
             return job.id();
         }
         requireStorable("unique key", key);
-        SubmitterKeys.require(key, options.metadata());
+        ReservedNames.requireFreeKey(key, options.metadata());
         UUID id = inbox.insertUnique(job, key, options.uniquePolicy());
         announce(
                 name,
@@ -294,10 +300,7 @@ public final class StoredJobs implements Jobs {
 
     private void requireJob(String name) {
         requireStorable("job name", name);
-        if (WorkflowStore.isWorkflow(name)) {
-            throw new JobRejectedException(
-                    "'%s' carries runs of a workflow; Workflows.start begins one".formatted(name));
-        }
+        ReservedNames.requireFreeName(name);
         if (handlers.crons().containsKey(name)) {
             throw new UnknownJobException("'%s' is a cron; Crons.trigger runs it now".formatted(name));
         }
@@ -308,14 +311,25 @@ public final class StoredJobs implements Jobs {
         if (handlers.named(name) != null || knownElsewhere.contains(name)) {
             return;
         }
-        Set<String> known = new TreeSet<>(keeping.knownNames());
-        known.removeIf(DaemonStore::isDaemon);
-        knownElsewhere.addAll(known);
-        if (!known.contains(name)) {
-            known.addAll(handlers.names());
+        if (!controlReports.knows(name)) {
             throw new UnknownJobException("no node of this cluster knows a job '%s', or ever did; known are %s"
-                    .formatted(name, Names.printable(known)));
+                    .formatted(name, knownNames()));
         }
+        if (knownElsewhere.size() < MOST_KNOWN) {
+            knownElsewhere.add(name);
+        }
+    }
+
+    private String knownNames() {
+        JobKeeping.FewNames everywhere = keeping.handledNames(LISTED_NAMES);
+        // Its own first.
+        var names = new LinkedHashSet<>(new TreeSet<>(handlers.names()));
+        names.removeIf(WorkflowStore::isWorkflow);
+        names.addAll(everywhere.first().keySet());
+        int all = Math.max(names.size(), everywhere.first().size() + everywhere.more());
+        List<String> listed =
+                names.stream().limit(LISTED_NAMES).map(Names::printable).toList();
+        return all == listed.size() ? listed.toString() : "%s and %d more".formatted(listed, all - listed.size());
     }
 
     @Override

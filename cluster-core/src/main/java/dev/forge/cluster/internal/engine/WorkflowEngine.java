@@ -6,7 +6,6 @@ import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.Outcome;
-import dev.forge.cluster.UniquePolicy;
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.JobReports;
@@ -379,9 +378,13 @@ public final class WorkflowEngine implements Work {
         return tools;
     }
 
-    /** Adds a job in the transaction that runs. */
+    /**
+     * Adds a job in the transaction that runs.
+     *
+     * @throws DataAccessException if another active job has its key: the run would wait for a job that it has not started
+     */
     void insert(NewJob job, String key) {
-        inbox.insertUnique(job, key, UniquePolicy.KEEP);
+        inbox.insertWithOwnKey(job, key);
     }
 
     /** Lets the run go on that waits for this one. */

@@ -157,10 +157,14 @@ public final class CronStore {
                 .param("live", live.toArray(String[]::new))
                 .update();
         client.sql(schema.sql("""
-                DELETE FROM ~.forge_cron_sets WHERE last_seen_at < clock_timestamp() - :millis * interval '1 millisecond'
+                DELETE FROM ~.forge_cron_sets WHERE digest = ANY (ARRAY(
+                    SELECT digest FROM ~.forge_cron_sets
+                    WHERE last_seen_at < clock_timestamp() - :millis * interval '1 millisecond' LIMIT 1000))
                 """)).param("millis", retention.toMillis()).update();
         client.sql(schema.sql("""
-                DELETE FROM ~.forge_cron_memories WHERE removed_at < clock_timestamp() - :millis * interval '1 millisecond'
+                DELETE FROM ~.forge_cron_memories WHERE name = ANY (ARRAY(
+                    SELECT name FROM ~.forge_cron_memories
+                    WHERE removed_at < clock_timestamp() - :millis * interval '1 millisecond' LIMIT 5000))
                 """)).param("millis", retention.toMillis()).update();
     }
 

@@ -4,8 +4,8 @@ import dev.forge.cluster.JobStatus;
 import java.sql.Statement;
 import java.time.Duration;
 import java.util.Arrays;
-import java.util.Map;
 import java.util.Set;
+import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
@@ -18,6 +18,9 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 public final class JobKeeping {
 
     private static final Duration LONGEST_VACUUM = Duration.ofMinutes(30);
+
+    /** How many names a look for names goes through. */
+    private static final int MOST_NAMES = 10_000;
 
     /** The names of pending jobs, each found by one step in the index, however many jobs it has. */
     static final String PENDING_NAMES = """
@@ -63,40 +66,53 @@ public final class JobKeeping {
 
     /** The names that are paused. */
     public Set<String> paused() {
-        return names("SELECT name FROM ~.forge_job_pauses");
+        return new TreeSet<>(client.sql(schema.sql("SELECT name FROM ~.forge_job_pauses"))
+                .query((row, n) -> row.getString(1))
+                .list());
     }
 
-    /** Names that a node of this cluster has or once had a handler for, and those of unfinished jobs. */
-    public Set<String> knownNames() {
-        return names("""
-                WITH %s
-                SELECT name FROM ~.forge_job_names
-                -- Nodes of a release that did not note them.
-                UNION SELECT unnest(handlers) FROM ~.forge_nodes
-                UNION SELECT name FROM pending WHERE name IS NOT NULL
-                UNION SELECT name FROM ~.forge_jobs WHERE status IN %s
-                """.formatted(PENDING_NAMES, JobStore.HELD));
+    /**
+     * Names for people.
+     *
+     * @param first some of them, with how many jobs each has, up to a thousand; 0 if that was not asked
+     * @param more how many there are beyond these, as far as anybody looked
+     */
+    public record FewNames(SortedMap<String, Long> first, int more) {}
+
+    /** Names that a node of this cluster has or once had a handler for, those of daemons and workflows left out. */
+    public FewNames handledNames(int limit) {
+        return few("""
+                SELECT name FROM (
+                    SELECT name FROM ~.forge_job_names
+                    -- Nodes of a release that did not note them.
+                    UNION SELECT unnest(handlers) FROM ~.forge_nodes) AS known
+                WHERE NOT starts_with(name, '%s') AND NOT starts_with(name, '%s') LIMIT %d
+                """.formatted(DaemonStore.PREFIX, WorkflowStore.PREFIX, MOST_NAMES), "0::bigint", limit);
     }
 
-    private Set<String> names(String sql) {
-        return new TreeSet<>(
-                client.sql(schema.sql(sql)).query((row, n) -> row.getString(1)).list());
+    /** Pending names that no live node has a handler for, those of workflows left out: cheap, however many jobs there are. */
+    public FewNames orphanedNames(int limit) {
+        return few("""
+                SELECT p.name FROM (SELECT name FROM pending WHERE name IS NOT NULL LIMIT %d) AS p
+                WHERE p.name <> ALL (ARRAY(SELECT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'))
+                  AND NOT starts_with(p.name, '%s')
+                """.formatted(MOST_NAMES, WorkflowStore.PREFIX), PENDING_COUNT.formatted(1_000), limit);
     }
 
-    /** Which pending names no live node has a handler for, with their counts up to a thousand: cheap, however many there are. */
-    public Map<String, Long> orphanedNames() {
-        return client
-                .sql(schema.sql("""
-                WITH %s
-                SELECT p.name, %s
-                FROM pending p
-                WHERE p.name IS NOT NULL
-                  AND p.name <> ALL (ARRAY(SELECT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'))
-                """.formatted(PENDING_NAMES, PENDING_COUNT.formatted(1_000))))
-                .query((row, n) -> Map.entry(row.getString(1), row.getLong(2)))
-                .list()
-                .stream()
-                .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue, (a, b) -> a, TreeMap::new));
+    private FewNames few(String names, String count, int limit) {
+        var first = new TreeMap<String, Long>();
+        long[] all = {0};
+        client.sql(schema.sql("""
+                        WITH %s, found (name) AS MATERIALIZED (%s)
+                        SELECT p.name, %s, (SELECT count(*) FROM found)
+                        FROM (SELECT name FROM found ORDER BY name LIMIT :limit) AS p
+                        """.formatted(PENDING_NAMES, names, count)))
+                .param("limit", limit)
+                .query(row -> {
+                    first.put(row.getString(1), row.getLong(2));
+                    all[0] = row.getLong(3);
+                });
+        return new FewNames(first, (int) all[0] - first.size());
     }
 
     // Deleting ----------------------------------------------------------------------------------------------

@@ -29,6 +29,12 @@ public final class JobReports {
     /** Nothing is counted any further. */
     public static final int MOST_COUNTED = 10_000;
 
+    /** How many names of pending jobs are told apart. */
+    private static final int MOST_NAMES = 1_000;
+
+    /** Under this name {@link #unfinished} counts jobs whose names are too many to be told apart. */
+    public static final String OTHER_NAMES = "(other)";
+
     /** How many of each kind a list looks through. */
     private static final int LOOKED_THROUGH = 10_000;
 
@@ -163,12 +169,27 @@ public final class JobReports {
      */
     public record Count(String name, JobStatus status, long jobs) {}
 
-    /** The unfinished ones, by name and status. */
+    /**
+     * The unfinished ones, by name and status. Where there are more than a thousand names, those that a node has or had a
+     * handler for are still told apart, and the others are counted together as {@link #OTHER_NAMES}.
+     */
     public List<Count> unfinished() {
         return client.sql(schema.sql("""
-                WITH %1$s, counted (name, status, jobs) AS (
-                    SELECT p.name, 'pending', %4$s
-                    FROM pending p WHERE p.name IS NOT NULL
+                WITH %1$s, handled (name) AS MATERIALIZED (SELECT name FROM ~.forge_job_names LIMIT %5$d),
+                first (name) AS MATERIALIZED (SELECT name FROM pending WHERE name IS NOT NULL LIMIT %5$d),
+                told (name) AS MATERIALIZED (SELECT name FROM handled UNION SELECT name FROM first),
+                -- Materialized: otherwise each count would be made twice.
+                counted (name, status, jobs) AS MATERIALIZED (
+                    SELECT p.name, 'pending', %4$s FROM told p
+                    UNION ALL
+                    -- Behind the last of the first names; nothing, unless there are as many of them as are told.
+                    SELECT name, 'pending', count(*)
+                    FROM (SELECT name FROM ~.forge_jobs
+                          WHERE status = 'pending' AND waits_for IS NULL
+                            AND name > (SELECT max(name) FROM first HAVING count(*) = %5$d)
+                          ORDER BY name LIMIT (SELECT %3$d)) AS few
+                    WHERE name NOT IN (SELECT name FROM told)
+                    GROUP BY name
                     UNION ALL
                     SELECT name, 'pending', count(*)
                     FROM (SELECT name FROM ~.forge_jobs WHERE waits_for IS NOT NULL AND status = 'pending'
@@ -176,14 +197,20 @@ public final class JobReports {
                     GROUP BY name
                     UNION ALL
                     -- Never more than nodes have room for.
-                    SELECT name, status, count(*) FROM ~.forge_jobs WHERE status IN %2$s GROUP BY name, status)
+                    SELECT name, status, count(*) FROM ~.forge_jobs WHERE status IN %2$s GROUP BY name, status),
+                named (name, status, jobs) AS (
+                    SELECT CASE WHEN status <> 'pending' OR (SELECT count(*) FROM first) < %5$d
+                                     OR name IN (SELECT name FROM told) THEN name ELSE '%6$s' END, status, jobs
+                    FROM counted WHERE jobs > 0)
                 SELECT name, status, CASE status WHEN 'pending' THEN least(sum(jobs), %3$d) ELSE sum(jobs) END
-                FROM counted GROUP BY name, status ORDER BY name, status
+                FROM named GROUP BY name, status ORDER BY name, status
                 """.formatted(
                                 JobKeeping.PENDING_NAMES,
                                 JobStore.HELD,
                                 MOST_COUNTED,
-                                JobKeeping.PENDING_COUNT.formatted(MOST_COUNTED))))
+                                JobKeeping.PENDING_COUNT.formatted(MOST_COUNTED),
+                                MOST_NAMES,
+                                OTHER_NAMES)))
                 .query((row, n) -> new Count(row.getString(1), JobStore.status(row.getString(2)), row.getLong(3)))
                 .list();
     }

@@ -30,6 +30,7 @@ import java.util.function.ToLongFunction;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
+import org.springframework.dao.DuplicateKeyException;
 import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -76,6 +77,12 @@ public final class JobStore {
     private static final String OURS = """
             j.worker_id IS NOT DISTINCT FROM ?
             AND j.status NOT IN ('pending', 'completed', 'failed', 'cancelled', 'abandoned')""";
+
+    /** The largest count of attempts or recoveries, as the table's constraints have it. Statements stop counting there. */
+    private static final int MOST_COUNTED = 1_000_000_000;
+
+    /** The last epoch; a row that somebody has written with it is never claimed. */
+    private static final long LAST_EPOCH = 1_000_000_000_000_000_000L;
 
     /** How many entries {@code attempt_history} has at most; the oldest go first. */
     private static final int LONGEST_HISTORY = 20;
@@ -214,6 +221,21 @@ public final class JobStore {
         }
     }
 
+    /**
+     * Adds a job with a key that no other job should have.
+     *
+     * @throws DuplicateKeyException if an active one has it all the same; no repetition helps
+     */
+    public void insertWithOwnKey(NewJob job, String key) {
+        UUID active = insertUnique(job, key, UniquePolicy.KEEP);
+        if (!active.equals(job.id)) {
+            String message =
+                    "job '%s' with the unique key '%s' exists already, as %s; cancel that job if it was enqueued by hand"
+                            .formatted(job.name, key, active);
+            throw new DuplicateKeyException(message, new SQLException(message, UNIQUE_VIOLATION));
+        }
+    }
+
     private @Nullable UUID insertOrFind(NewJob job, String key) {
         return tryInsert(job, key, null) ? job.id : active(job.name, key, "");
     }
@@ -292,9 +314,18 @@ public final class JobStore {
         statement.setInt(12, job.bytes());
     }
 
-    /** Lets successors run whose predecessor has ended unseen: it did so while they were being enqueued. */
+    /**
+     * Lets successors run whose predecessor has ended unseen: it did so while they were being enqueued. A thousand at most,
+     * and none that somebody has locked; the next sweep frees the others.
+     */
     public int freeSuccessors() {
-        return free("").update();
+        return free("""
+                AND s.id = ANY (ARRAY(
+                    SELECT w.id FROM ~.forge_jobs w
+                    WHERE w.waits_for IS NOT NULL AND w.status = 'pending'
+                      AND NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = w.waits_for AND p.status IN %s)
+                    LIMIT 1000 FOR UPDATE OF w SKIP LOCKED))
+                """.formatted(ACTIVE)).update();
     }
 
     /** The same for one of them. */
@@ -595,7 +626,7 @@ public final class JobStore {
                             SELECT id, %1$s AS bytes FROM ~.forge_jobs
                             WHERE status = 'pending' AND waits_for IS NULL AND name = ?
                               AND coalesce(worker_capability, '') = ? AND priority = ?
-                              AND scheduled_at <= now() AND scheduled_at >= ?
+                              AND scheduled_at <= now() AND scheduled_at >= ? AND claim_epoch < %4$d
                               AND EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status = 'active')
                               AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = ?)
                             ORDER BY scheduled_at LIMIT ? FOR UPDATE SKIP LOCKED) AS locked) AS weighed
@@ -606,14 +637,14 @@ public final class JobStore {
                     started_at = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
                                   THEN clock_timestamp() END,
                     max_attempts = coalesce(max_attempts, ?),
-                    worker_id = ?, claim_epoch = claim_epoch + 1, attempts = attempts + 1,
+                    worker_id = ?, claim_epoch = claim_epoch + 1, attempts = least(attempts + 1, %5$d),
                     claimed_at = clock_timestamp(), last_heartbeat = clock_timestamp(),
                     lease_expires_at = coalesce(clock_timestamp() + ? * interval '1 millisecond', 'infinity')
                 WHERE id = ANY ((SELECT ids FROM picked)::uuid[])
                 RETURNING id, CASE WHEN %3$s THEN payload::text END, attempts, max_attempts, claim_epoch, scheduled_at,
                           CASE WHEN %3$s THEN checkpoint::text END, CASE WHEN %3$s THEN metadata::text END,
                           status = 'running', claimed_at, recoveries, %1$s
-                """.formatted(BYTES, CLAIM_BYTES, bodies);
+                """.formatted(BYTES, CLAIM_BYTES, bodies, LAST_EPOCH, MOST_COUNTED);
     }
 
     /**
@@ -769,32 +800,6 @@ public final class JobStore {
             @Nullable Long ranMillis,
             boolean timedOut) {
 
-        /** The end of an attempt that did not time out. */
-        public Finish(
-                ClaimKey key,
-                JobStatus status,
-                @Nullable String result,
-                @Nullable String error,
-                long delayMillis,
-                int attemptsGivenBack,
-                @Nullable String checkpoint,
-                @Nullable String progress,
-                @Nullable Duration retention,
-                @Nullable Long ranMillis) {
-            this(
-                    key,
-                    status,
-                    result,
-                    error,
-                    delayMillis,
-                    attemptsGivenBack,
-                    checkpoint,
-                    progress,
-                    retention,
-                    ranMillis,
-                    false);
-        }
-
         /** Whether a statement for the usual case can write it. */
         boolean isPlain() {
             return status == JobStatus.COMPLETED && checkpoint == null && progress == null && retention == null;
@@ -818,8 +823,8 @@ public final class JobStore {
     // looking
     // up their rows, and on a table of some ten thousand rows takes ten times as long.
 
-    /** Ends these claims; answers those that were not this node's any more. Whoever is final by our own hand counts as done. */
-    public Set<ClaimKey> finish(UUID node, Collection<Finish> finishes) {
+    /** Parts of these that {@link #finish} writes with one statement each: all of a part are written, or none. */
+    public static List<List<Finish>> statements(Collection<Finish> finishes) {
         List<Finish> plain = new ArrayList<>();
         List<Finish> deleted = new ArrayList<>();
         List<Finish> rest = new ArrayList<>();
@@ -827,25 +832,56 @@ public final class JobStore {
         finishes.stream()
                 .sorted(Comparator.comparing(finish -> finish.key.id))
                 .forEach(finish -> (finish.isDeletion() ? deleted : finish.isPlain() ? plain : rest).add(finish));
+        var parts = new ArrayList<List<Finish>>();
+        List.of(plain, deleted, rest).forEach(kind -> parts.addAll(inParts(kind, Finish::length)));
+        return parts;
+    }
+
+    /**
+     * Ends these claims; answers those that were not this node's any more. A claim that this node has completed or failed
+     * before counts as ended. If a statement fails, those of other {@linkplain #statements parts} may have been written.
+     */
+    public Set<ClaimKey> finish(UUID node, Collection<Finish> finishes) {
         var lost = new HashSet<ClaimKey>();
-        lost.addAll(finish(node, plain, this::complete));
-        lost.addAll(finish(node, deleted, this::delete));
-        lost.addAll(finish(node, rest, this::end));
+        statements(finishes).forEach(part -> lost.addAll(finishTogether(node, part)));
         return lost;
     }
 
-    private interface Write {
-        int apply(UUID node, List<Finish> finishes);
+    /** Ends these claims, except for those whose rows somebody has locked; answers how many it has ended. */
+    public int finishUnlocked(UUID node, Collection<Finish> finishes) {
+        TransactionOperations transaction = transaction();
+        int ended = 0;
+        for (List<Finish> part : statements(finishes)) {
+            ended += Objects.requireNonNull(transaction.execute(status -> {
+                Set<ClaimKey> free = unlocked(node, part);
+                List<Finish> those = part.stream()
+                        .filter(finish -> free.contains(finish.key))
+                        .toList();
+                return those.isEmpty() ? 0 : write(node, those);
+            }));
+        }
+        return ended;
     }
 
-    private Set<ClaimKey> finish(UUID node, List<Finish> finishes, Write write) {
-        var lost = new HashSet<ClaimKey>();
-        inParts(finishes, Finish::length).forEach(part -> lost.addAll(finishTogether(node, part, write)));
-        return lost;
+    /** Those of these claims that this node has, and whose rows nobody has locked at this moment. */
+    private Set<ClaimKey> unlocked(UUID node, List<Finish> finishes) {
+        return new HashSet<>(byKey(
+                """
+                SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                WHERE %s
+                FOR UPDATE OF j SKIP LOCKED
+                """.formatted(OURS), node, finishes.stream().map(Finish::key).toList()));
     }
 
-    private Set<ClaimKey> finishTogether(UUID node, List<Finish> finishes, Write write) {
-        if (finishes.isEmpty() || write.apply(node, finishes) == finishes.size()) {
+    /** Writes a {@linkplain #statements part}; answers how many rows were still this node's. */
+    private int write(UUID node, List<Finish> part) {
+        Finish first = part.get(0);
+        return first.isDeletion() ? delete(node, part) : first.isPlain() ? complete(node, part) : end(node, part);
+    }
+
+    private Set<ClaimKey> finishTogether(UUID node, List<Finish> finishes) {
+        if (write(node, finishes) == finishes.size()) {
             return Set.of();
         }
         List<ClaimKey> keys = finishes.stream().map(Finish::key).toList();
@@ -901,7 +937,7 @@ public final class JobStore {
                     finished_at = CASE WHEN d.status <> 'pending' THEN clock_timestamp() END,
                     scheduled_at = CASE WHEN d.status <> 'pending' THEN j.scheduled_at
                                         ELSE clock_timestamp() + d.delay * interval '1 millisecond' END,
-                    attempts = j.attempts - d.given_back,
+                    attempts = greatest(j.attempts - d.given_back, 0),
                     -- A handler that ended an attempt by itself does not bring its nodes down.
                     recoveries = CASE WHEN d.status = 'pending' AND d.ran IS NOT NULL THEN 0 ELSE j.recoveries END,
                     started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond'),
@@ -962,8 +998,7 @@ public final class JobStore {
                 .single();
         // Only this statement decides: a row that has ended otherwise, even by this node's own hand, must not let the
         // transaction commit.
-        Write write = finish.isDeletion() ? this::delete : finish.isPlain() ? this::complete : this::end;
-        if (write.apply(node, List.of(finish)) != 1) {
+        if (write(node, List.of(finish)) != 1) {
             return LastStatement.CLAIM_LOST;
         }
         return blind ? LastStatement.WRITTEN_BLINDLY : LastStatement.WRITTEN;
@@ -1069,7 +1104,7 @@ public final class JobStore {
     public int returnUnknown(UUID node, Collection<UUID> known, Duration age) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs
-                SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, attempts = attempts - 1
+                SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, attempts = greatest(attempts - 1, 0)
                 WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs
                     WHERE worker_id = :node AND status IN %1$s AND id <> ALL (:known::uuid[])
@@ -1141,8 +1176,8 @@ public final class JobStore {
                 status = CASE WHEN %1$s THEN '%2$s' ELSE 'pending' END,
                 finished_at = CASE WHEN %1$s THEN clock_timestamp() END,
                 last_error = CASE WHEN %1$s THEN %3$s ELSE %6$s END,
-                recoveries = j.recoveries + CASE WHEN %5$s THEN 1 ELSE 0 END,
-                attempts = j.attempts - CASE WHEN %5$s AND %4$s THEN 0 ELSE 1 END,
+                recoveries = least(j.recoveries + CASE WHEN %5$s THEN 1 ELSE 0 END, %8$d),
+                attempts = greatest(j.attempts - CASE WHEN %5$s AND %4$s THEN 0 ELSE 1 END, 0),
                 attempt_history = %7$s,
                 -- A job that brings its nodes down must not take the next one with it at once; and those that ran beside
                 -- it should not do so every time.
@@ -1150,7 +1185,14 @@ public final class JobStore {
                                    + random() * j.recoveries * interval '2 seconds'),
                 worker_id = NULL, lease_expires_at = NULL, started_at = NULL
                 """.formatted(
-                over, rule.spendsAttempt ? "failed" : "abandoned", last, rule.spendsAttempt, counts, earlier, history);
+                        over,
+                        rule.spendsAttempt ? "failed" : "abandoned",
+                        last,
+                        rule.spendsAttempt,
+                        counts,
+                        earlier,
+                        history,
+                        MOST_COUNTED);
     }
 
     /**

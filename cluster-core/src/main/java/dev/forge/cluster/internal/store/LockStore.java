@@ -87,13 +87,16 @@ public final class LockStore {
                         """)).params(name, token).update()) == 1;
     }
 
-    /** Forgets locks that expired longer ago than that. */
-    public int purge(Duration retention) {
+    /** Forgets locks that expired longer ago than that, up to that many. */
+    public int purge(Duration retention, int limit) {
         return jdbc.sql(schema.sql("""
-                DELETE FROM ~.forge_locks
-                WHERE expires_at < clock_timestamp() - :retention * interval '1 millisecond'
+                DELETE FROM ~.forge_locks WHERE lock_name = ANY (ARRAY(
+                    SELECT lock_name FROM ~.forge_locks
+                    WHERE expires_at < clock_timestamp() - :retention * interval '1 millisecond'
+                    LIMIT :limit FOR UPDATE SKIP LOCKED))
                 """))
                 .param("retention", retention.toMillis())
+                .param("limit", limit)
                 .update();
     }
 

@@ -332,7 +332,7 @@ public final class NodeStore {
                     UPDATE ~.forge_jobs j SET %s
                     WHERE id = ANY (ARRAY(
                         SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
-                        ORDER BY id FOR UPDATE SKIP LOCKED))
+                        ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
                     RETURNING j.id, j.name, %s, j.recoveries, j.status
                     """.formatted(JobStore.recovery(crash), JobStore.silentMillis("j"))))
                     .param(id)
@@ -347,13 +347,16 @@ public final class NodeStore {
         return dead;
     }
 
-    /** Forgets nodes that died longer ago than that. */
-    public int purgeDead(Duration retention) {
+    /** Forgets nodes that died longer ago than that, up to that many. */
+    public int purgeDead(Duration retention, int limit) {
         return jdbc.sql(schema.sql("""
-                DELETE FROM ~.forge_nodes
-                WHERE status = 'dead' AND dead_at < clock_timestamp() - :retention * interval '1 millisecond'
+                DELETE FROM ~.forge_nodes WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_nodes
+                    WHERE status = 'dead' AND dead_at < clock_timestamp() - :retention * interval '1 millisecond'
+                    LIMIT :limit FOR UPDATE SKIP LOCKED))
                 """))
                 .param("retention", retention.toMillis())
+                .param("limit", limit)
                 .update();
     }
 

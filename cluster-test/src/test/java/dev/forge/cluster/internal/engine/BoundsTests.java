@@ -8,8 +8,11 @@ import static org.awaitility.Awaitility.await;
 import dev.forge.cluster.CronDefinition;
 import dev.forge.cluster.CronRejectedException;
 import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.UnknownJobException;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
@@ -145,15 +148,19 @@ class BoundsTests {
 
     /** From here on a claim that reads such a payload fails, as one does that meets a damaged page. */
     private void poison() {
+        poison("XX001", "true");
+    }
+
+    private void poison(String state, String condition) {
         jdbc.sql("""
                 CREATE OR REPLACE FUNCTION poisoned(value jsonb) RETURNS text LANGUAGE plpgsql AS $$
                 BEGIN
-                    IF jsonb_exists(value, 'poison') THEN
-                        RAISE EXCEPTION 'missing chunk number 0 for toast value' USING ERRCODE = 'data_corrupted';
+                    IF jsonb_exists(value, 'poison') AND %s THEN
+                        RAISE EXCEPTION 'missing chunk number 0 for toast value' USING ERRCODE = '%s';
                     END IF;
                     RETURN textin(jsonb_out(value));
                 END $$
-                """).update();
+                """.formatted(condition, state)).update();
         jdbc.sql("CREATE CAST (jsonb AS text) WITH FUNCTION poisoned(jsonb)").update();
     }
 
@@ -222,6 +229,96 @@ class BoundsTests {
             assertThat(member.jobs().find(large).orElseThrow().status()).isEqualTo(JobStatus.ABANDONED);
         });
         assertThat(member.jobs().find(large).orElseThrow().lastError()).contains("20000014 bytes");
+    }
+
+    @Test
+    void passing_fault_of_the_database_counts_against_no_job() {
+        work.poll = Duration.ofMillis(100);
+        work.heartbeat = Duration.ofMillis(100);
+        work.on("order", context -> {});
+        jdbc.sql("CREATE SEQUENCE reads").update();
+        // As the timeout of a statement, or a server that shuts down, ends a read.
+        poison("57014", "nextval('reads') > 0");
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = UUID.randomUUID();
+        // Of unknown size, so that it is read apart from its claim.
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, payload)
+                VALUES (?, 'order', jsonb_build_object('poison', repeat('x', 2000)))
+                """).param(id).update();
+        await().until(() ->
+                jdbc.sql("SELECT is_called FROM reads").query(Boolean.class).single());
+        jdbc.sql("DROP CAST (jsonb AS text)").update();
+        // This node does not know of its claim, and returns it some time later.
+        await().untilAsserted(() -> {
+            jdbc.sql("UPDATE forge_jobs SET claimed_at = claimed_at - interval '1 minute' WHERE id = ?")
+                    .param(id)
+                    .update();
+            assertThat(member.jobs().find(id).orElseThrow().status()).isEqualTo(JobStatus.COMPLETED);
+        });
+        JobInfo job = member.jobs().find(id).orElseThrow();
+        assertThat(job.recoveries()).isZero();
+        assertThat(job.attempts()).isOne();
+        assertThat(job.lastError()).isNull();
+        assertThat(member.engine().unreadableJobs()).isZero();
+        jdbc.sql("DROP SEQUENCE reads").update();
+    }
+
+    @Test
+    void queue_whose_claims_fail_stops_no_other_queue() {
+        work.poll = Duration.ofMillis(100);
+        work.on("broken", context -> {});
+        work.on("order", context -> {});
+        work.on("slow-order", context -> {});
+        jdbc.sql("""
+                CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'index is corrupted' USING ERRCODE = 'index_corrupted'; END $$
+                """).update();
+        jdbc.sql("""
+                CREATE TRIGGER refuse BEFORE UPDATE OF worker_id ON forge_jobs FOR EACH ROW
+                WHEN (OLD.name = 'broken' AND NEW.worker_id IS NOT NULL) EXECUTE FUNCTION refuse()
+                """).update();
+        try {
+            Member member = cluster.start("one", work, UnaryOperator.identity());
+            UUID broken = member.jobs()
+                    .enqueueNamed("broken", null, JobOptions.defaults().withPriority(JobPriority.CRITICAL));
+            await().untilAsserted(
+                            () -> assertThat(member.engine().claimProblem()).contains("index is corrupted"));
+            List<UUID> others = new ArrayList<>();
+            for (int i = 0; i < 50; i++) {
+                others.add(member.jobs().enqueueNamed(i % 2 == 0 ? "order" : "slow-order", null));
+            }
+            others.forEach(id -> assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED));
+            assertThat(member.jobs().find(broken).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+            assertThat(member.engine().claimProblem()).contains("'broken'");
+            jdbc.sql("DROP TRIGGER refuse ON forge_jobs").update();
+            assertThat(member.ended(broken).status()).isEqualTo(JobStatus.COMPLETED);
+            await().untilAsserted(
+                            () -> assertThat(member.engine().claimProblem()).isNull());
+        } finally {
+            jdbc.sql("DROP TRIGGER IF EXISTS refuse ON forge_jobs").update();
+            jdbc.sql("DROP FUNCTION refuse").update();
+        }
+    }
+
+    // Names without end
+
+    @Test
+    void unknown_name_is_reported_with_a_short_list_of_known_ones() {
+        work.on("zebra", context -> {});
+        jdbc.sql(
+                        "INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'junk-' || n FROM generate_series(1, 3000) n")
+                .update();
+        jdbc.sql("INSERT INTO forge_job_names (name) SELECT 'former-' || n FROM generate_series(1, 3000) n")
+                .update();
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        assertThatExceptionOfType(UnknownJobException.class)
+                .isThrownBy(() -> member.jobs().enqueueNamed("missing", null))
+                .satisfies(e -> assertThat(e.getMessage())
+                        .contains("'missing'", "zebra", "more")
+                        .hasSizeLessThan(2_000));
+        assertThat(member.jobs().enqueueNamed("junk-2999", null)).isNotNull();
+        jdbc.sql("TRUNCATE forge_jobs, forge_job_names").update();
     }
 
     // Signals and histories

@@ -5,9 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.CronDefinition;
+import dev.forge.cluster.CronRejectedException;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.JobExplanation.Reason;
 import dev.forge.cluster.JobInfo;
+import dev.forge.cluster.JobName;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobRejectedException;
@@ -52,6 +55,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
+import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
@@ -528,6 +532,42 @@ class JobTests {
         assertThat(jobs.enqueue(new Order("back\\u0000slash \ud83d\ude00", 1))).isNotNull();
     }
 
+    @JobName("daemon:feed")
+    record Feed() {}
+
+    @Test
+    void reserved_names_and_keys_are_refused_with_the_same_message_by_java_and_sql() {
+        work.on(job("order").taking(Order.class), (payload, context) -> null);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        StoredJobs jobs = member.jobs();
+        alike(() -> jobs.enqueueNamed("workflow:order@1", null), "'workflow:order@1'", "Workflows.start");
+        alike(() -> jobs.enqueueNamed("daemon:feed", null), "'daemon:feed'", "daemon:");
+        alike(() -> jobs.enqueue(new Feed()), "'daemon:feed'", "daemon:");
+        for (String key : List.of("@http/x/1", "workflow:0190:3")) {
+            alike(
+                    () -> jobs.enqueue(new Order("a", 1), JobOptions.defaults().withUniqueKey(key)),
+                    "'order', unique_key => '%s'".formatted(key),
+                    "use another key");
+        }
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs").query(Long.class).single())
+                .isZero();
+        assertThatExceptionOfType(CronRejectedException.class)
+                .isThrownBy(() -> member.crons()
+                        .create(CronDefinition.cron("nightly", "@yearly").withHandler("workflow:order@1")))
+                .withMessageContaining("names that begin with workflow: are those of runs of workflows");
+    }
+
+    private void alike(org.assertj.core.api.ThrowableAssert.ThrowingCallable java, String sql, String word) {
+        assertThatExceptionOfType(JobRejectedException.class).isThrownBy(java).satisfies(e -> {
+            assertThat(e.getMessage()).contains(word);
+            assertThatExceptionOfType(DataIntegrityViolationException.class)
+                    .isThrownBy(() -> jdbc.sql("SELECT forge_enqueue(%s)".formatted(sql))
+                            .query()
+                            .listOfRows())
+                    .withMessageContaining("rejected: " + e.getMessage());
+        });
+    }
+
     private static void refused(org.assertj.core.api.ThrowableAssert.ThrowingCallable enqueueing, String... words) {
         assertThatExceptionOfType(JobRejectedException.class)
                 .isThrownBy(enqueueing)
@@ -685,7 +725,7 @@ class JobTests {
         // Enqueued from SQL: somebody will have to look after these.
         jdbc.sql("SELECT forge_enqueue('nobody-knows')").query(UUID.class).single();
         producer.jobs().pause("nobody-knows");
-        refused(() -> producer.jobs().enqueueNamed("jab", null), "'jab'", "[job, nobody-knows]");
+        refused(() -> producer.jobs().enqueueNamed("jab", null), "'jab'", "[job]");
         refused(() -> producer.jobs().pause("jab"), "'jab'");
         assertThat(cluster.start("again", copy(), UnaryOperator.identity())
                         .ended(id)
@@ -1037,7 +1077,7 @@ class JobTests {
         jdbc.sql("UPDATE forge_jobs SET metadata = '[]', last_error = repeat('e', 1000000) WHERE id = ?")
                 .param(ids.get(5))
                 .update();
-        jdbc.sql("UPDATE forge_jobs SET attempts = -5, recoveries = 99 WHERE id = ?")
+        jdbc.sql("UPDATE forge_jobs SET attempts = 999, recoveries = 99 WHERE id = ?")
                 .param(ids.get(6))
                 .update();
         member.jobs().resume("order");

@@ -1,12 +1,15 @@
 package dev.forge.cluster.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.AppenderBase;
+import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.UnknownJobException;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
@@ -113,6 +116,48 @@ class LogLineTests {
                 assertThat(lines(Level.INFO)).anyMatch(line -> line.startsWith("job job %s: cancelled".formatted(id))));
         assertThat(lines(Level.INFO)).noneMatch(line -> line.contains("attempt 1 of 3 failed"));
         assertThat(lines(Level.WARN)).isEmpty();
+    }
+
+    @Test
+    void names_without_a_handler_are_listed_up_to_a_limit() {
+        database.jdbc()
+                .sql(
+                        "INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'junk-' || n FROM generate_series(1, 2000) n")
+                .update();
+        cluster.start("one", new TestJobs(database.dataSource()), UnaryOperator.identity());
+        assertThat(lines(Level.WARN))
+                .filteredOn(line -> line.contains("No live node has a handler"))
+                .singleElement()
+                .satisfies(line ->
+                        assertThat(line).contains("junk-1=1", "and 1980 more").hasSizeLessThan(2_000));
+        database.jdbc().sql("TRUNCATE forge_jobs").update();
+    }
+
+    @Test
+    void row_with_control_characters_from_sql_forges_no_line_and_stops_no_job() {
+        String evil = "evil\n2026-01-01 ERROR forged\u001b[31m";
+        database.jdbc().sql("""
+                        INSERT INTO forge_jobs (id, name, unique_key, worker_capability, status, worker_id)
+                        VALUES (gen_random_uuid(), :evil, :evil, :evil, 'pending', NULL),
+                               (gen_random_uuid(), :evil, :evil || '2', NULL, 'pending', NULL),
+                               (gen_random_uuid(), 'job', :evil, :evil, 'pending', NULL),
+                               (gen_random_uuid(), :evil, :evil || '3', NULL, 'running', gen_random_uuid()),
+                               (gen_random_uuid(), 'job', :evil || '4', NULL, 'pending', NULL)
+                        """).param("evil", evil).update();
+        var work = new TestJobs(database.dataSource()).on("job", context -> {});
+        work.sweep = Duration.ofMillis(100);
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        assertThat(one.ended(one.jobs().enqueueNamed("job", null)).status()).isEqualTo(JobStatus.COMPLETED);
+        await().until(() -> lines(Level.WARN).stream().anyMatch(line -> line.contains("taken from node")));
+        await().until(() -> database.jdbc()
+                .sql("SELECT count(*) = 2 FROM forge_jobs WHERE status = 'completed'")
+                .query(Boolean.class)
+                .single());
+        assertThatExceptionOfType(UnknownJobException.class)
+                .isThrownBy(() -> one.jobs().enqueueNamed("missing", null))
+                .satisfies(e -> assertThat(e.getMessage()).doesNotContain("\n", "\u001b"));
+        assertThat(lines(Level.DEBUG)).noneMatch(line -> line.contains("\n") || line.contains("\u001b"));
+        database.jdbc().sql("TRUNCATE forge_jobs").update();
     }
 
     @Test

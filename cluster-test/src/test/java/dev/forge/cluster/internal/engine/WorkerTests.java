@@ -9,6 +9,7 @@ import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.Outcome;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -426,6 +427,123 @@ class WorkerTests {
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isOne();
         assertThat(job.epoch()).isEqualTo(2);
+    }
+
+    @Test
+    void end_that_is_written_before_its_neighbour_is_refused_is_no_lost_claim() throws Exception {
+        var lost = new CopyOnWriteArrayList<String>();
+        work.monitor = new JobMonitor() {
+            @Override
+            public void claimLost(String name) {
+                lost.add(name);
+            }
+        };
+        var go = new CountDownLatch(1);
+        work.on(job("again"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                until(go);
+                return Outcome.retryAfter(Duration.ZERO, "not yet");
+            }
+            return null;
+        });
+        work.on(job("other"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                return Outcome.retryAfter(Duration.ZERO, "not yet");
+            }
+            return null;
+        });
+        work.retention = Duration.ZERO;
+        work.on("deleted", context -> {});
+        Member member = start();
+        UUID again = member.jobs().enqueueNamed("again", null);
+        await().until(() -> count("status = 'running'") == 1);
+        // Not in a transaction of this thread, which enqueueing would join.
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.setAutoCommit(false);
+            connection
+                    .createStatement()
+                    .executeQuery("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(again));
+            go.countDown();
+            // Its end waits for the lock; those of the others are in one batch with it.
+            finisherWaitsTwice();
+            for (int i = 0; i < 4; i++) {
+                member.jobs().enqueueNamed("deleted", null);
+            }
+            UUID other = member.jobs().enqueueNamed("other", null);
+            assertThat(member.ended(other).status()).isEqualTo(JobStatus.COMPLETED);
+            await().atMost(SOON).until(() -> count("name = 'deleted'") == 0);
+            connection.rollback();
+        }
+        assertThat(member.ended(again).attempts()).isEqualTo(2);
+        await().until(() -> member.engine().load() == 0);
+        assertThat(lost).isEmpty();
+    }
+
+    @Test
+    void cancelled_job_is_no_lost_claim() throws Exception {
+        var lost = new CopyOnWriteArrayList<String>();
+        work.monitor = new JobMonitor() {
+            @Override
+            public void claimLost(String name) {
+                lost.add(name);
+            }
+        };
+        work.heartbeat = Duration.ofMillis(100);
+        var started = new CountDownLatch(2);
+        work.on("job", context -> {
+            started.countDown();
+            new CountDownLatch(1).await();
+        });
+        Member member = start();
+        UUID cancelled = member.jobs().enqueueNamed("job", null);
+        UUID taken = member.jobs().enqueueNamed("job", null);
+        until(started);
+        assertThat(member.jobs().cancel(cancelled)).isTrue();
+        await().until(() -> member.engine().load() == 1);
+        assertThat(lost).isEmpty();
+        jdbc.sql("UPDATE forge_jobs SET claim_epoch = claim_epoch + 1 WHERE id = ?")
+                .param(taken)
+                .update();
+        await().until(() -> member.engine().load() == 0);
+        assertThat(lost).containsExactly("job");
+        jdbc.sql("DELETE FROM forge_jobs").update();
+    }
+
+    @Test
+    void locked_row_keeps_no_other_job_from_being_given_back_by_a_drain() throws Exception {
+        var started = new CountDownLatch(4);
+        var go = new CountDownLatch(1);
+        work.on("deaf", context -> {
+            started.countDown();
+            while (go.getCount() > 0) {
+                try {
+                    go.await();
+                } catch (InterruptedException e) {
+                    // Deaf on purpose.
+                }
+            }
+        });
+        Member member = cluster.start(
+                "one",
+                work,
+                settings -> new NodeSettings(
+                        settings.presence(),
+                        settings.heartbeat(),
+                        settings.detection(),
+                        settings.election(),
+                        Duration.ofMillis(100)));
+        List<UUID> ids = IntStream.range(0, 4)
+                .mapToObj(i -> member.jobs().enqueueNamed("deaf", null))
+                .toList();
+        until(started);
+        transactions.executeWithoutResult(status -> {
+            lock(ids.get(1));
+            member.node().stop();
+            assertThat(count("status = 'pending' AND attempts = 0 AND recoveries = 0"))
+                    .isEqualTo(3);
+        });
+        go.countDown();
+        jdbc.sql("DELETE FROM forge_jobs").update();
     }
 
     private void lock(UUID id) {

@@ -227,6 +227,30 @@ class WorkflowTroubleTests {
     }
 
     @Test
+    void job_that_somebody_has_put_in_the_place_of_an_awaited_one_fails_the_run() {
+        flows.work = jobs -> jobs.on("order", context -> did("order"));
+        flows.on("checkout", wf -> {
+            wf.awaitSignal("go", String.class);
+            return wf.job("order", null, String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("checkout", null);
+        one.await(run, WorkflowStatus.WAITING);
+        UUID planted = UUID.randomUUID();
+        for (int position = 0; position < 4; position++) {
+            jdbc.sql("INSERT INTO forge_jobs (id, name, unique_key, scheduled_at) VALUES (?, 'order', ?, 'infinity')")
+                    .params(position == 0 ? planted : UUID.randomUUID(), "workflow:%s:%d".formatted(run, position))
+                    .update();
+        }
+        one.workflows().signal(run, "go", "go");
+        WorkflowInfo failed = one.ended(run);
+        assertThat(failed.status()).isEqualTo(WorkflowStatus.FAILED);
+        assertThat(failed.lastError()).contains("workflow:" + run, "'order'");
+        assertThat(done).isEmpty();
+        jdbc.sql("DELETE FROM forge_jobs").update();
+    }
+
+    @Test
     void a_state_or_payload_that_the_database_refuses_fails_the_run_instead_of_hanging_it()
             throws InterruptedException {
         flows.work = jobs -> jobs.on("add", context -> {});

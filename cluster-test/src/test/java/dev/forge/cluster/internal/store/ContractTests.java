@@ -208,6 +208,9 @@ class ContractTests {
             'a', unique_key => ' '                                               | unique_key
             'a', unique_key => repeat('k', 501)                                  | unique_key
             'a', unique_key => E'k\\u0085'                                        | unique_key
+            'daemon:feed'                                                        | names that begin with daemon:
+            'a', unique_key => '@http/x/1'                                       | keys that begin with @http/
+            'a', unique_key => 'workflow:0190:3'                                 | keys that begin with workflow:
             'a', NULL                                                            | payload
             'a', '{"n": 1e131000}'                                               | 1000 digits
             'a', '{"n": [-1e131000]}'                                            | 1000 digits
@@ -242,14 +245,18 @@ class ContractTests {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', quoteCharacter = '~', textBlock = """
-            INSERT INTO forge_jobs (id, name) VALUES (gen_random_uuid(), E'a\\tb')                       | forge_jobs_name
+            INSERT INTO forge_jobs (id, name) VALUES (gen_random_uuid(), '')                             | forge_jobs_name
             INSERT INTO forge_jobs (id, name) VALUES (gen_random_uuid(), repeat('n', 1001))              | forge_jobs_name
             INSERT INTO forge_jobs (id, name, priority) VALUES (gen_random_uuid(), 'a', 1000)            | forge_jobs_priority
-            INSERT INTO forge_jobs (id, name, unique_key) VALUES (gen_random_uuid(), 'a', E'\\x01')      | forge_jobs_key
-            INSERT INTO forge_jobs (id, name, worker_capability) VALUES (gen_random_uuid(), 'a', E'\\n') | forge_jobs_capability
+            INSERT INTO forge_jobs (id, name, unique_key) VALUES (gen_random_uuid(), 'a', repeat('k', 501)) | forge_jobs_key
+            INSERT INTO forge_jobs (id, name, worker_capability) VALUES (gen_random_uuid(), 'a', repeat('c', 501)) | forge_jobs_capability
+            INSERT INTO forge_jobs (id, name, attempts) VALUES (gen_random_uuid(), 'a', -1)              | forge_jobs_counters
+            INSERT INTO forge_jobs (id, name, recoveries) VALUES (gen_random_uuid(), 'a', 2147483647)    | forge_jobs_counters
+            INSERT INTO forge_jobs (id, name, claim_epoch) VALUES (gen_random_uuid(), 'a', 9223372036854775807) | forge_jobs_counters
+            INSERT INTO forge_jobs (id, name, retention) VALUES (gen_random_uuid(), 'a', '1001 years')   | forge_jobs_retention
             INSERT INTO forge_workflow_signals (id, run_id, name) VALUES (gen_random_uuid(), gen_random_uuid(), E'\\n') | forge_workflow_signals_name
             """)
-    void rows_with_unusable_names_are_refused(String insert, String constraint) {
+    void rows_with_unusable_values_are_refused(String insert, String constraint) {
         assertThatExceptionOfType(DataIntegrityViolationException.class)
                 .isThrownBy(() -> jdbc.sql(insert).update())
                 .withMessageContaining(constraint);

@@ -10,6 +10,7 @@ import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.internal.store.JobKeeping.FewNames;
 import dev.forge.cluster.internal.store.JobReports.Count;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
@@ -17,6 +18,7 @@ import dev.forge.cluster.internal.store.JobStore.Claiming;
 import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.Head;
+import dev.forge.cluster.internal.store.JobStore.LastStatement;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
 import dev.forge.cluster.internal.store.JobStore.Queue;
 import dev.forge.cluster.internal.store.JobStore.Reading;
@@ -34,6 +36,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
@@ -42,6 +45,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -121,11 +125,11 @@ class JobStoreTests {
     }
 
     private static Finish completed(Claimed claimed, String result) {
-        return new Finish(key(claimed), JobStatus.COMPLETED, result, null, 0, 0, null, null, null, 5L);
+        return new Finish(key(claimed), JobStatus.COMPLETED, result, null, 0, 0, null, null, null, 5L, false);
     }
 
     private static Finish again(Claimed claimed, long delayMillis) {
-        return new Finish(key(claimed), JobStatus.PENDING, null, "oops", delayMillis, 0, null, null, null, 5L);
+        return new Finish(key(claimed), JobStatus.PENDING, null, "oops", delayMillis, 0, null, null, null, 5L, false);
     }
 
     private String status(UUID id) {
@@ -217,6 +221,121 @@ class JobStoreTests {
         }
         assertThat(taken).hasSize(30);
         assertThat(claims).isBetween(3, 5);
+    }
+
+    @Test
+    void compressed_body_of_unknown_size_is_not_taken_for_a_small_one() {
+        // 5,000 bytes when printed, and less than a hundred as stored.
+        rows(1, "name, payload", "'job', jsonb_build_object('text', repeat('x', 5000))");
+        rows(1, "name, metadata", "'job', jsonb_build_object('text', repeat('x', 5000))");
+        assertThat(jdbc.sql("SELECT max(pg_column_size(payload) + pg_column_size(metadata)) FROM forge_jobs")
+                        .query(Integer.class)
+                        .single())
+                .isLessThan(100);
+        List<Claimed> claimed = claim(one, 10);
+        assertThat(claimed).hasSize(2).allSatisfy(job -> {
+            assertThat(job.read()).isFalse();
+            assertThat(job.bytes()).isGreaterThan(5_000);
+            assertThat(jobs.read(one, job, 10_000))
+                    .isInstanceOfSatisfying(
+                            Reading.Read.class,
+                            read -> assertThat(read.job().bytes()).isBetween(5_000L, 5_100L));
+        });
+    }
+
+    @Test
+    void list_leaves_out_compressed_values_whose_size_is_unknown() {
+        String large = "jsonb_build_object('text', repeat('x', 100000))";
+        rows(1, "name, progress, metadata", "'large', %s, %s".formatted(large, large));
+        rows(1, "name, progress, metadata", "'small', '{\"percent\": 1}', '{\"tenant\": \"a\"}'");
+        assertThat(jdbc.sql("SELECT max(pg_column_size(progress)) FROM forge_jobs")
+                        .query(Integer.class)
+                        .single())
+                .isLessThan(2_000);
+        assertThat(reports.list(null, null, 10)).hasSize(2).allSatisfy(job -> {
+            boolean small = job.name().equals("small");
+            assertThat(job.progress()).isEqualTo(small ? "{\"percent\": 1}" : null);
+            assertThat(job.metadata()).isEqualTo(small ? Map.of("tenant", "a") : Map.of());
+        });
+    }
+
+    // Rows that somebody has written by SQL
+
+    @ParameterizedTest
+    @CsvSource({
+        "attempts, 2147483647",
+        "attempts, 1000000000",
+        "attempts, 0",
+        "attempts, -2147483648",
+        "recoveries, 2147483647",
+        "recoveries, 1000000000",
+        "recoveries, -2147483648",
+        "claim_epoch, 9223372036854775807",
+        "claim_epoch, 4611686018427387904",
+        "claim_epoch, 1000000000000000000",
+        "claim_epoch, -9223372036854775808",
+        "max_attempts, 2147483647",
+        "retention, 200000 years",
+        "retention, 1000 years",
+        "retention, -200000 years"
+    })
+    void extreme_row_stops_no_other_job(String column, String value) {
+        boolean stored = writes("""
+                INSERT INTO forge_jobs (id, name, status, worker_id, checkpoint, %1$s) VALUES
+                    (gen_random_uuid(), 'job', 'pending', NULL, '{}', '%2$s'),
+                    (gen_random_uuid(), 'job', 'running', gen_random_uuid(), '{}', '%2$s')
+                """.formatted(column, value));
+        UUID neighbour = insert();
+        for (CrashRule rule : List.of(REQUEUE, new CrashRule(true, 10, 3), REQUEUE, REQUEUE, REQUEUE)) {
+            jdbc.sql("UPDATE forge_jobs SET scheduled_at = now() WHERE status = 'pending'")
+                    .update();
+            List<Claimed> claimed = claim(one, 10);
+            assertThat(claimed).extracting(Claimed::id).contains(neighbour);
+            jdbc.sql("UPDATE forge_jobs SET lease_expires_at = now() - interval '1 minute' WHERE status = 'running'")
+                    .update();
+            assertThat(jobs.sweep(rule, START_TIMEOUT, false))
+                    .extracting(Recovered::id)
+                    .contains(neighbour);
+            // Its own recoveries are of no interest here.
+            jdbc.sql("UPDATE forge_jobs SET recoveries = 0 WHERE id = ?")
+                    .param(neighbour)
+                    .update();
+        }
+        jdbc.sql("UPDATE forge_jobs SET scheduled_at = now() WHERE status = 'pending'")
+                .update();
+        List<Claimed> claimed = claim(one, 10);
+        assertThat(claimed).extracting(Claimed::id).contains(neighbour);
+        assertThat(jobs.finish(
+                        one, claimed.stream().map(job -> completed(job, "1")).toList()))
+                .isEmpty();
+        assertThat(status(neighbour)).isEqualTo("completed");
+        jdbc.sql("UPDATE forge_jobs SET finished_at = now() - interval '1 hour' WHERE id = ?")
+                .param(neighbour)
+                .update();
+        assertThat(keeping.purge(Duration.ofMinutes(1), Duration.ofDays(1), 100))
+                .isPositive();
+        assertThat(stored || !value.equals("0")).as("ordinary rows are stored").isTrue();
+    }
+
+    private boolean writes(String sql) {
+        try {
+            return jdbc.sql(sql).update() > 0;
+        } catch (DataIntegrityViolationException e) {
+            return false;
+        }
+    }
+
+    @Test
+    void attempts_that_an_operator_has_reset_while_the_job_ran_stop_no_sweep() {
+        UUID id = insert();
+        UUID neighbour = insert();
+        claim(one, 10);
+        jdbc.sql("UPDATE forge_jobs SET attempts = 0 WHERE id = ?").param(id).update();
+        age("lease_expires_at", "2 minutes");
+        assertThat(jobs.sweep(REQUEUE, START_TIMEOUT, false))
+                .extracting(Recovered::id)
+                .containsExactlyInAnyOrder(id, neighbour);
+        assertThat(column(id, "attempts", Integer.class)).isZero();
     }
 
     @Test
@@ -459,6 +578,20 @@ class JobStoreTests {
     }
 
     @Test
+    void transaction_of_a_handler_is_not_committed_for_a_claim_that_has_ended_already() {
+        insert();
+        Claimed claimed = claimOne(one);
+        assertThat(inTransaction(completed(claimed, "1"))).isEqualTo(LastStatement.WRITTEN);
+        // By the same node in the same epoch, as if two threads of it had run the job.
+        assertThat(inTransaction(completed(claimed, "2"))).isEqualTo(LastStatement.CLAIM_LOST);
+        assertThat(column(claimed.id(), "result::text", String.class)).isEqualTo("1");
+    }
+
+    private LastStatement inTransaction(Finish finish) {
+        return Objects.requireNonNull(transactions().execute(status -> jobs.finishInTransaction(one, finish)));
+    }
+
+    @Test
     void a_batch_with_lost_claims_finishes_the_others() {
         IntStream.range(0, 10).forEach(i -> insert());
         List<Claimed> claimed = claim(one, 10);
@@ -518,7 +651,8 @@ class JobStoreTests {
     void retention_zero_deletes_at_completion() {
         UUID id = insert();
         Claimed claimed = claimOne(one);
-        var finish = new Finish(key(claimed), JobStatus.COMPLETED, null, null, 0, 0, null, null, Duration.ZERO, 1L);
+        var finish =
+                new Finish(key(claimed), JobStatus.COMPLETED, null, null, 0, 0, null, null, Duration.ZERO, 1L, false);
         assertThat(jobs.finish(one, List.of(finish))).isEmpty();
         assertThat(reports.find(id)).isEmpty();
     }
@@ -874,6 +1008,40 @@ class JobStoreTests {
     }
 
     @Test
+    void expired_locks_and_dead_nodes_are_forgotten_in_batches() {
+        jdbc.sql("""
+                INSERT INTO forge_locks (lock_name, owner_node, expires_at)
+                SELECT 'lock-' || n, gen_random_uuid(), now() - n * interval '1 hour' FROM generate_series(-2, 25) AS n
+                """).update();
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        var locks = new LockStore(schema, database.dataSource());
+        assertThat(IntStream.range(0, 4).mapToObj(i -> locks.purge(Duration.ofMinutes(30), 10)))
+                .containsExactly(10, 10, 5, 0);
+        jdbc.sql("TRUNCATE forge_locks").update();
+        IntStream.range(0, 5).forEach(i -> node(UUID.randomUUID(), "dead"));
+        jdbc.sql("UPDATE forge_nodes SET dead_at = now() - interval '1 hour'").update();
+        assertThat(IntStream.range(0, 3).mapToObj(i -> nodes().purgeDead(Duration.ofMinutes(30), 3)))
+                .containsExactly(3, 2, 0);
+    }
+
+    @Test
+    void locked_successor_keeps_no_other_from_being_freed() throws Exception {
+        rows(1_500, "name, unique_key, waits_for", "'job', n::text, gen_random_uuid()");
+        UUID first = jdbc.sql("SELECT id FROM forge_jobs ORDER BY id LIMIT 1")
+                .query(UUID.class)
+                .single();
+        try (Connection connection = database.dataSource().getConnection();
+                Statement statement = connection.createStatement()) {
+            connection.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(first));
+            assertThat(IntStream.range(0, 3).mapToObj(i -> jobs.freeSuccessors()))
+                    .containsExactly(1_000, 499, 0);
+            connection.rollback();
+        }
+        assertThat(jobs.freeSuccessors()).isOne();
+    }
+
+    @Test
     void a_job_that_was_ended_by_hand_ages_from_when_it_is_seen() {
         UUID id = insert();
         jdbc.sql("UPDATE forge_jobs SET status = 'failed'").update();
@@ -912,6 +1080,23 @@ class JobStoreTests {
                         new Count("many", JobStatus.PENDING, JobReports.MOST_COUNTED),
                         new Count("only-held", JobStatus.CLAIMED, 1));
         assertThat(read).isLessThan(JobReports.MOST_COUNTED + 100);
+    }
+
+    @Test
+    void names_beyond_a_thousand_are_counted_together() {
+        rows(3_000, "name", "'junk-' || n");
+        rows(1, "name, unique_key, waits_for", "'yet-another', 'k', gen_random_uuid()");
+        rows(2, "name", "'with-handler'");
+        jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('with-handler'), ('idle')")
+                .update();
+        List<Count> counts = reports.unfinished();
+        assertThat(counts)
+                .hasSizeLessThan(1_010)
+                .contains(
+                        new Count("with-handler", JobStatus.PENDING, 2),
+                        new Count(JobReports.OTHER_NAMES, JobStatus.PENDING, 2_001))
+                .noneMatch(count -> count.name().equals("idle"));
+        assertThat(counts.stream().mapToLong(Count::jobs).sum()).isEqualTo(3_003);
     }
 
     @Test
@@ -1009,7 +1194,10 @@ class JobStoreTests {
         jobs.insert(job("pending"));
         jdbc.sql("INSERT INTO forge_jobs (id, name, status) VALUES (gen_random_uuid(), 'held', 'running')")
                 .update();
-        assertThat(keeping.knownNames()).containsExactly("a", "b", "held", "pending");
+        assertThat(keeping.handledNames(10)).isEqualTo(new FewNames(new TreeMap<>(Map.of("a", 0L, "b", 0L)), 0));
+        assertThat(keeping.handledNames(1)).isEqualTo(new FewNames(new TreeMap<>(Map.of("a", 0L)), 1));
+        assertThat(List.of("a", "b", "held", "pending")).allMatch(reports::knows);
+        assertThat(reports.knows("c")).isFalse();
     }
 
     @Test
@@ -1023,8 +1211,9 @@ class JobStoreTests {
         for (String name : List.of("known", "of-the-dead", "renamed", "renamed")) {
             jobs.insert(job(name));
         }
-        assertThat(keeping.orphanedNames()).isEqualTo(Map.of("of-the-dead", 1L, "renamed", 2L));
-        assertThat(keeping.knownNames()).containsExactly("known", "of-the-dead", "renamed");
+        assertThat(keeping.orphanedNames(10))
+                .isEqualTo(new FewNames(new TreeMap<>(Map.of("of-the-dead", 1L, "renamed", 2L)), 0));
+        assertThat(keeping.orphanedNames(1)).isEqualTo(new FewNames(new TreeMap<>(Map.of("of-the-dead", 1L)), 1));
     }
 
     @Test

@@ -112,6 +112,35 @@ class PrivilegeTests {
                 .isEqualTo("pending");
     }
 
+    @Test
+    void role_that_enqueues_needs_no_right_on_the_table_and_cannot_lie_about_sizes() throws SQLException {
+        execute("GRANT EXECUTE ON FUNCTION forge_enqueue TO " + intruder);
+        try (Connection connection = asIntruder()) {
+            JdbcClient jdbc = on(connection);
+            UUID id = jdbc.sql("SELECT forge_enqueue('payroll', '{\"text\": \"0123456789\"}', unique_key => 'k')")
+                    .query(UUID.class)
+                    .single();
+            assertThat(jdbc.sql("SELECT forge_enqueue('payroll', unique_key => 'k')")
+                            .query(UUID.class)
+                            .single())
+                    .isEqualTo(id);
+            assertThat(database.jdbc()
+                            .sql("SELECT body_bytes FROM forge_jobs WHERE id = ?")
+                            .param(id)
+                            .query(Integer.class)
+                            .single())
+                    .isEqualTo(24);
+            for (String lie : List.of(
+                    "INSERT INTO forge_jobs (id, name, body_bytes) VALUES (gen_random_uuid(), 'payroll', 0)",
+                    "UPDATE forge_jobs SET body_bytes = 0",
+                    "SELECT count(*) FROM forge_jobs")) {
+                assertThatExceptionOfType(DataAccessException.class)
+                        .isThrownBy(() -> jdbc.sql(lie).query().listOfRows())
+                        .withStackTraceContaining("permission denied for table forge_jobs");
+            }
+        }
+    }
+
     /** The exploit: our function on a temporary table, beside a temporary table of the name that it updates. */
     private List<String> usersThatRan(String function, String table) throws SQLException {
         try (Connection connection = asIntruder()) {
@@ -162,7 +191,7 @@ class PrivilegeTests {
         assertThat(functions).extracting(Function::name).contains("forge_enqueue", "forge_workflow_resolved");
         assertThat(functions)
                 .allSatisfy(function -> assertThat(function.settings()).contains("search_path=pg_catalog, pg_temp"));
-        assertThat(functions).filteredOn(Function::ownerRights).hasSize(2).noneMatch(Function::open);
+        assertThat(functions).filteredOn(Function::ownerRights).hasSize(3).noneMatch(Function::open);
     }
 
     @Test
