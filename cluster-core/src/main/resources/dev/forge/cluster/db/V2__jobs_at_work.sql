@@ -1,14 +1,14 @@
 -- Forge Cluster, schema version 2: what running jobs needs beyond their rows.
 -- Run like version 1; see there.
 
+-- Added to the time of a job's end, which must remain a time.
+CREATE DOMAIN forge_job_retention AS interval CONSTRAINT forge_jobs_retention CHECK
+    (VALUE BETWEEN interval '0 seconds' AND interval '1000 years');
 ALTER TABLE forge_jobs
     -- The active job of the same key that must end before this one may run.
     ADD COLUMN waits_for uuid,
     -- How long to keep it once it is finished; NULL: as the cluster is configured.
-    ADD COLUMN retention interval,
-    -- Added to the time of its end, which must remain a time.
-    ADD CONSTRAINT forge_jobs_retention CHECK (retention BETWEEN interval '0 seconds' AND interval '1000 years'),
-    ADD CONSTRAINT forge_jobs_scheduled_at CHECK (scheduled_at >= '1970-01-01 00:00:00+00');
+    ADD COLUMN retention forge_job_retention;
 
 -- One index serves every claim: each asks for one name, capability and priority, oldest first, and so never meets
 -- a row that it may not take.
