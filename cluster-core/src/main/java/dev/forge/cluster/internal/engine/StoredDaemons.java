@@ -32,12 +32,14 @@ public final class StoredDaemons implements Daemons {
     @Override
     public Optional<DaemonInfo> find(String name) {
         Arguments.required("Daemons.find", "name", name);
+        Names.requirePrintable("daemon", name);
         return store.list(name).stream().findFirst();
     }
 
     @Override
     public Optional<DaemonInfo> pause(String name) {
         Arguments.required("Daemons.pause", "name", name);
+        Names.requirePrintable("daemon", name);
         node.requireMayMutate();
         if (store.pause(name)) {
             announce(name);
@@ -48,6 +50,7 @@ public final class StoredDaemons implements Daemons {
     @Override
     public Optional<DaemonInfo> resume(String name) {
         Arguments.required("Daemons.resume", "name", name);
+        Names.requirePrintable("daemon", name);
         node.requireMayMutate();
         store.resume(name);
         announce(name);
