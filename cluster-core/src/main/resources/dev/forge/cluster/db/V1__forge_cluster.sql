@@ -373,8 +373,9 @@ BEGIN
                 INSERT INTO %1$I.forge_jobs AS j
                     (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts, body_bytes)
                 VALUES (new_id, forge_enqueue.name, forge_enqueue.payload, forge_enqueue.priority,
-                        forge_enqueue.capability, forge_enqueue.scheduled_at, forge_enqueue.unique_key,
-                        forge_enqueue.max_attempts, bytes + 2)
+                        -- A time in the past would go before all that others have enqueued.
+                        forge_enqueue.capability, greatest(forge_enqueue.scheduled_at, clock_timestamp()),
+                        forge_enqueue.unique_key, forge_enqueue.max_attempts, bytes + 2)
                 ON CONFLICT DO NOTHING
                 RETURNING j.id INTO job_id;
                 EXIT WHEN job_id IS NOT NULL;
