@@ -4,6 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.UniquePolicy;
+import dev.forge.cluster.internal.store.JobStore.NewJob;
 import dev.forge.cluster.internal.store.WorkflowStore.NewSignal;
 import dev.forge.cluster.internal.store.WorkflowStore.SignalLimits;
 import dev.forge.cluster.internal.store.WorkflowStore.Signalled;
@@ -23,6 +25,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
 /** A database whose transactions see one snapshot unless they say otherwise. */
 @ClusterPostgres
@@ -116,5 +119,24 @@ class IsolationTests {
                         "UPDATE forge_workflow_runs SET updated_at = clock_timestamp()",
                         () -> store.signal(run, new NewSignal(UUID.randomUUID(), "go", null), new SignalLimits(1, 0))))
                 .isEqualTo(new Signalled.Given(false));
+    }
+
+    @Test
+    void key_that_is_taken_meanwhile_is_no_error() {
+        var jobs = new JobStore(schema, database.dataSource());
+        NewJob other = job();
+        jobs.transaction().executeWithoutResult(status -> {
+            jobs.insertUnique(job(), "first", UniquePolicy.KEEP);
+            // The source of the transaction would give its connection.
+            JdbcClient.create(new DriverManagerDataSource(database.url(), database.username(), database.password()))
+                    .sql("INSERT INTO forge_jobs (id, name, unique_key) VALUES (?, 'order', 'second')")
+                    .param(other.id())
+                    .update();
+            assertThat(jobs.insertUnique(job(), "second", UniquePolicy.KEEP)).isEqualTo(other.id());
+        });
+    }
+
+    private static NewJob job() {
+        return new NewJob(UUID.randomUUID(), "order", "{}", 50, null, 0, null, null, "{}");
     }
 }
