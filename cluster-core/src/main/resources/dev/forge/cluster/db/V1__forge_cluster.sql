@@ -340,6 +340,8 @@ BEGIN
                     THEN format('max_attempts %%s must be at least 1', max_attempts)
                 WHEN scheduled_at IS NULL
                     THEN 'scheduled_at must not be NULL'
+                WHEN scheduled_at < '1970-01-01 00:00:00+00'
+                    THEN 'scheduled_at must not lie before 1970'
                 WHEN payload IS NULL
                     THEN 'payload must not be NULL; leave it out if there is none'
                 -- As stored, small numbers take up to five times as much.
