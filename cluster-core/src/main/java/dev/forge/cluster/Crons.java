@@ -47,7 +47,11 @@ public interface Crons {
      */
     Optional<UUID> trigger(String name);
 
-    /** A cron as it stands now. */
+    /**
+     * A cron as it stands now.
+     *
+     * @throws CronRejectedException if the name cannot be one: it holds a control character. So do all methods here
+     */
     Optional<CronInfo> find(String name);
 
     /** All of them, by name. */

@@ -9,7 +9,11 @@ public interface Daemons {
     /** All that a node of the cluster knows, or that are paused, by name. */
     List<DaemonInfo> list();
 
-    /** One of them. */
+    /**
+     * One of them.
+     *
+     * @throws IllegalArgumentException if the name cannot be one: it holds a control character. So do all methods here
+     */
     Optional<DaemonInfo> find(String name);
 
     /**

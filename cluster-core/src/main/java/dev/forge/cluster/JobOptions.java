@@ -58,7 +58,7 @@ public final class JobOptions {
         return new JobOptions(delay, null, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
-    /** Due at that time, by the database's clock. */
+    /** Due at that time, by the database's clock; a time in the past means now. */
     public JobOptions withTime(Instant at) {
         required("withTime", "at", at);
         return new JobOptions(null, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);

@@ -1,5 +1,6 @@
 package dev.forge.cluster;
 
+import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 import java.util.UUID;
@@ -44,6 +45,7 @@ public record WorkflowInfo(
      * @param compensationAttempts how often it was tried to undo it
      * @param result JSON
      * @param finishedAt when it was done; not when it was undone
+     * @param attemptHistory the last 20 attempts that failed, the oldest first
      */
     public record Step(
             int position,
@@ -55,5 +57,22 @@ public record WorkflowInfo(
             @Nullable String result,
             @Nullable String lastError,
             @Nullable Instant startedAt,
-            @Nullable Instant finishedAt) {}
+            @Nullable Instant finishedAt,
+            List<Attempt> attemptHistory) {}
+
+    /**
+     * An attempt of a step that failed.
+     *
+     * @param attempt which attempt it was, from 1
+     * @param compensation whether it was an attempt to compensate the step
+     * @param endedAt by the database's clock
+     * @param duration how long it ran; null for a compensation
+     * @param error the first 2,000 characters of what went wrong
+     */
+    public record Attempt(
+            int attempt,
+            boolean compensation,
+            Instant endedAt,
+            @Nullable Duration duration,
+            String error) {}
 }

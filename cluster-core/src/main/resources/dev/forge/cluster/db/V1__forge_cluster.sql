@@ -376,6 +376,8 @@ BEGIN
                     THEN format('max_attempts %%s must be at least 1', max_attempts)
                 WHEN scheduled_at IS NULL
                     THEN 'scheduled_at must not be NULL'
+                WHEN scheduled_at < '1970-01-01 00:00:00+00'
+                    THEN 'scheduled_at must not lie before 1970'
                 WHEN payload IS NULL
                     THEN 'payload must not be NULL; leave it out if there is none'
                 -- As stored, small numbers take up to five times as much.
@@ -409,8 +411,9 @@ BEGIN
                 INSERT INTO %1$I.forge_jobs AS j
                     (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts, body_bytes)
                 VALUES (new_id, forge_enqueue.name, forge_enqueue.payload, forge_enqueue.priority,
-                        forge_enqueue.capability, forge_enqueue.scheduled_at, forge_enqueue.unique_key,
-                        forge_enqueue.max_attempts, bytes + 2)
+                        -- A time in the past would go before all that others have enqueued.
+                        forge_enqueue.capability, greatest(forge_enqueue.scheduled_at, clock_timestamp()),
+                        forge_enqueue.unique_key, forge_enqueue.max_attempts, bytes + 2)
                 ON CONFLICT DO NOTHING
                 RETURNING j.id INTO job_id;
                 EXIT WHEN job_id IS NOT NULL;

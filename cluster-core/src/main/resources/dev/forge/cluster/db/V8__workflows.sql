@@ -8,8 +8,8 @@ ALTER TABLE forge_workflow_runs
     ADD COLUMN awaits text,
     -- What it has done is being undone, whatever its status says (it may be blocked meanwhile).
     ADD COLUMN unwinding boolean NOT NULL DEFAULT false,
-    -- How long its input and the results of its steps are when printed, as of when it went to wait.
-    ADD COLUMN history_bytes bigint NOT NULL DEFAULT 0;
+    -- How long its input is when printed; NULL: unknown.
+    ADD COLUMN input_bytes int;
 ALTER TABLE forge_workflow_runs SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 
 ALTER TABLE forge_workflow_steps
@@ -21,6 +21,10 @@ ALTER TABLE forge_workflow_steps
     ADD COLUMN compensation_attempts int NOT NULL DEFAULT 0,
     -- The first of the steps that ran side by side with it.
     ADD COLUMN beside int,
+    -- How long its result is when printed; NULL: unknown.
+    ADD COLUMN result_bytes int,
+    -- The last 20 attempts that failed, to do it and to undo it, as a JSON array; NULL: there was none.
+    ADD COLUMN attempt_history jsonb,
     ADD CONSTRAINT forge_workflow_steps_kind CHECK
         (kind IN ('step', 'sleep', 'signal', 'job', 'child', 'now', 'uuid', 'state')),
     ADD CONSTRAINT forge_workflow_steps_status CHECK

@@ -68,6 +68,9 @@ public record ClusterProperties(
         @DefaultValue Workflow workflow,
         @DefaultValue Health health) {
 
+    /** A cluster of as many nodes is nothing special. */
+    private static final int FEW_NODES = 10;
+
     public ClusterProperties {
         notBlank("name", name);
         atLeast(1, "control-connections", controlConnections);
@@ -87,6 +90,16 @@ public record ClusterProperties(
                     .formatted(
                             named("job.lease-duration", job.leaseDuration()),
                             named("job.heartbeat-interval", job.heartbeatInterval())));
+        }
+        if (oauth2.enabled && oauth2.maxPerMinute > 0 && oauth2.pendingOfOneAddress() * FEW_NODES > oauth2.maxPending) {
+            warnings.add(
+                    "%s lets one client address keep %d logins pending on each node (%s): on %d nodes it reaches %s and closes the login for everybody"
+                            .formatted(
+                                    named("oauth2.max-per-minute", oauth2.maxPerMinute),
+                                    oauth2.pendingOfOneAddress(),
+                                    named("oauth2.ttl", oauth2.ttl),
+                                    FEW_NODES,
+                                    named("oauth2.max-pending", oauth2.maxPending)));
         }
         return warnings;
     }
@@ -578,13 +591,13 @@ public record ClusterProperties(
      * @param maxPending How many logins may be pending in the whole cluster. While there are as many, a new one is refused
      *     with 503.
      * @param maxPerMinute How many logins one client address may begin per minute on each node; more are refused with 429.
-     *     0 for no limit.
+     *     0 for no limit. Over the ttl, on all nodes, they should be far fewer than max-pending.
      */
     public record OAuth2(
             @DefaultValue("true") boolean enabled,
             @DefaultValue("10m") Duration ttl,
             @DefaultValue("10000") int maxPending,
-            @DefaultValue("300") int maxPerMinute) {
+            @DefaultValue("30") int maxPerMinute) {
 
         private static final Duration LONGEST_LOGIN = Duration.ofDays(1);
         private static final int MOST_PENDING = 100_000;
@@ -599,6 +612,11 @@ public record ClusterProperties(
                     maxPending,
                     "must lie between 1 and %d: they are counted when a login begins".formatted(MOST_PENDING));
             atLeast(0, "oauth2.max-per-minute", maxPerMinute);
+        }
+
+        /** What one address can begin on one node before the first of it expires: a burst, and what comes back meanwhile. */
+        long pendingOfOneAddress() {
+            return maxPerMinute + maxPerMinute * ttl.toSeconds() / 60;
         }
     }
 

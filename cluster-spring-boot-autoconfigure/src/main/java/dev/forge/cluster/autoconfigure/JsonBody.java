@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.internal.store.PrintedJson;
 import jakarta.servlet.http.HttpServletRequest;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -13,6 +14,7 @@ import org.springframework.http.MediaType;
 import tools.jackson.core.JacksonException;
 import tools.jackson.core.StreamReadFeature;
 import tools.jackson.core.TokenStreamLocation;
+import tools.jackson.core.exc.StreamConstraintsException;
 import tools.jackson.core.json.JsonFactory;
 import tools.jackson.core.json.JsonWriteFeature;
 import tools.jackson.databind.DeserializationFeature;
@@ -110,10 +112,22 @@ final class JsonBody {
         } catch (ArithmeticException | NumberFormatException e) {
             // Jackson passes them on as they are.
             throw Refusal.malformed("the body holds a number beyond all bounds");
+        } catch (StreamConstraintsException e) {
+            // Jackson gave up before it parsed the number, and names a setting that is none of the client's.
+            requireShortNumbers(text);
+            throw Refusal.malformed("the body is nested too deeply, or a name or text in it is too long");
         } catch (JacksonException e) {
             TokenStreamLocation place = e.getLocation();
-            throw Refusal.malformed("the body is not JSON, or nested too deeply"
+            throw Refusal.malformed("the body is not JSON"
                     + (place == null ? "" : ": line %d, column %d".formatted(place.getLineNr(), place.getColumnNr())));
+        }
+    }
+
+    private static void requireShortNumbers(String text) {
+        try {
+            PrintedJson.requireBytes(text);
+        } catch (IllegalArgumentException e) {
+            throw Refusal.malformed("the body " + e.getMessage());
         }
     }
 

@@ -6,6 +6,8 @@ import dev.forge.cluster.autoconfigure.HealthAliases.Verdict;
 import dev.forge.cluster.internal.engine.JobEngine;
 import dev.forge.cluster.internal.engine.JobHandlers;
 import dev.forge.cluster.internal.engine.WorkflowEngine;
+import dev.forge.cluster.internal.store.JobStore;
+import dev.forge.cluster.internal.store.Schema;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
@@ -31,8 +33,6 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.Environment;
-import org.springframework.transaction.PlatformTransactionManager;
-import org.springframework.transaction.support.TransactionTemplate;
 import org.springframework.util.ClassUtils;
 import org.springframework.util.StringUtils;
 import org.springframework.web.servlet.function.RouterFunction;
@@ -64,11 +64,12 @@ public final class WebAutoConfiguration {
                 Jobs jobs,
                 JobHandlers handlers,
                 JobEngine.Tools tools,
-                ClusterDatabase database,
-                ObjectProvider<PlatformTransactionManager> managers) {
+                Schema schema,
+                ClusterDatabase database) {
             ClusterProperties.Web web = properties.web();
             var submissions = new Submissions(parts.node(), web, jobs, handlers, tools.codec());
-            var tasks = new TaskExecution(submissions, new TransactionTemplate(database.transactions(managers)));
+            // Not the application's: under its isolation level two calls with the same task could fail each other.
+            var tasks = new TaskExecution(submissions, new JobStore(schema, database.application()).transaction());
             report(web);
             return new WebRoutes(
                             Math.toIntExact(web.maxRequestSize().toBytes()),

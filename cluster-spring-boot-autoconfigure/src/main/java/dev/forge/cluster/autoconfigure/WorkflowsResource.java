@@ -4,6 +4,7 @@ import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.Workflows;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Locale;
@@ -87,6 +88,26 @@ final class WorkflowsResource {
         put(view, "finishedAt", step.finishedAt());
         put(view, "result", values.json("steps." + step.name(), step.result(), shown));
         put(view, "error", values.clean("error", step.lastError(), shown));
+        if (!step.attemptHistory().isEmpty()) {
+            view.put(
+                    "attemptHistory",
+                    step.attemptHistory().stream()
+                            .map(attempt -> attempt(attempt, shown))
+                            .toList());
+        }
+        return view;
+    }
+
+    private Map<String, Object> attempt(WorkflowInfo.Attempt attempt, boolean shown) {
+        var view = new LinkedHashMap<String, Object>();
+        view.put("attempt", attempt.attempt());
+        if (attempt.compensation()) {
+            view.put("compensation", true);
+        }
+        view.put("endedAt", attempt.endedAt());
+        Duration duration = attempt.duration();
+        put(view, "durationMillis", duration == null ? null : duration.toMillis());
+        put(view, "error", values.clean("error", attempt.error(), shown));
         return view;
     }
 

@@ -84,8 +84,7 @@ class ArchitectureTests {
                 .dependOnClassesThat()
                 .resideInAPackage("org.springframework.boot..")),
         FLYWAY_IS_TOUCHED_BY_ONE_CLASS(noClasses()
-                .that()
-                .doNotHaveSimpleName("Migrator")
+                .that(DescribedPredicate.not(insideOf("Migrator")))
                 .should()
                 .dependOnClassesThat()
                 .resideInAPackage("org.flywaydb..")),

@@ -206,6 +206,16 @@ class ClusterPropertiesTests {
     @Test
     void a_short_lease_is_allowed_with_a_warning() {
         assertThat(bind(Map.of()).warnings()).isEmpty();
+        assertThat(bind(Map.of("forge.cluster.oauth2.max-per-minute", "300")).warnings())
+                .as("one address closes the login of four nodes")
+                .singleElement()
+                .asString()
+                .contains(
+                        "forge.cluster.oauth2.max-per-minute (300)",
+                        "3300",
+                        "forge.cluster.oauth2.max-pending (10000)");
+        assertThat(bind(Map.of("forge.cluster.oauth2.max-per-minute", "0")).warnings())
+                .isEmpty();
         assertThat(bind(Map.of("forge.cluster.job.heartbeat-interval", "25s")).warnings())
                 .singleElement()
                 .asString()
@@ -363,7 +373,7 @@ class ClusterPropertiesTests {
         oauth2.enabled=true
         oauth2.ttl=10m
         oauth2.max-pending=10000
-        oauth2.max-per-minute=300
+        oauth2.max-per-minute=30
         workflow.readiness-interval=2s
         workflow.stranded-scope=node
         workflow.max-pending-signals=1000

@@ -24,6 +24,7 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -313,6 +314,42 @@ class WebSubmissionTests {
         long before = count();
         assertThat(http.post("/forge/jobs", body).problem(400)).contains(why);
         assertThat(count()).isEqualTo(before);
+    }
+
+    @Test
+    void long_number_is_refused_before_anybody_parses_it() {
+        long before = count();
+        String order = "{\"name\":\"process-order\",\"payload\":{\"item\":\"a\",\"quantity\":%s}}";
+        // Its handler would be asked first, and could not read it either.
+        assertThat(http.post("/forge/jobs", order.formatted("1e131000")).problem(400))
+                .contains("process-order", "131001 digits", "1000");
+        assertThat(http.post("/forge/jobs", order.formatted("7".repeat(60_000))).problem(400))
+                .contains("60000 digits", "1000");
+        String call =
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks.execute\",\"params\":{\"tasks\":[{\"name\":\"process-order\",\"inputs\":{\"item\":\"a\",\"quantity\":%s}}]}}";
+        assertThat((String) http.post("/forge", call.formatted("1e131000")).at("error", "data", "detail"))
+                .contains("131001 digits");
+        http.post("/forge/jobs", order.formatted("7".repeat(100_000))).problem(413);
+        assertThat(count()).isEqualTo(before);
+    }
+
+    @Test
+    void refusal_of_an_option_does_not_tell_which_jobs_exist() {
+        for (String option : List.of("\"priority\":\"critical\"", "\"key\":\"k\",\"onDuplicate\":\"replace\"")) {
+            List<String> answers = Stream.of("my_task", "secret", "nonsense", "elsewhere")
+                    .map(name -> http.post("/forge/jobs", "{\"name\":\"%s\",%s}".formatted(name, option)))
+                    .map(answer -> answer.status() + " " + answer.body())
+                    .distinct()
+                    .toList();
+            assertThat(answers).as(option).singleElement().asString().startsWith("403 ");
+        }
+    }
+
+    @Test
+    void time_in_the_past_does_not_jump_the_queue() {
+        JobInfo first = job(http.post("/forge/jobs", "{\"name\":\"my_task\"}"));
+        JobInfo second = job(http.post("/forge/jobs", "{\"name\":\"my_task\",\"at\":\"1971-01-01T00:00:00Z\"}"));
+        assertThat(second.scheduledAt()).isAfter(first.scheduledAt());
     }
 
     @Test

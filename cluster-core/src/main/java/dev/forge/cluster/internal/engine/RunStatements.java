@@ -35,9 +35,8 @@ final class RunStatements {
         this.ends = new Gathering<>(MOST, together::end);
     }
 
-    /** @param perhapsLarge whether it may have much more to read than its row says */
-    Optional<Loaded> load(Claim claim, boolean perhapsLarge) {
-        Loaded loaded = perhapsLarge ? null : loads.ask(claim, claim);
+    Optional<Loaded> load(Claim claim) {
+        Loaded loaded = loads.ask(claim, claim);
         return loaded != null ? Optional.of(loaded) : alone.load(claim);
     }
 

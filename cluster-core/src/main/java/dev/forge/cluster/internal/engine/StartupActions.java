@@ -71,6 +71,8 @@ public final class StartupActions {
             throw new IllegalArgumentException(
                     "A startup action needs a name and a version, but has '%s' and '%s'".formatted(name, version));
         }
+        Names.require("startup action", name);
+        Names.require("version of startup action '%s'".formatted(name), version);
         if (patience.isNegative()) {
             throw new IllegalArgumentException("Startup action '%s': cannot wait for %s".formatted(name, patience));
         }

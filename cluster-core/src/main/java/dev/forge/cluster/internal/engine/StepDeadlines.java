@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.Step;
 import dev.forge.cluster.internal.engine.WorkflowSteps.StepTimeout;
 import java.time.Duration;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
@@ -107,6 +108,15 @@ final class StepDeadlines {
         @Override
         public synchronized @Nullable Thread thread() {
             return thread;
+        }
+
+        /** How long the step's own code has run if that is longer than it may, and it still runs; otherwise nothing. */
+        OptionalLong overdueNanos() {
+            Duration timeout = step.timeout();
+            long ran = nanos.getAsLong() - began;
+            return thread() == null || timeout == null || ran <= timeout.toNanos()
+                    ? OptionalLong.empty()
+                    : OptionalLong.of(ran);
         }
 
         /** Whether the step was interrupted. */

@@ -112,7 +112,7 @@ public final class StoredCrons implements Crons {
 
     @Override
     public boolean delete(String name) {
-        Arguments.required("Crons.delete", "name", name);
+        requireName("Crons.delete", name);
         requireMayChange("Crons.delete");
         boolean deleted = Boolean.TRUE.equals(store.transaction().execute(status -> {
             if (store.lockRow(name).filter(cron -> !cron.declared()).isEmpty()) {
@@ -129,7 +129,7 @@ public final class StoredCrons implements Crons {
 
     @Override
     public boolean pause(String name) {
-        Arguments.required("Crons.pause", "name", name);
+        requireName("Crons.pause", name);
         requireMayChange("Crons.pause");
         return Boolean.TRUE.equals(store.transaction().execute(status -> {
             boolean paused = store.pause(name, true);
@@ -142,7 +142,7 @@ public final class StoredCrons implements Crons {
 
     @Override
     public boolean resume(String name) {
-        Arguments.required("Crons.resume", "name", name);
+        requireName("Crons.resume", name);
         requireMayChange("Crons.resume");
         boolean resumed = store.pause(name, false);
         if (resumed) {
@@ -154,7 +154,7 @@ public final class StoredCrons implements Crons {
 
     @Override
     public Optional<UUID> trigger(String name) {
-        Arguments.required("Crons.trigger", "name", name);
+        requireName("Crons.trigger", name);
         requireMayChange("Crons.trigger");
         handlers.requireComplete("Crons.trigger");
         Optional<UUID> triggered = Objects.requireNonNull(store.transaction().execute(status -> run(name)));
@@ -227,7 +227,7 @@ public final class StoredCrons implements Crons {
 
     @Override
     public Optional<CronInfo> find(String name) {
-        Arguments.required("Crons.find", "name", name);
+        requireName("Crons.find", name);
         return store.infos(name).stream().findFirst();
     }
 
@@ -238,7 +238,7 @@ public final class StoredCrons implements Crons {
 
     @Override
     public List<CronRun> runs(String name, int limit) {
-        Arguments.required("Crons.runs", "name", name);
+        requireName("Crons.runs", name);
         if (limit < 1) {
             throw new CronRejectedException("%d runs of cron '%s' cannot be listed".formatted(limit, name));
         }
@@ -350,6 +350,16 @@ public final class StoredCrons implements Crons {
         if (cron.jitter().isNegative() || cron.jitter().compareTo(CronEngine.LONGEST_JITTER) > 0) {
             throw new CronRejectedException("cron '%s': jitter %s does not lie between 0 and %s"
                     .formatted(cron.name(), cron.jitter(), CronEngine.LONGEST_JITTER));
+        }
+    }
+
+    /** PostgreSQL fails at a NUL, as if the database were to blame. */
+    private static void requireName(String call, String name) {
+        Arguments.required(call, "name", name);
+        try {
+            Names.requirePrintable("cron", name);
+        } catch (IllegalArgumentException e) {
+            throw new CronRejectedException("%s: %s".formatted(call, e.getMessage()), e);
         }
     }
 

@@ -27,12 +27,14 @@ public final class StoredDaemons implements Daemons {
     @Override
     public Optional<DaemonInfo> find(String name) {
         Arguments.required("Daemons.find", "name", name);
+        Names.requirePrintable("daemon", name);
         return store.list(name).stream().findFirst();
     }
 
     @Override
     public Optional<DaemonInfo> pause(String name) {
         Arguments.required("Daemons.pause", "name", name);
+        Names.requirePrintable("daemon", name);
         node.requireMayMutate();
         if (store.pause(name)) {
             engine.announce();
@@ -43,6 +45,7 @@ public final class StoredDaemons implements Daemons {
     @Override
     public Optional<DaemonInfo> resume(String name) {
         Arguments.required("Daemons.resume", "name", name);
+        Names.requirePrintable("daemon", name);
         node.requireMayMutate();
         store.resume(name);
         engine.announce();

@@ -140,6 +140,9 @@ public final class StoredWorkflows implements Workflows {
 
     @Override
     public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
+        if (workflow != null) {
+            requireStorable("workflow", workflow);
+        }
         return reports.list(workflow, status, Math.max(1, Math.min(limit, MOST_LISTED)));
     }
 

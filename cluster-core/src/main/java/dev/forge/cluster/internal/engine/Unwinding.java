@@ -67,6 +67,8 @@ final class Unwinding extends Error {
         MEMORY_ENDS,
         /** Somebody has called it off. */
         CALLED_OFF,
+        /** What became of a step was recorded otherwise meanwhile; the next execution reads it. */
+        SUPERSEDED,
         /** The node leaves. */
         STOPPED,
         /** The run is not this node's any more. */

@@ -318,8 +318,7 @@ public final class WorkflowEngine implements Work {
         var claim = new Claim(job.key(), job.node());
         Loaded loaded;
         try {
-            // What an execution wrote that crashed is not in the run's row.
-            loaded = statements.load(claim, job.claimed().recoveries() > 0).orElse(null);
+            loaded = statements.load(claim).orElse(null);
         } catch (DataAccessException e) {
             log.info("workflow {} run {}: cannot be read now: {}", label(job.name()), job.id(), ErrorText.brief(e));
             return Outcome.snooze(DATABASE_AWAY);
@@ -334,7 +333,7 @@ public final class WorkflowEngine implements Work {
             job.returned();
             job.ending();
             // Until somebody lets it go on.
-            var parked = new Wait(List.of(), null, null, null, "", null, loaded.wakeSeq(), loaded.unwinding(), 0);
+            var parked = new Wait(List.of(), null, null, null, "", null, loaded.wakeSeq(), loaded.unwinding());
             try {
                 return store.suspend(claim, parked, () -> {}) ? Settled.PENDING : Settled.LOST;
             } catch (DataAccessException | TransactionException e) {

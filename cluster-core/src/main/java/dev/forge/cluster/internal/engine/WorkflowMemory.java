@@ -354,7 +354,21 @@ final class WorkflowMemory {
         if (written == Written.CLAIM_LOST) {
             throw unwind(Plain.LOST);
         }
+        if (written == Written.SUPERSEDED) {
+            throw unwind(Plain.SUPERSEDED);
+        }
         return new Noted(written, gathered);
+    }
+
+    /**
+     * Records an attempt of a step that still runs, from another thread than the step's. False if it is recorded already what
+     * became of the step, or the run is not this node's any more: then nothing is written.
+     */
+    boolean spend(StepRow row) {
+        return switch (statements.remember(claim, List.of(row), null)) {
+            case WRITTEN, CALLED_OFF -> true;
+            case SUPERSEDED, CLAIM_LOST -> false;
+        };
     }
 
     /** What has been noted is committed. */
@@ -427,8 +441,7 @@ final class WorkflowMemory {
                         mismatch,
                         job.takeProgress(),
                         loaded.wakeSeq(),
-                        unwinding,
-                        history.get()),
+                        unwinding),
                 waits.before());
     }
 }

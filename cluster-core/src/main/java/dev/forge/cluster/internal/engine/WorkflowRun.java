@@ -194,7 +194,7 @@ final class WorkflowRun {
         return switch (written) {
             case CLAIM_LOST -> Settled.LOST;
             // If it was an operator who has ended it, the job is not ours any more, and that will be found out.
-            case CALLED_OFF -> Outcome.snooze(Duration.ZERO);
+            case CALLED_OFF, SUPERSEDED -> Outcome.snooze(Duration.ZERO);
             case WRITTEN -> status == WorkflowStatus.COMPLETED ? Settled.COMPLETED : Settled.FAILED;
         };
     }
@@ -224,7 +224,7 @@ final class WorkflowRun {
                     yield paused(e);
                 }
             }
-            case CALLED_OFF -> Outcome.snooze(Duration.ZERO);
+            case CALLED_OFF, SUPERSEDED -> Outcome.snooze(Duration.ZERO);
             case LOST -> Settled.LOST;
             case STOPPED -> throw new InterruptedException("the node leaves");
         };

@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.OptionalLong;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
@@ -479,34 +480,29 @@ final class WorkflowSteps {
     /** Does something and remembers it, in one transaction if the step wants one. */
     private @Nullable Object perform(Callable<?> action, Step<?> step, Attempted attempted, Remembered remembered)
             throws Failed {
-        long began = tools.nanos.getAsLong();
-        Thread thread = Thread.currentThread();
-        Runnable release = () -> spend(step, attempted, began, thread);
-        job.onRelease(release);
-        try {
-            return observed(action, step, attempted.undoing(), remembered, began);
-        } finally {
-            job.forgetRelease(release);
-        }
+        return observed(action, step, attempted, remembered, tools.nanos.getAsLong());
     }
 
     /**
-     * The node leaves while the step still runs: if it has exceeded its timeout, its attempt has failed. Otherwise whoever runs
-     * it next begins it anew.
+     * The node leaves while the step still runs: if its code has exceeded its timeout, its attempt has failed. Otherwise
+     * whoever runs it next begins it anew. A step that waits for a connection, or whose result is being written, does not count.
      */
-    private void spend(Step<?> step, Attempted attempted, long began, Thread thread) {
-        Duration timeout = step.timeout();
-        long ran = tools.nanos.getAsLong() - began;
-        if (timeout == null || ran <= timeout.toNanos()) {
+    private void spend(Step<?> step, Attempted attempted, StepDeadlines.Deadline deadline) {
+        OptionalLong ran = deadline.overdueNanos();
+        Thread thread = deadline.thread();
+        if (ran.isEmpty() || thread == null) {
             return;
         }
         var failure = new StepTimeout(
-                "it took longer than %s, and ignored the interrupt until the node left".formatted(timeout), null);
+                "it took longer than %s, and ignored the interrupt until the node left".formatted(step.timeout()),
+                null);
         // Where it hangs, not where that was found out.
         failure.setStackTrace(thread.getStackTrace());
         try {
-            memory.note(attempted.failed(new Failed(failure, ran / 1_000_000)), null);
-        } catch (RuntimeException | Unwinding e) {
+            if (!memory.spend(attempted.failed(new Failed(failure, ran.getAsLong() / 1_000_000)))) {
+                log.debug("run {}: what became of step '{}' is recorded already", job.id(), step.name());
+            }
+        } catch (RuntimeException e) {
             log.warn(
                     "Workflow {} run {}: step '{}' exceeded its timeout, but its attempt could not be counted",
                     version.label(),
@@ -517,13 +513,13 @@ final class WorkflowSteps {
     }
 
     private @Nullable Object observed(
-            Callable<?> action, Step<?> step, boolean undoing, Remembered remembered, long began) throws Failed {
-        return ObservedStep.observe(tools.monitor, version, step.name(), job.id(), undoing, () -> {
+            Callable<?> action, Step<?> step, Attempted attempted, Remembered remembered, long began) throws Failed {
+        return ObservedStep.observe(tools.monitor, version, step.name(), job.id(), attempted.undoing(), () -> {
             try {
                 if (step.transactional()) {
-                    return inTransaction(action, step, remembered, began);
+                    return inTransaction(action, step, attempted, remembered, began);
                 }
-                Object returned = call(action, step);
+                Object returned = call(action, step, attempted);
                 StepRow row = remembered.as(returned, millisSince(began));
                 storable(() -> {
                     memory.remember(row, null);
@@ -555,9 +551,11 @@ final class WorkflowSteps {
         return (tools.nanos.getAsLong() - began) / 1_000_000;
     }
 
-    private @Nullable Object call(Callable<?> action, Step<?> step) throws Exception {
+    private @Nullable Object call(Callable<?> action, Step<?> step, Attempted attempted) throws Exception {
         memory.stepBegins();
         try (StepDeadlines.Deadline deadline = tools.deadlines.begin(job, step)) {
+            Runnable release = () -> spend(step, attempted, deadline);
+            job.onRelease(release);
             try {
                 Object returned = action.call();
                 Object result =
@@ -569,6 +567,8 @@ final class WorkflowSteps {
                     throw new StepTimeout("it took longer than " + step.timeout(), e);
                 }
                 throw e;
+            } finally {
+                job.forgetRelease(release);
             }
         } finally {
             memory.stepEnds();
@@ -585,8 +585,8 @@ final class WorkflowSteps {
         }
     }
 
-    private @Nullable Object inTransaction(Callable<?> action, Step<?> step, Remembered remembered, long began)
-            throws Exception {
+    private @Nullable Object inTransaction(
+            Callable<?> action, Step<?> step, Attempted attempted, Remembered remembered, long began) throws Exception {
         TransactionStatus status = begin(step);
         var completion = new Completion();
         if (TransactionSynchronizationManager.isSynchronizationActive()) {
@@ -595,7 +595,7 @@ final class WorkflowSteps {
         Object returned;
         Noted noted;
         try {
-            returned = call(action, step);
+            returned = call(action, step, attempted);
             // What an entity manager still holds back belongs before the proof.
             status.flush();
             if (!memory.joinsTransaction()) {

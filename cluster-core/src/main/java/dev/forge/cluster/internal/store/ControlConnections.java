@@ -60,32 +60,45 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         return new ControlConnections(direct, pooler, size, patience);
     }
 
+    /** Whether every transaction on that source is READ COMMITTED without its saying so. */
+    static boolean areReadCommitted(DataSource source) {
+        DataSource all = source instanceof Shared shared ? shared.all() : source;
+        return all instanceof ControlConnections dedicated && dedicated.pooler != Pooler.TRANSACTION;
+    }
+
     /**
      * The same connections for callers of the API: they never have all of them at once, so that a heartbeat need not
      * wait behind them.
      */
     public DataSource shared() {
-        return new AbstractDataSource() {
-            @Override
-            public Connection getConnection() throws SQLException {
-                acquire(sharedPermits);
-                boolean lent = false;
-                try {
-                    Connection connection = ControlConnections.this.getConnection(sharedPermits::release);
-                    lent = true;
-                    return connection;
-                } finally {
-                    if (!lent) {
-                        sharedPermits.release();
-                    }
+        return new Shared();
+    }
+
+    private final class Shared extends AbstractDataSource {
+
+        ControlConnections all() {
+            return ControlConnections.this;
+        }
+
+        @Override
+        public Connection getConnection() throws SQLException {
+            acquire(sharedPermits);
+            boolean lent = false;
+            try {
+                Connection connection = ControlConnections.this.getConnection(sharedPermits::release);
+                lent = true;
+                return connection;
+            } finally {
+                if (!lent) {
+                    sharedPermits.release();
                 }
             }
+        }
 
-            @Override
-            public Connection getConnection(String username, String password) {
-                return ControlConnections.this.getConnection(username, password);
-            }
-        };
+        @Override
+        public Connection getConnection(String username, String password) {
+            return ControlConnections.this.getConnection(username, password);
+        }
     }
 
     /** Opens all of them now, so that the first burst of work need not. */

@@ -35,8 +35,11 @@ final class Dedicated {
      * Takes schemas out of the search path in which somebody else than their owner and this role may create (public before
      * PostgreSQL 15: everybody). A function or operator of theirs whose argument types fit better than the built-in one
      * would run with our rights. Our own statements need no search path: all tables are qualified.
+     *
+     * <p>And transactions are READ COMMITTED, whatever the database or the role has for a default: our statements wait for
+     * each other's rows, and would fail under a snapshot.
      */
-    private static final String SAFE_SEARCH_PATH = """
+    private static final String SAFE_DEFAULTS = """
             SELECT pg_catalog.set_config('search_path', coalesce((
                 SELECT pg_catalog.string_agg(pg_catalog.quote_ident(n.nspname::text), ', '::text ORDER BY s.place) || ', '::text
                 FROM pg_catalog.unnest(pg_catalog.current_schemas(false)) WITH ORDINALITY AS s (name, place)
@@ -45,7 +48,8 @@ final class Dedicated {
                     SELECT FROM pg_catalog.aclexplode(coalesce(n.nspacl, pg_catalog.acldefault('n'::"char", n.nspowner))) a
                     WHERE a.privilege_type = 'CREATE'::text AND a.grantee <> n.nspowner
                       AND a.grantee <> (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user))),
-                ''::text) || 'pg_temp'::text, false)
+                ''::text) || 'pg_temp'::text, false),
+                pg_catalog.set_config('default_transaction_isolation', 'read committed', false)
             """;
 
     private Dedicated() {}
@@ -58,7 +62,7 @@ final class Dedicated {
                 // The next statement may meet a session that does not know what was prepared, and keeps what is set.
                 connection.unwrap(PGConnection.class).setPrepareThreshold(0);
             } else {
-                secureSearchPath(connection);
+                setSafeDefaults(connection);
                 noticeCuts(connection);
             }
             return connection;
@@ -68,9 +72,9 @@ final class Dedicated {
         }
     }
 
-    private static void secureSearchPath(Connection connection) throws SQLException {
+    private static void setSafeDefaults(Connection connection) throws SQLException {
         try (Statement statement = connection.createStatement()) {
-            statement.execute(SAFE_SEARCH_PATH);
+            statement.execute(SAFE_DEFAULTS);
         }
     }
 

@@ -85,10 +85,10 @@ public final class JobStore {
     private static final long LAST_EPOCH = 1_000_000_000_000_000_000L;
 
     /** How many entries {@code attempt_history} has at most; the oldest go first. */
-    private static final int LONGEST_HISTORY = 20;
+    static final int LONGEST_HISTORY = 20;
 
     /** Characters of the error of one entry. */
-    private static final int LONGEST_HISTORY_ERROR = 2_000;
+    static final int LONGEST_HISTORY_ERROR = 2_000;
 
     private static final String HISTORY_WITH_FAILURE =
             historyWith("CASE WHEN d.timed_out THEN 'timed-out' ELSE 'failed' END", "d.ran", "d.error");
@@ -143,7 +143,8 @@ public final class JobStore {
      * A job to be.
      *
      * @param payload JSON
-     * @param delayMillis after now, unless {@code at} says when
+     * @param delayMillis after now; 0 if {@code at} says when
+     * @param at not before it is enqueued: a time in the past would go before all that others have enqueued
      * @param metadata JSON
      */
     public record NewJob(
@@ -168,7 +169,7 @@ public final class JobStore {
             INSERT INTO ~.forge_jobs
                 (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for,
                  body_bytes)
-            VALUES (?, ?, ?::jsonb, ?, ?, coalesce(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?, ?)
+            VALUES (?, ?, ?::jsonb, ?, ?, greatest(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?, ?)
             """;
 
     /** Adds a job in the caller's transaction. */
@@ -187,7 +188,7 @@ public final class JobStore {
                 INSERT INTO ~.forge_jobs
                     (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, body_bytes)
                 SELECT d.id, d.name, d.payload::jsonb, d.priority, d.capability,
-                       coalesce(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes
+                       greatest(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes
                 FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[], ?::int[])
                     AS d (id, name, payload, priority, capability, max_attempts, bytes)
                 """), statement -> {
@@ -276,7 +277,7 @@ public final class JobStore {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs
                 SET payload = :payload::jsonb, priority = :priority, worker_capability = :capability,
-                    scheduled_at = coalesce(:at, clock_timestamp() + :delay * interval '1 millisecond'),
+                    scheduled_at = greatest(:at, clock_timestamp() + :delay * interval '1 millisecond'),
                     max_attempts = :max_attempts, metadata = :metadata::jsonb, body_bytes = :bytes,
                     attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, checkpoint_bytes = NULL,
                     last_error = NULL, attempt_history = NULL

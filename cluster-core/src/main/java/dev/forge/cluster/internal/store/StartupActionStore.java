@@ -5,7 +5,6 @@ import java.util.Optional;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
@@ -20,7 +19,7 @@ public final class StartupActionStore {
         this.schema = schema;
         this.jdbc = JdbcClient.create(control);
         // In a transaction of the caller's, Spring would keep our connection until that one ends.
-        this.apart = new TransactionTemplate(new JdbcTransactionManager(control));
+        this.apart = new TransactionTemplate(new OwnTransactions(control));
         this.apart.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
     }
 

@@ -137,8 +137,6 @@ public final class StateStore {
         static Apart on(DataSource source) {
             var transaction = new TransactionTemplate(new OwnTransactions(source));
             transaction.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
-            // Who comes second finds nothing; under a stricter level it would be told that it cannot be serialized.
-            transaction.setIsolationLevel(TransactionDefinition.ISOLATION_READ_COMMITTED);
             return new Apart(JdbcClient.create(source), transaction);
         }
 

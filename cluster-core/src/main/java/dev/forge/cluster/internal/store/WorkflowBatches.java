@@ -54,12 +54,25 @@ public final class WorkflowBatches {
         return loaded;
     }
 
-    private static final String LOAD =
-            """
+    /** Bytes that a row takes beside what is counted. */
+    private static final int ROW = 100;
+
+    // As they are now: what a drained or failed execution has written is read again, too, and so are signals. What is
+    // of
+    // unknown size is large.
+    private static final String LOAD = """
             WITH small AS MATERIALIZED (SELECT ARRAY(
-                SELECT id FROM ~.forge_workflow_runs
-                WHERE id = ANY (:runs::uuid[]) AND history_bytes <= %d) AS ids)
-            """.formatted(SMALL_RUN) + WorkflowStore.reading("= ANY ((SELECT ids FROM small)::uuid[])");
+                SELECT r.id FROM ~.forge_workflow_runs r
+                WHERE r.id = ANY (:runs::uuid[])
+                  AND CASE WHEN r.input IS NULL THEN 0 ELSE coalesce(r.input_bytes, %1$d + 1) END
+                    + (SELECT coalesce(sum(%2$d + octet_length(s.name) + coalesce(octet_length(s.last_error), 0)
+                                           + CASE WHEN s.result IS NULL THEN 0 ELSE coalesce(s.result_bytes, %1$d + 1) END), 0)
+                       FROM ~.forge_workflow_steps s WHERE s.run_id = r.id)
+                    + (SELECT coalesce(sum(%2$d + octet_length(g.name)
+                                           + CASE WHEN g.payload_bytes <= %3$d THEN g.payload_bytes ELSE 0 END), 0)
+                       FROM ~.forge_workflow_signals g WHERE g.run_id = r.id AND g.consumed_at IS NULL) <= %1$d) AS ids)
+            """.formatted(SMALL_RUN, ROW, WorkflowStore.SMALL_SIGNAL)
+            + WorkflowStore.reading("= ANY ((SELECT ids FROM small)::uuid[])");
 
     private static boolean isRunning(WorkflowStatus status) {
         return status == WorkflowStatus.RUNNING || status == WorkflowStatus.COMPENSATING;
@@ -69,19 +82,26 @@ public final class WorkflowBatches {
     public Map<Claim, Written> remember(Map<Claim, List<StepRow>> memories) {
         List<Claim> claims = List.copyOf(memories.keySet());
         Map<UUID, Written> written = new HashMap<>();
+        Map<UUID, Long> steps = new HashMap<>();
         var rows = new ArrayList<RunRow>();
-        memories.forEach(
-                (claim, of) -> of.forEach(row -> rows.add(new RunRow(claim.key().id(), row))));
+        memories.forEach((claim, of) -> {
+            UUID run = claim.key().id();
+            steps.put(run, WorkflowStore.steps(of));
+            of.forEach(row -> rows.add(new RunRow(run, row)));
+        });
         WorkflowStore.bindRows(
                         bind(client.sql(schema.sql("""
                 WITH held AS MATERIALIZED (
                     SELECT j.id FROM %s JOIN ~.forge_jobs j ON %s FOR SHARE OF j SKIP LOCKED),
                 saved AS (%s)
-                SELECT r.id, r.unwinding FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
+                SELECT r.id, (SELECT count(*) FROM saved WHERE saved.run_id = r.id AND saved.kind = 'step'), r.unwinding
+                FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
                 """.formatted(CLAIMS, OURS, WorkflowStore.upsert("held")))), claims),
                         rows)
-                .query((row, n) -> written.put(
-                        row.getObject(1, UUID.class), row.getBoolean(2) ? Written.CALLED_OFF : Written.WRITTEN))
+                .query((row, n) -> {
+                    UUID run = row.getObject(1, UUID.class);
+                    return written.put(run, Written.of(row.getLong(2) == steps.get(run), row.getBoolean(3)));
+                })
                 .list();
         return byClaim(claims, written);
     }

@@ -3,10 +3,13 @@ package dev.forge.cluster.internal.store;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
+import java.sql.Array;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
+import java.time.Duration;
 import java.time.OffsetDateTime;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -27,6 +30,12 @@ public final class WorkflowReports {
 
     private static final String PROGRESS = "(SELECT j.progress::text FROM ~.forge_jobs j WHERE j.id = r.id)";
     private static final int MOST_COUNTED = 10_000;
+
+    /** One array of texts for each entry; somebody may have edited them by hand. */
+    private static final String HISTORY = """
+            ARRAY(SELECT ARRAY[h ->> 'attempt', h ->> 'undoing', h ->> 'endedAt', h ->> 'millis', h ->> 'error']
+                  FROM jsonb_array_elements(CASE jsonb_typeof(attempt_history) WHEN 'array' THEN attempt_history
+                                                 ELSE '[]' END) WITH ORDINALITY AS e (h, n) ORDER BY n)""";
 
     private final Schema schema;
     private final JdbcClient client;
@@ -51,9 +60,9 @@ public final class WorkflowReports {
     private List<WorkflowInfo.Step> steps(UUID run) {
         return client.sql(schema.sql("""
                 SELECT position, name, kind, status, attempts, compensation_attempts, result::text, last_error, started_at,
-                       finished_at
+                       finished_at, %s
                 FROM ~.forge_workflow_steps WHERE run_id = ? ORDER BY position
-                """))
+                """.formatted(HISTORY)))
                 .param(run)
                 .query((row, n) -> new WorkflowInfo.Step(
                         row.getInt(1),
@@ -65,8 +74,34 @@ public final class WorkflowReports {
                         row.getString(7),
                         row.getString(8),
                         WorkflowStore.instant(row, "started_at"),
-                        WorkflowStore.instant(row, "finished_at")))
+                        WorkflowStore.instant(row, "finished_at"),
+                        history(row.getArray(11))))
                 .list();
+    }
+
+    private static List<WorkflowInfo.Attempt> history(Array column) throws SQLException {
+        var history = new ArrayList<WorkflowInfo.Attempt>();
+        // Without entries it has one dimension only.
+        if (column.getArray() instanceof String[][] entries) {
+            for (String[] entry : entries) {
+                attempt(entry).ifPresent(history::add);
+            }
+        }
+        return List.copyOf(history);
+    }
+
+    /** Nothing if somebody has edited it by hand: the others are still of use. */
+    private static Optional<WorkflowInfo.Attempt> attempt(@Nullable String[] entry) {
+        try {
+            return Optional.of(new WorkflowInfo.Attempt(
+                    Integer.parseInt(String.valueOf(entry[0])),
+                    Boolean.parseBoolean(entry[1]),
+                    OffsetDateTime.parse(String.valueOf(entry[2])).toInstant(),
+                    entry[3] == null ? null : Duration.ofMillis(Long.parseLong(entry[3])),
+                    entry[4] == null ? "" : entry[4]));
+        } catch (RuntimeException e) {
+            return Optional.empty();
+        }
     }
 
     /** The newest runs, without what may be large. */

@@ -137,7 +137,7 @@ public final class WorkflowStore {
                 WITH run AS (
                     INSERT INTO ~.forge_workflow_runs
                         (id, workflow_name, workflow_version, run_key, input, parent_id, job_id, created_at, updated_at,
-                         history_bytes)
+                         input_bytes)
                     VALUES (:id, :name, :version, :key, :input::jsonb, :parent, :id, clock_timestamp(), clock_timestamp(),
                             :bytes)
                     ON CONFLICT DO NOTHING
@@ -150,7 +150,7 @@ public final class WorkflowStore {
                         .param("version", run.version.version)
                         .param("key", run.key, Types.VARCHAR)
                         .param("input", run.input, Types.VARCHAR)
-                        .param("bytes", PrintedJson.bytes(run.input))
+                        .param("bytes", bytes(run.input), Types.INTEGER)
                         .param("parent", run.parent, Types.OTHER)
                         .param("job", run.version.jobName())
                         .param("priority", run.priority)
@@ -212,7 +212,7 @@ public final class WorkflowStore {
     public record Signal(UUID id, String name, @Nullable String payload, boolean read) {}
 
     /** Payloads of signals that have more bytes are read when the signal is taken: a run may never take it. */
-    private static final int SMALL_SIGNAL = 1_000;
+    static final int SMALL_SIGNAL = 1_000;
 
     /**
      * Everything about a run, which is marked as running if it has been waiting. One statement: the signals that it answers
@@ -326,11 +326,22 @@ public final class WorkflowStore {
         WRITTEN,
         /** It is written, but meanwhile somebody has called the run off. */
         CALLED_OFF,
+        /** A step is not written: what became of it was written otherwise meanwhile. */
+        SUPERSEDED,
         /** Nothing is written: the run's job is not this node's any more. */
-        CLAIM_LOST
+        CLAIM_LOST;
+
+        /** @param steps whether all steps were written */
+        static Written of(boolean steps, boolean unwinding) {
+            return !steps ? SUPERSEDED : unwinding ? CALLED_OFF : WRITTEN;
+        }
     }
 
-    /** Remembers steps and takes a signal, in the transaction that runs, or else at once. */
+    /**
+     * Remembers steps and takes a signal, in the transaction that runs, or else at once. Whether a step is written decides:
+     * a node that leaves may have counted its attempt already ({@link Written#SUPERSEDED}). Other rows only repeat what is
+     * there, if anything is.
+     */
     public Written remember(Claim claim, List<StepRow> rows, @Nullable UUID signal) {
         return bindRows(
                         bind(
@@ -341,15 +352,20 @@ public final class WorkflowStore {
                     UPDATE ~.forge_workflow_signals g SET consumed_at = clock_timestamp() FROM held
                     WHERE g.id = :signal),
                 saved AS (%s)
-                SELECT r.unwinding, %s FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
+                SELECT (SELECT count(*) FROM saved WHERE kind = 'step'), r.unwinding, %s
+                FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
                 """.formatted(OURS, upsert("held"), BOUND)))
                                         .param("signal", signal, Types.OTHER),
                                 claim),
                         claim,
                         rows)
-                .query((row, n) -> row.getBoolean(1) ? Written.CALLED_OFF : Written.WRITTEN)
+                .query((row, n) -> Written.of(row.getLong(1) == steps(rows), row.getBoolean(2)))
                 .optional()
                 .orElse(Written.CLAIM_LOST);
+    }
+
+    static long steps(List<StepRow> rows) {
+        return rows.stream().filter(row -> row.kind().equals("step")).count();
     }
 
     /** A run that has made progress does not bring its nodes down: what counts its crashes begins anew. */
@@ -361,30 +377,53 @@ public final class WorkflowStore {
     /** A row, and whose it is. */
     record RunRow(UUID run, StepRow row) {}
 
-    /** Remembers rows of those runs; see {@link #bindRows}. */
+    /** What {@code attempt_history} is to say of row {@code d}, an attempt that failed. */
+    private static final String ATTEMPT = """
+            jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+                'attempt', CASE WHEN d.compensations > 0 THEN d.compensations ELSE d.attempts END,
+                'undoing', nullif(d.compensations > 0, false), 'millis', CASE WHEN d.compensations = 0 THEN d.ran END,
+                'endedAt', date_trunc('milliseconds', clock_timestamp()), 'error', left(d.error, %d))))""".formatted(JobStore.LONGEST_HISTORY_ERROR);
+
+    /**
+     * Remembers rows of those runs, whose numbers and kinds it returns; see {@link #bindRows}. What is done stays done,
+     * whatever somebody believes who did not hear of it: only what waits or is to be tried again changes, and what is done
+     * when it is undone, by the next attempt at that.
+     */
     static String upsert(String of) {
         return """
                 INSERT INTO ~.forge_workflow_steps AS s
                     (run_id, position, name, kind, status, attempts, result, last_error, wake_at, ref,
-                     compensation_attempts, beside, started_at, finished_at)
+                     compensation_attempts, beside, started_at, finished_at, result_bytes, attempt_history)
                 SELECT o.id, d.position, d.name, d.kind, d.status, d.attempts, d.result::jsonb, d.error, d.wake_at, d.ref,
                        d.compensations, d.beside, clock_timestamp() - coalesce(d.ran, 0) * interval '1 millisecond',
-                       CASE WHEN d.status NOT IN ('waiting', 'retrying') THEN clock_timestamp() END
-                FROM %s o JOIN unnest((SELECT :rows::uuid[]), :positions::int[], :names::text[], :kinds::text[],
+                       CASE WHEN d.status NOT IN ('waiting', 'retrying') THEN clock_timestamp() END, d.bytes,
+                       CASE WHEN d.error IS NOT NULL AND d.kind = 'step' THEN %2$s END
+                FROM %1$s o JOIN unnest((SELECT :rows::uuid[]), :positions::int[], :names::text[], :kinds::text[],
                     :statuses::text[], :attempts::int[], :results::text[], :errors::text[], :wakes::timestamptz[],
-                    :refs::uuid[], :compensations::int[], :rans::bigint[], :besides::int[])
-                    AS d (run, position, name, kind, status, attempts, result, error, wake_at, ref, compensations, ran, beside)
+                    :refs::uuid[], :compensations::int[], :rans::bigint[], :besides::int[], :bytes::int[])
+                    AS d (run, position, name, kind, status, attempts, result, error, wake_at, ref, compensations, ran, beside,
+                          bytes)
                     ON d.run = o.id
                 ON CONFLICT (run_id, position) DO UPDATE
                 SET status = EXCLUDED.status, attempts = EXCLUDED.attempts, result = EXCLUDED.result,
                     last_error = EXCLUDED.last_error, wake_at = EXCLUDED.wake_at, ref = EXCLUDED.ref,
-                    compensation_attempts = EXCLUDED.compensation_attempts,
+                    compensation_attempts = EXCLUDED.compensation_attempts, result_bytes = EXCLUDED.result_bytes,
                     -- When it was done, which undoing it does not change.
                     finished_at = CASE WHEN EXCLUDED.compensation_attempts > 0 THEN s.finished_at
-                                       ELSE EXCLUDED.finished_at END
-                -- What is done stays done, whatever somebody believes who did not hear of it.
-                WHERE s.status IN ('waiting', 'retrying') OR EXCLUDED.status NOT IN ('waiting', 'retrying')
-                RETURNING 1""".formatted(of);
+                                       ELSE EXCLUDED.finished_at END,
+                    attempt_history = CASE
+                        -- What only goes on waiting brings its last error along.
+                        WHEN EXCLUDED.attempt_history IS NULL
+                             OR (EXCLUDED.attempts, EXCLUDED.compensation_attempts) = (s.attempts, s.compensation_attempts)
+                            THEN s.attempt_history
+                        -- Edited by hand.
+                        WHEN jsonb_typeof(s.attempt_history) <> 'array' THEN EXCLUDED.attempt_history
+                        WHEN jsonb_array_length(s.attempt_history) >= %3$d
+                            THEN (s.attempt_history - 0) || EXCLUDED.attempt_history
+                        ELSE coalesce(s.attempt_history, '[]') || EXCLUDED.attempt_history END
+                WHERE s.status IN ('waiting', 'retrying')
+                   OR s.status = 'completed' AND EXCLUDED.compensation_attempts > s.compensation_attempts
+                RETURNING s.run_id, s.kind""".formatted(of, ATTEMPT, JobStore.LONGEST_HISTORY);
     }
 
     private static JdbcClient.StatementSpec bindRows(
@@ -408,7 +447,12 @@ public final class WorkflowStore {
                 .param("refs", array(rows, StepRow::ref, UUID[]::new))
                 .param("compensations", array(rows, StepRow::compensationAttempts, Integer[]::new))
                 .param("rans", array(rows, StepRow::ranMillis, Long[]::new))
-                .param("besides", array(rows, StepRow::beside, Integer[]::new));
+                .param("besides", array(rows, StepRow::beside, Integer[]::new))
+                .param("bytes", array(rows, row -> bytes(row.result()), Integer[]::new));
+    }
+
+    private static @Nullable Integer bytes(@Nullable String json) {
+        return json == null ? null : (int) PrintedJson.bytes(json);
     }
 
     private static @Nullable String text(@Nullable Instant time) {
@@ -463,7 +507,6 @@ public final class WorkflowStore {
      * @param progress JSON
      * @param seen the {@code wakeSeq} it knows of
      * @param unwinding whether it undoes, as far as it knows
-     * @param history how many bytes its next execution reads, as far as it knows
      */
     public record Wait(
             List<StepRow> rows,
@@ -473,8 +516,7 @@ public final class WorkflowStore {
             @Nullable String mismatch,
             @Nullable String progress,
             long seen,
-            boolean unwinding,
-            long history) {}
+            boolean unwinding) {}
 
     /**
      * Gives a run's job back, to be claimed again when there is something to go on with: at once, if there was a signal
@@ -489,8 +531,7 @@ public final class WorkflowStore {
                     SET status = CASE WHEN :mismatch::text IS NOT NULL THEN 'blocked_signature_mismatch'
                                       WHEN unwinding THEN 'compensating' ELSE 'waiting' END,
                         awaits = CASE WHEN NOT unwinding THEN :signal::text END,
-                        last_error = coalesce(nullif(:mismatch::text, ''), last_error), updated_at = clock_timestamp(),
-                        history_bytes = greatest(history_bytes, :history)
+                        last_error = coalesce(nullif(:mismatch::text, ''), last_error), updated_at = clock_timestamp()
                     WHERE id = :run AND status NOT IN %s
                     RETURNING wake_seq = :seen OR :mismatch::text IS NOT NULL, unwinding <> :unwinding, %s
                     """.formatted(FINAL, BOUND)))
@@ -499,7 +540,6 @@ public final class WorkflowStore {
                     .param("signal", wait.signal, Types.VARCHAR)
                     .param("seen", wait.seen)
                     .param("unwinding", wait.unwinding)
-                    .param("history", wait.history)
                     .query((row, n) -> new Seen(row.getBoolean(1), row.getBoolean(2)))
                     .optional()
                     .orElse(null);
@@ -662,15 +702,17 @@ public final class WorkflowStore {
         record TooMany(int signals, long bytes) implements Signalled {}
     }
 
-    /** Gives a run a signal, in the caller's transaction or one of its own. */
+    /**
+     * Gives a run a signal, in the caller's transaction or one of its own. Beyond the limits only the one is accepted that the
+     * run waits for: what others have sent must not shut it out.
+     */
     public Signalled signal(UUID run, NewSignal signal, SignalLimits limits) {
         // Two statements: the second must see what a run that went to wait meanwhile has written before the first, and
-        // the
-        // signals of all who came before.
+        // the signals of all who came before.
         return joined(() -> {
             String awaits = client.sql(schema.sql("""
-                    UPDATE ~.forge_workflow_runs SET wake_seq = wake_seq + 1
-                    WHERE id = ? AND status NOT IN %s RETURNING coalesce(awaits, '')
+                    SELECT coalesce(awaits, '') FROM ~.forge_workflow_runs
+                    WHERE id = ? AND status NOT IN %s FOR NO KEY UPDATE
                     """.formatted(FINAL)))
                     .param(run)
                     .query(String.class)
@@ -683,14 +725,16 @@ public final class WorkflowStore {
     private Signalled give(UUID run, NewSignal signal, SignalLimits limits, boolean awaited) {
         return client.sql(schema.sql("""
                 WITH waiting AS MATERIALIZED (
-                    SELECT count(*)::int AS signals,
+                    SELECT count(*)::int AS signals, count(*) FILTER (WHERE g.name = :name) AS same,
                            coalesce(sum(coalesce(g.payload_bytes, octet_length(g.payload::text))), 0)::bigint AS bytes
                     FROM ~.forge_workflow_signals g WHERE g.run_id = :run AND g.consumed_at IS NULL),
                 given AS (
                     INSERT INTO ~.forge_workflow_signals (id, run_id, name, payload, created_at, payload_bytes)
                     SELECT :id, :run, :name, :payload::jsonb, clock_timestamp(), :bytes FROM waiting
-                    WHERE signals < :most AND waiting.bytes + :bytes <= :most_bytes
-                    RETURNING 1),
+                    WHERE signals < :most AND waiting.bytes + :bytes <= :most_bytes OR :awaited AND same = 0
+                    RETURNING run_id),
+                counted AS (
+                    UPDATE ~.forge_workflow_runs r SET wake_seq = r.wake_seq + 1 FROM given WHERE r.id = given.run_id),
                 woken AS (
                     UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
                     WHERE id = :run AND status = 'pending' AND :awaited AND EXISTS (SELECT FROM given)

@@ -335,6 +335,8 @@ class BoundsTests {
         assertThatExceptionOfType(WorkflowRejectedException.class)
                 .isThrownBy(() -> one.workflows().signal(run, "noise", null))
                 .withMessageContainingAll(run.toString(), "1000", "forge.cluster.workflow.max-pending-signals");
+        assertThat(one.workflows().signal(run, "go", "awaited")).isTrue();
+        assertThat(one.ended(run).result()).isEqualTo("\"awaited\"");
         UUID other = one.workflows().start("order", null);
         one.await(other, WorkflowStatus.WAITING);
         String large = "x".repeat(1_000_000);

@@ -24,6 +24,8 @@ import dev.forge.cluster.internal.engine.TestCluster.Member;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
@@ -35,13 +37,16 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
+import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.slf4j.LoggerFactory;
 import org.springframework.core.ParameterizedTypeReference;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DelegatingDataSource;
 
 /** How attempts end: futures, timeouts that a handler ignores, and what is kept of attempts that failed. */
 @ClusterPostgres
@@ -449,7 +454,98 @@ class HandlerExecutionTests {
         assertThat(column(run, "status")).isEqualTo("pending");
     }
 
+    @Test
+    void shutdown_does_not_count_a_step_that_waits_for_a_connection() throws Exception {
+        var waiting = new CountDownLatch(1);
+        var method = new AtomicReference<Thread>();
+        DataSource real = flows.source;
+        flows.source = new DelegatingDataSource(real) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                if (Thread.currentThread() == method.get()) {
+                    waiting.countDown();
+                    ignoreInterrupts();
+                }
+                return super.getConnection();
+            }
+        };
+        flows.on("poor", wf -> {
+            method.set(Thread.currentThread());
+            return wf.transactionalStep(
+                    "write", String.class, () -> "", step -> step.attempts(1).timeout(Duration.ofMillis(100)));
+        });
+        TestWorkflows.Member one = flows.start("one", HandlerExecutionTests::impatient);
+        UUID run = one.workflows().start("poor", null);
+        until(waiting);
+        // Longer than the timeout: the node waits for its jobs first.
+        one.member().node().stop();
+        assertThat(jdbc.sql("SELECT status FROM forge_workflow_steps WHERE run_id = ?")
+                        .param(run)
+                        .query(String.class)
+                        .list())
+                .isEmpty();
+        assertThat(column(run, "status")).isEqualTo("pending");
+    }
+
     // What is kept of attempts that failed
+
+    @Test
+    void failed_attempts_of_a_step_are_kept_with_it() {
+        flows.attempts = 30;
+        var attempts = new AtomicInteger();
+        var undone = new AtomicInteger();
+        flows.on("flaky", wf -> {
+            wf.step(
+                    "pay",
+                    String.class,
+                    () -> {
+                        if (attempts.incrementAndGet() < 25) {
+                            throw new IllegalStateException("attempt " + attempts + " " + "x".repeat(5_000));
+                        }
+                        return "paid";
+                    },
+                    step -> step.compensate(paid -> {
+                        if (undone.incrementAndGet() == 1) {
+                            throw new IllegalStateException("cannot be undone yet");
+                        }
+                    }));
+            throw new IllegalArgumentException("no stock");
+        });
+        flows.on("fine", wf -> wf.step("pay", String.class, () -> "paid"));
+        TestWorkflows.Member one = flows.start("one");
+        WorkflowInfo flaky = one.ended(one.workflows().start("flaky", null));
+        assertThat(flaky.status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        List<WorkflowInfo.Attempt> history = flaky.steps().get(0).attemptHistory();
+        assertThat(history)
+                .hasSize(20)
+                .allSatisfy(attempt -> assertThat(attempt.error()).hasSizeLessThan(2_100));
+        assertThat(history.get(0).duration()).isNotNull();
+        assertThat(history.get(0).attempt()).isEqualTo(6);
+        assertThat(history.get(18).error()).contains("attempt 24");
+        assertThat(history.get(18).compensation()).isFalse();
+        assertThat(history.get(19).error()).contains("cannot be undone yet");
+        assertThat(history.get(19).compensation()).isTrue();
+        WorkflowInfo fine = one.ended(one.workflows().start("fine", null));
+        assertThat(fine.steps().get(0).attemptHistory()).isEmpty();
+        assertThat(jdbc.sql("SELECT attempt_history IS NULL FROM forge_workflow_steps WHERE run_id = ?")
+                        .param(fine.id())
+                        .query(Boolean.class)
+                        .single())
+                .isTrue();
+        for (String edited : List.of("{}", "3", "[{}, 4, {\"attempt\": \"x\"}]", "null")) {
+            jdbc.sql("UPDATE forge_workflow_steps SET attempt_history = ?::jsonb WHERE run_id = ?")
+                    .params(edited, fine.id())
+                    .update();
+            assertThat(one.workflows()
+                            .find(fine.id())
+                            .orElseThrow()
+                            .steps()
+                            .get(0)
+                            .attemptHistory())
+                    .as(edited)
+                    .isEmpty();
+        }
+    }
 
     @Test
     void final_failure_is_logged_once_with_its_stack_trace() {

@@ -644,11 +644,10 @@ class JobTests {
                     "jobs under a snapshot over %d finished ones waited %d ms (median), %d ms (longest)%n",
                     finished, waited.get(25), waited.get(49));
             // One that comes out of order: no look from the marks would find it.
-            UUID odd = member.jobs()
-                    .enqueueNamed(
-                            "job",
-                            null,
-                            JobOptions.defaults().withTime(Instant.now().minusSeconds(1_800)));
+            UUID odd = jdbc.sql("""
+                            INSERT INTO forge_jobs (id, name, scheduled_at)
+                            VALUES (gen_random_uuid(), 'job', now() - interval '30 minutes') RETURNING id
+                            """).query(UUID.class).single();
             assertThat(member.ended(odd).status()).isEqualTo(JobStatus.COMPLETED);
             holder.rollback();
         }

@@ -7,12 +7,14 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.ClusterStateStore;
 import dev.forge.cluster.CronDefinition;
+import dev.forge.cluster.Daemons;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.RateLimit;
 import dev.forge.cluster.RateLimiter;
 import dev.forge.cluster.Workflows;
 import dev.forge.cluster.internal.engine.TestWorkflows.Member;
+import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.StateStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -66,6 +68,13 @@ class NameTests {
                     throw new AssertionError("a bucket of the name " + bucket);
                 },
                 name -> {});
+        // No call comes as far as its engine.
+        Daemons daemons = new StoredDaemons(
+                member.node(),
+                null,
+                new DaemonStore(cluster.schema, member.control().shared()));
+        var actions = new StartupActions(
+                member.node(), cluster.schema, member.control(), StartupActions.Timing.waitingFor(Duration.ZERO));
         // A known job, so that only the key is wrong.
         database.jdbc()
                 .sql("INSERT INTO forge_job_names (name) VALUES ('known')")
@@ -96,6 +105,19 @@ class NameTests {
             calls.put("state to put", () -> states.putOnce(bad, "value", Duration.ofMinutes(1)));
             calls.put("state to take", () -> states.takeOnce(bad, String.class));
             calls.put("leader role", () -> member.leadership().join(bad));
+            calls.put("cron to find", () -> member.crons().find(bad));
+            calls.put("cron whose runs are listed", () -> member.crons().runs(bad, 1));
+            calls.put("cron to pause", () -> member.crons().pause(bad));
+            calls.put("cron to resume", () -> member.crons().resume(bad));
+            calls.put("cron to trigger", () -> member.crons().trigger(bad));
+            calls.put("cron to delete", () -> member.crons().delete(bad));
+            calls.put("daemon to find", () -> daemons.find(bad));
+            calls.put("daemon to pause", () -> daemons.pause(bad));
+            calls.put("daemon to resume", () -> daemons.resume(bad));
+            calls.put("workflow to list", () -> workflows.list(bad, null, 1));
+            calls.put("state to find", () -> states.find(bad, String.class));
+            calls.put("startup action that runs once", () -> actions.once(bad, "1", () -> {}));
+            calls.put("version of a startup action", () -> actions.once("load", bad, () -> {}));
             calls.forEach((what, call) -> assertThat(catchThrowable(call))
                     .as("%s, unprintable name %d", what, UNPRINTABLE.indexOf(bad))
                     .isInstanceOf(RuntimeException.class)

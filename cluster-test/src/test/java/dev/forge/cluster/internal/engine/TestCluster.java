@@ -27,6 +27,9 @@ final class TestCluster implements AutoCloseable {
 
     final TestDatabase database;
     final Schema schema;
+    /** What the application's statements run on. */
+    final DataSource source;
+
     private final List<Member> members = new ArrayList<>();
 
     TestCluster(TestDatabase database) {
@@ -34,7 +37,12 @@ final class TestCluster implements AutoCloseable {
     }
 
     TestCluster(TestDatabase database, String schemaName) {
+        this(database, schemaName, database.dataSource());
+    }
+
+    TestCluster(TestDatabase database, String schemaName, DataSource source) {
         this.database = database;
+        this.source = source;
         this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, schemaName);
         database.jdbc()
                 .sql(
@@ -70,12 +78,12 @@ final class TestCluster implements AutoCloseable {
     }
 
     Member start(String name, UnaryOperator<NodeSettings> change) {
-        return start(name, database.dataSource(), change);
+        return start(name, source, change);
     }
 
     /** A node that runs these jobs. */
     Member start(String name, TestJobs jobs, UnaryOperator<NodeSettings> change) {
-        return start(name, database.dataSource(), jobs, change);
+        return start(name, source, jobs, change);
     }
 
     Member start(String name, DataSource direct, UnaryOperator<NodeSettings> change) {
@@ -107,21 +115,16 @@ final class TestCluster implements AutoCloseable {
                         schema, direct, control, new NodeStore(schema, control), () -> new NodeIdentity(name, name)),
                 scheduler,
                 events::add);
-        var leadership = new FencedLeadership(
-                node,
-                new LeaderStore(schema, database.dataSource()),
-                new JdbcTransactionManager(database.dataSource()));
+        var leadership =
+                new FencedLeadership(node, new LeaderStore(schema, source), new JdbcTransactionManager(source));
         var locks = new StoredLocks(node, new LockStore(schema, control), Duration.ofSeconds(60));
-        var tools =
-                new JobEngine.Tools(database.dataSource(), new TestJobs.Json(), work.monitor, null, work.maxPayload);
+        var tools = new JobEngine.Tools(source, new TestJobs.Json(), work.monitor, null, work.maxPayload);
         var engine = new JobEngine(
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
-        var jobs = new StoredJobs(
-                node, engine, work.handlers(), new StoredJobs.Setup(database.dataSource(), control.shared(), tools));
+        var jobs = new StoredJobs(node, engine, work.handlers(), new StoredJobs.Setup(source, control.shared(), tools));
         var cronEngine = new CronEngine(node, engine, work.handlers(), JobMonitor.NONE, work.cronSettings());
-        work.contexts(node, new CronContexts(node, leadership, database.dataSource()));
-        var crons = new StoredCrons(
-                node, new StoredCrons.Engines(engine, cronEngine), work.handlers(), database.dataSource(), tools);
+        work.contexts(node, new CronContexts(node, leadership, source));
+        var crons = new StoredCrons(node, new StoredCrons.Engines(engine, cronEngine), work.handlers(), source, tools);
         return new Member(node, control, leadership, locks, events, scheduler, engine, jobs, cronEngine, crons);
     }
 

@@ -26,7 +26,7 @@ final class TestWorkflows {
 
     TestWorkflows(TestCluster cluster) {
         this.cluster = cluster;
-        this.source = cluster.database.dataSource();
+        this.source = cluster.source;
     }
 
     interface Code {
@@ -88,7 +88,7 @@ final class TestWorkflows {
     Member start(String name, UnaryOperator<NodeSettings> change) {
         var jobs = new TestJobs(source);
         work.accept(jobs);
-        TestCluster.Member member = cluster.create(name, cluster.database.dataSource(), jobs, change);
+        TestCluster.Member member = cluster.create(name, cluster.source, jobs, change);
         var tools = new JobEngine.Tools(source, new TestJobs.Json(), jobs.monitor, null, jobs.maxPayload);
         var engine = new WorkflowEngine(
                 member.node(),

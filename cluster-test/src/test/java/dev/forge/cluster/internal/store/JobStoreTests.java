@@ -463,6 +463,36 @@ class JobStoreTests {
         return new NewJob(UUID.randomUUID(), "job", "{}", priority, capability, 0, at, null, "{}");
     }
 
+    private void insertOutOfOrder(int priority, String capability) {
+        NewJob job = urgent(priority, capability, null);
+        jobs.insert(job);
+        jdbc.sql("UPDATE forge_jobs SET scheduled_at = now() - interval '1 hour' WHERE id = ?")
+                .param(job.id())
+                .update();
+    }
+
+    @Test
+    void time_in_the_past_does_not_jump_the_queue() {
+        UUID first = insert();
+        Instant longAgo = Instant.EPOCH;
+        NewJob single = urgent(50, null, longAgo);
+        jobs.insert(single);
+        NewJob together = urgent(50, null, longAgo);
+        jobs.insertAll(List.of(together));
+        NewJob keyed = urgent(50, null, longAgo);
+        jobs.insertUnique(keyed, "key", UniquePolicy.KEEP);
+        UUID bySql = jdbc.sql("SELECT forge_enqueue('job', scheduled_at => '1971-01-01')")
+                .query(UUID.class)
+                .single();
+        jobs.insertUnique(urgent(50, null, longAgo), "key", UniquePolicy.REPLACE);
+        assertThat(jdbc.sql("SELECT id FROM forge_jobs ORDER BY scheduled_at")
+                        .query(UUID.class)
+                        .list())
+                .as("in the order in which they were enqueued, the replaced one last")
+                .containsExactly(first, single.id(), together.id(), bySql, keyed.id());
+        assertThat(claim(one, 1)).extracting(Claimed::id).containsExactly(first);
+    }
+
     @Test
     void marks_hide_nothing_but_what_came_out_of_order() {
         List<String> names = List.of("job");
@@ -476,11 +506,10 @@ class JobStoreTests {
         assertThat(jobs.queues(names, capabilities, seen.marks())).isEqualTo(seen);
 
         // Above, between and below the queues that are known, and for another capability.
-        Instant hourAgo = Instant.now().minus(Duration.ofHours(1));
         for (int priority : List.of(100, 49, 51, 26, 0)) {
-            jobs.insert(urgent(priority, null, hourAgo));
+            insertOutOfOrder(priority, null);
         }
-        jobs.insert(urgent(50, "gpu", hourAgo));
+        insertOutOfOrder(50, "gpu");
         JobStore.Queues more = jobs.queues(names, capabilities, seen.marks());
         assertThat(more).isEqualTo(jobs.queues(names, capabilities));
         assertThat(more.due())
@@ -488,7 +517,7 @@ class JobStoreTests {
                 .containsExactly(100, 51, 50, 50, 49, 26, 25, 0);
 
         // In a queue that is known: before its mark it waits for a look at the whole.
-        jobs.insert(urgent(50, null, hourAgo));
+        insertOutOfOrder(50, null);
         assertThat(jobs.queues(names, capabilities, more.marks()).due()).isEqualTo(more.due());
         assertThat(jobs.queues(names, capabilities).due()).isNotEqualTo(more.due());
 

@@ -10,13 +10,16 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
 import java.io.IOException;
+import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.Test;
@@ -261,6 +264,72 @@ class SchemaTests {
                         .withMessageContaining("session %d of role %s".formatted(pid, database.username()))
                         .satisfies(e -> assertThat(e.action()).contains("pg_terminate_backend"));
             }
+        });
+    }
+
+    /** A transaction that has read a table, and is left open. */
+    private static Connection reader(TestDatabase database) throws SQLException {
+        Connection reader = database.dataSource().getConnection();
+        reader.setAutoCommit(false);
+        reader.createStatement().execute("SELECT count(*) FROM by_hand.forge_jobs");
+        return reader;
+    }
+
+    @Test
+    void open_transaction_delays_a_migration_but_nobody_else() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE SCHEMA by_hand").update();
+            run(database, "V1__forge_cluster.sql");
+            var threads = Executors.newSingleThreadExecutor();
+            try (Connection open = reader(database);
+                    Connection other = database.dataSource().getConnection()) {
+                Future<Schema> migrating =
+                        threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand"));
+                await().until(() -> database.jdbc()
+                        .sql(
+                                "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'by_hand.forge_jobs'::regclass AND NOT granted)")
+                        .query(Boolean.class)
+                        .single());
+                // Behind the migration, which gives way.
+                other.createStatement().execute("SET lock_timeout = '10s'");
+                other.createStatement().execute("SELECT count(*) FROM by_hand.forge_jobs");
+                open.rollback();
+                assertThat(migrating.get(30, TimeUnit.SECONDS).version()).isEqualTo(Schema.VERSION);
+            } finally {
+                threads.shutdown();
+            }
+            assertThat(database.jdbc()
+                            .sql("SELECT count(*) FROM by_hand.forge_schema_history WHERE NOT success")
+                            .query(Long.class)
+                            .single())
+                    .isZero();
+        });
+    }
+
+    @Test
+    void migration_that_stays_blocked_ends_with_an_error_that_names_the_session() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE SCHEMA by_hand").update();
+            run(database, "V1__forge_cluster.sql");
+            var threads = Executors.newSingleThreadExecutor();
+            try (Connection open = reader(database)) {
+                int pid = open.unwrap(PGConnection.class).getBackendPID();
+                Future<?> migrating = threads.submit(
+                        () -> Migrator.migrate(database.dataSource(), "by_hand", Duration.ofMillis(500)));
+                assertThatExceptionOfType(ExecutionException.class)
+                        .isThrownBy(() -> migrating.get(30, TimeUnit.SECONDS))
+                        .havingCause()
+                        .isInstanceOf(ClusterStartupException.class)
+                        .withMessageContaining("'by_hand'")
+                        .withMessageContaining("session %d of role %s".formatted(pid, database.username()))
+                        .satisfies(e -> assertThat(((ClusterStartupException) e).action())
+                                .contains("pg_terminate_backend"));
+            } finally {
+                threads.shutdown();
+            }
+            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand")
+                            .version())
+                    .isEqualTo(Schema.VERSION);
         });
     }
 

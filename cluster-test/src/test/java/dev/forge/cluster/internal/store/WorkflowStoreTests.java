@@ -29,6 +29,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
+import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -75,7 +76,7 @@ class WorkflowStoreTests {
 
     private static Wait forSignal(long seen) {
         StepRow row = StepRow.of(0, "go", "signal", "waiting");
-        return new Wait(List.of(row), null, "go", null, null, null, seen, false, 0);
+        return new Wait(List.of(row), null, "go", null, null, null, seen, false);
     }
 
     @Test
@@ -94,6 +95,157 @@ class WorkflowStoreTests {
         assertThat(store.payloadOf(signals.get(0).id())).hasSize(1_000_002);
         assertThat(store.signal(run, new NewSignal(UUID.randomUUID(), "more", null), new SignalLimits(3, 0)))
                 .isEqualTo(new Signalled.TooMany(3, 1_000_003));
+    }
+
+    private static NewSignal signal(String name, String payload) {
+        return new NewSignal(UUID.randomUUID(), name, payload);
+    }
+
+    private long wakeSeq(UUID run) {
+        return jdbc.sql("SELECT wake_seq FROM forge_workflow_runs WHERE id = ?")
+                .param(run)
+                .query(Long.class)
+                .single();
+    }
+
+    @Test
+    void awaited_signal_is_accepted_however_many_others_wait() {
+        var store = new WorkflowStore(schema, database.dataSource());
+        for (var limits : List.of(new SignalLimits(2, 1_000), new SignalLimits(1_000, 2))) {
+            jdbc.sql("TRUNCATE forge_jobs, forge_workflow_runs").update();
+            UUID run = running(1).get(0);
+            store.signal(run, signal("noise", "1"), limits);
+            store.signal(run, signal("noise", "2"), limits);
+            assertThat(store.signal(run, signal("go", "3"), limits)).isEqualTo(new Signalled.TooMany(2, 2));
+            assertThat(wakeSeq(run)).as("signals that the run was given").isEqualTo(2);
+            assertThat(store.suspend(claim(run), forSignal(2), () -> {})).isTrue();
+            assertThat(store.signal(run, signal("noise", "3"), limits)).isEqualTo(new Signalled.TooMany(2, 2));
+            assertThat(store.signal(run, signal("go", "3"), limits)).isEqualTo(new Signalled.Given(true));
+            assertThat(store.signal(run, signal("go", "4"), limits))
+                    .as("one is all that the run needs")
+                    .isEqualTo(new Signalled.TooMany(3, 3));
+            assertThat(wakeSeq(run)).isEqualTo(3);
+        }
+    }
+
+    @Test
+    void refused_signal_does_not_wake_a_run_that_goes_to_wait() {
+        var store = new WorkflowStore(schema, database.dataSource());
+        var limits = new SignalLimits(1, 1_000);
+        UUID run = running(1).get(0);
+        store.signal(run, signal("noise", null), limits);
+        assertThat(store.signal(run, signal("noise", null), limits)).isInstanceOf(Signalled.TooMany.class);
+        store.suspend(claim(run), forSignal(1), () -> {});
+        assertThat(jdbc.sql("SELECT scheduled_at = 'infinity' FROM forge_jobs")
+                        .query(Boolean.class)
+                        .single())
+                .as("waits")
+                .isTrue();
+    }
+
+    @Test
+    void run_that_reads_much_is_read_alone_whatever_it_was_when_it_last_waited() {
+        List<UUID> runs = running(5);
+        var store = new WorkflowStore(schema, database.dataSource());
+        var batches = new WorkflowBatches(schema, database.dataSource());
+        String large = "\"%s\"".formatted("x".repeat(60_000));
+        for (int i = 0; i < 2; i++) {
+            // As an execution does that is drained before it waits.
+            store.remember(
+                    claim(runs.get(0)),
+                    List.of(StepRow.of(i, "large", "step", "completed").with("completed", large)),
+                    null);
+        }
+        var limits = new SignalLimits(1_000, 1_000_000);
+        String small = "\"%s\"".formatted("x".repeat(900));
+        for (int i = 0; i < 150; i++) {
+            store.signal(runs.get(1), signal("noise", small), limits);
+        }
+        jdbc.sql("""
+                INSERT INTO forge_workflow_steps (run_id, position, name, status, result)
+                VALUES (?, 0, 'by hand', 'completed', '1')
+                """).param(runs.get(2)).update();
+        jdbc.sql("UPDATE forge_workflow_runs SET input = '1' WHERE id = ?")
+                .param(runs.get(3))
+                .update();
+        store.remember(
+                claim(runs.get(4)),
+                List.of(StepRow.of(0, "small", "step", "completed").with("completed", "1")),
+                null);
+        assertThat(batches.load(runs.stream().map(WorkflowStoreTests::claim).toList()))
+                .containsOnlyKeys(claim(runs.get(4)));
+    }
+
+    private String stepStatus(UUID run) {
+        return jdbc.sql(
+                        "SELECT concat_ws(' ', status, attempts, compensation_attempts) FROM forge_workflow_steps WHERE run_id = ?")
+                .param(run)
+                .query(String.class)
+                .single();
+    }
+
+    @Test
+    void late_failure_does_not_replace_what_became_of_a_step() {
+        List<UUID> runs = running(2);
+        var store = new WorkflowStore(schema, database.dataSource());
+        var batches = new WorkflowBatches(schema, database.dataSource());
+        StepRow begun = StepRow.of(0, "pay", "step", "retrying");
+        StepRow done = begun.failed("completed", 1, null).with("completed", "1");
+        StepRow undone = done.compensating("compensated", 1, null, null);
+        for (UUID run : runs) {
+            boolean alone = run.equals(runs.get(0));
+            Function<StepRow, Written> write = row -> alone
+                    ? store.remember(claim(run), List.of(row), null)
+                    : batches.remember(Map.of(claim(run), List.of(row))).get(claim(run));
+            assertThat(write.apply(begun.failed("retrying", 1, "first"))).isEqualTo(Written.WRITTEN);
+            assertThat(write.apply(done.failed("completed", 2, null))).isEqualTo(Written.WRITTEN);
+            assertThat(write.apply(begun.failed("failed", 2, "late"))).isEqualTo(Written.SUPERSEDED);
+            assertThat(stepStatus(run)).isEqualTo("completed 2 0");
+            assertThat(write.apply(done.compensating("completed", 1, "cannot be undone yet", null)))
+                    .isEqualTo(Written.WRITTEN);
+            assertThat(write.apply(undone))
+                    .as("by the attempt that was counted")
+                    .isEqualTo(Written.SUPERSEDED);
+            assertThat(write.apply(done.compensating("compensated", 2, null, null)))
+                    .isEqualTo(Written.WRITTEN);
+            assertThat(write.apply(done.compensating("completed", 3, "late", null)))
+                    .isEqualTo(Written.SUPERSEDED);
+            assertThat(stepStatus(run)).endsWith("2").startsWith("compensated");
+        }
+    }
+
+    @Test
+    void result_that_comes_after_its_attempt_was_counted_is_not_written() {
+        UUID run = running(1).get(0);
+        var store = new WorkflowStore(schema, database.dataSource());
+        StepRow begun = StepRow.of(0, "pay", "step", "retrying");
+        StepRow time = StepRow.of(1, "now", "now", "completed");
+        assertThat(store.remember(claim(run), List.of(time, begun.failed("failed", 1, "timeout")), null))
+                .isEqualTo(Written.WRITTEN);
+        assertThat(store.remember(claim(run), List.of(time, begun.failed("completed", 1, null)), null))
+                .isEqualTo(Written.SUPERSEDED);
+        assertThat(store.remember(claim(run), List.of(time), null))
+                .as("repeats what is there")
+                .isEqualTo(Written.WRITTEN);
+        assertThat(jdbc.sql("SELECT status FROM forge_workflow_steps WHERE kind = 'step'")
+                        .query(String.class)
+                        .single())
+                .isEqualTo("failed");
+    }
+
+    @Test
+    void cancel_ends_where_parents_form_a_circle() throws SQLException {
+        List<UUID> runs = running(2);
+        for (int i = 0; i < 2; i++) {
+            jdbc.sql("UPDATE forge_workflow_runs SET parent_id = ? WHERE id = ?")
+                    .params(runs.get(1 - i), runs.get(i))
+                    .update();
+        }
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.createStatement().execute("SET statement_timeout = '10s'");
+            var store = new WorkflowStore(schema, new SingleConnectionDataSource(connection, true));
+            assertThat(store.cancel(runs.get(0), "no longer wanted").runs()).containsExactlyInAnyOrderElementsOf(runs);
+        }
     }
 
     @Test
