@@ -26,7 +26,10 @@ public interface Leadership {
      */
     void join(String role);
 
-    /** Stands for election to that role no more, and gives it up if it leads. */
+    /**
+     * Stands for election to that role no more, and gives it up if it leads: from now on {@link #isLeader} returns false and
+     * fenced work in flight is rolled back. A node that joins again leads in a new term.
+     */
     void leave(String role);
 
     /**

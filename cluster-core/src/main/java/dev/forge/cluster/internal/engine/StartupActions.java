@@ -17,6 +17,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+import org.springframework.transaction.CannotCreateTransactionException;
 import org.springframework.transaction.TransactionException;
 
 /**
@@ -229,9 +230,9 @@ public final class StartupActions {
 
         /** While the database is out of reach, as long as other nodes would wait: a late completion counts. */
         private Duration completionPatience(Exception failure) {
-            return ConnectionLoss.caused(failure) && timing.patience.compareTo(timing.lease) > 0
-                    ? timing.patience
-                    : timing.lease;
+            // The other one: no connection could be opened, or the lease extension hangs on the only one.
+            boolean unreachable = ConnectionLoss.caused(failure) || failure instanceof CannotCreateTransactionException;
+            return unreachable && timing.patience.compareTo(timing.lease) > 0 ? timing.patience : timing.lease;
         }
 
         private void release(long token) {

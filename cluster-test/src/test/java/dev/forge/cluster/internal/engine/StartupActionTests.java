@@ -23,7 +23,9 @@ import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.internal.store.StartupActionStore;
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
+import java.net.URI;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -31,9 +33,12 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
@@ -216,6 +221,35 @@ class StartupActionTests {
                     throw new AssertionError("repeated");
                 }))
                 .isFalse();
+    }
+
+    @Test
+    void completion_is_recorded_when_an_outage_longer_than_the_lease_has_ended() throws Exception {
+        URI server = URI.create(database.url().substring("jdbc:".length()));
+        try (TcpProxy network = TcpProxy.to(server.getHost(), server.getPort())) {
+            var through = new DriverManagerDataSource(
+                    database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/"),
+                    database.username(),
+                    database.password());
+            Member cutOff = cluster.start("cut off", through, s -> s);
+            var healed = new AtomicReference<CompletableFuture<Void>>();
+            assertThat(coordinator(cutOff, Duration.ofSeconds(1)).once("seed", "1", () -> {
+                        network.cut();
+                        healed.set(CompletableFuture.runAsync(() -> {
+                            // The first attempt to record completion has failed by then.
+                            await().until(() ->
+                                    jdbc.sql("""
+                                            SELECT clock_timestamp() > expires_at + interval '4 seconds' FROM forge_locks
+                                            WHERE lock_name = 'once:seed'
+                                            """).query(Boolean.class).single());
+                            network.heal();
+                        }));
+                    }))
+                    .isTrue();
+            healed.get().get(60, TimeUnit.SECONDS);
+            assertThat(completedBy("seed")).containsExactly("1 cut off");
+            cutOff.stop();
+        }
     }
 
     @Test

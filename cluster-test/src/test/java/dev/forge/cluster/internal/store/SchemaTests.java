@@ -349,6 +349,21 @@ class SchemaTests {
     }
 
     @Test
+    void schema_without_a_channel_is_refused_until_it_has_one() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+            database.jdbc().sql("TRUNCATE forge_channel").update();
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"))
+                    .withMessageContaining("forge_channel")
+                    .satisfies(e -> database.jdbc()
+                            .sql(e.action().substring(e.action().indexOf("INSERT")))
+                            .update());
+            Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        });
+    }
+
+    @Test
     void none_believes_that_the_schema_is_there() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.NONE, "public");
