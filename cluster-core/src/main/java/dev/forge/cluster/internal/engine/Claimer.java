@@ -228,8 +228,8 @@ final class Claimer {
         return troubles.entrySet().stream()
                 .filter(entry -> entry.getValue().failures >= REPEATED)
                 .min(Comparator.comparing(entry -> entry.getKey().name()))
-                .map(entry -> "claims of jobs named '%s' have failed %d times in a row: %s"
-                        .formatted(entry.getKey().name(), entry.getValue().failures, entry.getValue().reason))
+                .map(entry -> "claims have failed %d times in a row for jobs named '%s': %s"
+                        .formatted(entry.getValue().failures, entry.getKey().name(), entry.getValue().reason))
                 .orElse(null);
     }
 
