@@ -12,20 +12,24 @@ CREATE TABLE forge_schema_versions (
     installed_at  timestamptz NOT NULL DEFAULT now()
 );
 
--- Notifications -------------------------------------------------------------------------------------------
+-- Settings ------------------------------------------------------------------------------------------------
 
--- The channel on which nodes notify each other. Every role that may connect can send on a channel whose name it knows, and
--- a flood would fill the memory of all nodes. So the name has 122 random bits, and only roles that may read this table know it.
-CREATE TABLE forge_channel (
-    only_row boolean PRIMARY KEY DEFAULT true,
-    name     text NOT NULL DEFAULT 'forge_cluster_' || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''),
-    CONSTRAINT forge_channel_only_row CHECK (only_row),
+CREATE TABLE forge_settings (
+    only_row          boolean PRIMARY KEY DEFAULT true,
+    -- On which nodes notify each other. Every role that may connect can send on a channel whose name it knows, and a flood would
+    -- fill the memory of all nodes. So the name has 122 random bits, and only roles that may read this table know it.
+    channel           text NOT NULL DEFAULT 'forge_cluster_'
+                          || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''),
+    -- Bytes that forge_enqueue accepts. A table, because any role can change a parameter of its session.
+    max_payload_bytes bigint NOT NULL DEFAULT pg_catalog.pg_size_bytes('1MB'),
+    CONSTRAINT forge_settings_only_row CHECK (only_row),
     -- Longer names of channels are rejected by NOTIFY.
-    CONSTRAINT forge_channel_name CHECK (pg_catalog.octet_length(name) BETWEEN 1 AND 63)
+    CONSTRAINT forge_settings_channel CHECK (pg_catalog.octet_length(channel) BETWEEN 1 AND 63),
+    CONSTRAINT forge_settings_max_payload_bytes CHECK (max_payload_bytes BETWEEN 1 AND 100000000)
 );
 -- Default privileges may have granted it.
-REVOKE ALL ON forge_channel FROM PUBLIC;
-INSERT INTO forge_channel DEFAULT VALUES;
+REVOKE ALL ON forge_settings FROM PUBLIC;
+INSERT INTO forge_settings DEFAULT VALUES;
 
 -- Nodes ---------------------------------------------------------------------------------------------------
 
@@ -328,7 +332,7 @@ FROM forge_jobs;
 -- With the rights of the tables' owner: a role that enqueues needs EXECUTE on the function and nothing else, and so cannot write
 -- rows that the function would refuse, nor lie about their size.
 -- The limits are those of Jobs in Java. A payload may have 1 MB, as forge.cluster.job.max-payload-size allows by default; who
--- raises that one raises this one: ALTER DATABASE shop SET forge_cluster.max_payload_size = '5MB'.
+-- raises that one raises this one: UPDATE forge_settings SET max_payload_bytes = pg_size_bytes('5MB').
 DO $create$
 BEGIN
     EXECUTE pg_catalog.format($function$
@@ -344,7 +348,7 @@ BEGIN
                     FROM 1 FOR 6),
                 52, 1), 53, 1), 'hex')::uuid;
             job_id uuid;
-            max_bytes bigint := pg_size_bytes(coalesce(nullif(current_setting('forge_cluster.max_payload_size', true), ''), '1MB'));
+            max_bytes bigint := coalesce((SELECT s.max_payload_bytes FROM %1$I.forge_settings s), pg_size_bytes('1MB'));
             bytes bigint;
             problem text;
             control CONSTANT text := '[\x01-\x1f\x7f-\x9f]';
@@ -382,7 +386,7 @@ BEGIN
                     THEN 'payload must not be NULL; leave it out if there is none'
                 -- As stored, small numbers take up to five times as much.
                 WHEN pg_column_size(payload) > 8 * max_bytes
-                    THEN format('payload has more than %%s bytes (forge_cluster.max_payload_size, which should equal'
+                    THEN format('payload has more than %%s bytes (forge_settings.max_payload_bytes, which should equal'
                                 || ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is', max_bytes)
             END;
             -- jsonb prints a number of a few bytes with up to 131,001 digits, so only a short payload is printed before all of
@@ -399,7 +403,7 @@ BEGIN
                 END IF;
             END IF;
             IF problem IS NULL AND bytes > max_bytes THEN
-                problem := format('payload has %%s bytes when printed, more than %%s (forge_cluster.max_payload_size, which should equal'
+                problem := format('payload has %%s bytes when printed, more than %%s (forge_settings.max_payload_bytes, which should equal'
                                   || ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is',
                                   bytes, max_bytes);
             END IF;

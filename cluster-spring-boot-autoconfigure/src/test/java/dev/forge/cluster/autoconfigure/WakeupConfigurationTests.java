@@ -189,7 +189,7 @@ class WakeupConfigurationTests {
 
     private String channel() {
         return database.jdbc()
-                .sql("SELECT name FROM forge_channel")
+                .sql("SELECT channel FROM forge_settings")
                 .query(String.class)
                 .single();
     }

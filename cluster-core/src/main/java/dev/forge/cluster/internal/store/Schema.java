@@ -161,7 +161,7 @@ public final class Schema {
 
     /**
      * The channel on which the nodes of this cluster notify each other. Its name is a secret of the roles that may read
-     * {@code forge_channel}: never log it. A changed name is used from the next start on.
+     * {@code forge_settings}: never log it. A changed name is used from the next start on.
      */
     String channel() {
         String known = channel;
@@ -174,13 +174,13 @@ public final class Schema {
     }
 
     private static String channel(JdbcClient jdbc, String schema) {
-        return jdbc.sql("SELECT name FROM %s.forge_channel".formatted(quoted(schema)))
+        return jdbc.sql("SELECT channel FROM %s.forge_settings".formatted(quoted(schema)))
                 .query(String.class)
                 .optional()
                 .orElseThrow(() -> new ClusterStartupException(
-                        "Table forge_channel in schema '%s' is empty: nodes have no channel to notify each other"
+                        "Table forge_settings in schema '%s' is empty: nodes have no channel to notify each other"
                                 .formatted(schema),
-                        "As its owner: INSERT INTO %s.forge_channel DEFAULT VALUES;".formatted(quoted(schema))));
+                        "As its owner: INSERT INTO %s.forge_settings DEFAULT VALUES;".formatted(quoted(schema))));
     }
 
     /** The name of the schema. */

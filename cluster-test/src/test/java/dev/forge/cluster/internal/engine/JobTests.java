@@ -123,7 +123,7 @@ class JobTests {
         try (Connection connection = database.dataSource().getConnection();
                 Statement statement = connection.createStatement()) {
             statement.execute("LISTEN "
-                    + jdbc.sql("SELECT name FROM forge_channel")
+                    + jdbc.sql("SELECT channel FROM forge_settings")
                             .query(String.class)
                             .single());
             var heard = new ArrayList<String>();

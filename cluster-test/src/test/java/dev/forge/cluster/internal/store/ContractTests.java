@@ -232,11 +232,13 @@ class ContractTests {
     }
 
     @Test
-    void enqueue_from_sql_takes_larger_payloads_where_the_database_says_so() {
-        jdbc.sql("""
-                SELECT forge_enqueue('a', to_jsonb(repeat('x', 2000000)))
-                FROM set_config('forge_cluster.max_payload_size', '2MB', false)
-                """).query().listOfRows();
+    void enqueue_from_sql_takes_larger_payloads_where_the_settings_say_so() {
+        jdbc.sql("UPDATE forge_settings SET max_payload_bytes = pg_size_bytes('2MB')")
+                .update();
+        jdbc.sql("SELECT forge_enqueue('a', to_jsonb(repeat('x', 2000000)))")
+                .query()
+                .listOfRows();
+        jdbc.sql("UPDATE forge_settings SET max_payload_bytes = DEFAULT").update();
         assertThat(jdbc.sql("SELECT body_bytes FROM forge_jobs")
                         .query(Integer.class)
                         .single())

@@ -265,11 +265,11 @@ class PrivilegeTests {
             });
             assertThat(heard).containsExactly("from a node");
             assertThatExceptionOfType(DataAccessException.class)
-                    .isThrownBy(() -> jdbc.sql("SELECT name FROM forge_channel")
+                    .isThrownBy(() -> jdbc.sql("SELECT channel FROM forge_settings")
                             .query(String.class)
                             .single())
                     .havingRootCause()
-                    .withMessageContaining("permission denied for table forge_channel");
+                    .withMessageContaining("permission denied for table forge_settings");
             assertThat(jdbc.sql("SELECT s::text FROM pg_stat_activity s WHERE datname = current_database()")
                             .query(String.class)
                             .list())

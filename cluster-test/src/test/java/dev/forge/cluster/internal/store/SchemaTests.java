@@ -352,10 +352,10 @@ class SchemaTests {
     void schema_without_a_channel_is_refused_until_it_has_one() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
-            database.jdbc().sql("TRUNCATE forge_channel").update();
+            database.jdbc().sql("TRUNCATE forge_settings").update();
             assertThatExceptionOfType(ClusterStartupException.class)
                     .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"))
-                    .withMessageContaining("forge_channel")
+                    .withMessageContaining("forge_settings")
                     .satisfies(e -> database.jdbc()
                             .sql(e.action().substring(e.action().indexOf("INSERT")))
                             .update());
