@@ -711,7 +711,10 @@ public final class CronStore {
                 .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
     }
 
-    /** Lets any node with the role scheduler take runs that only a leader with their handler could have taken. */
+    /**
+     * Lets any node with the role scheduler take runs that only a leader with their handler could have taken: a thousand,
+     * and the rest with later calls.
+     */
     public int reroute(Collection<String> handlers, String from, String to) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs SET worker_capability = :to
@@ -719,7 +722,7 @@ public final class CronStore {
                     SELECT id FROM ~.forge_jobs
                     WHERE status = 'pending' AND waits_for IS NULL AND name = ANY (:names)
                       AND coalesce(worker_capability, '') = :from
-                    ORDER BY id FOR UPDATE SKIP LOCKED))
+                    ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED))
                 """))
                 .param("names", handlers.toArray(String[]::new))
                 .param("from", from)

@@ -85,7 +85,7 @@ public final class RateLimitStore {
         return client.sql(schema.sql("""
                 DELETE FROM ~.forge_rate_limits WHERE bucket = ANY (ARRAY(
                     SELECT bucket FROM ~.forge_rate_limits
-                    WHERE updated_at + least(spent / per_second, 1e9) * interval '1 second'
+                    WHERE updated_at + least(spent / greatest(per_second, 1e-9), 1e9) * interval '1 second'
                         < clock_timestamp() - :idle * interval '1 millisecond'
                     LIMIT :limit FOR UPDATE SKIP LOCKED))
                 """))
