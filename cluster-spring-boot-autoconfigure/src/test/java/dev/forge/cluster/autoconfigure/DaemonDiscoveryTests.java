@@ -137,6 +137,9 @@ class DaemonDiscoveryTests {
                     // To jobs they are no names.
                     assertThatExceptionOfType(JobRejectedException.class)
                             .isThrownBy(() -> context.getBean(Jobs.class).enqueueNamed("daemon:price-feed", null))
+                            .withMessageContaining("names that begin with daemon: are those of daemons");
+                    assertThatExceptionOfType(JobRejectedException.class)
+                            .isThrownBy(() -> context.getBean(Jobs.class).enqueueNamed("price-feed", null))
                             .withMessageContaining("known are []");
                 });
     }
