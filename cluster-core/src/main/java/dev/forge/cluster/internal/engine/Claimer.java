@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
-import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Claiming;
@@ -12,6 +11,7 @@ import dev.forge.cluster.internal.store.JobStore.Queue;
 import dev.forge.cluster.internal.store.JobStore.Queues;
 import dev.forge.cluster.internal.store.JobStore.Reading;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
+import dev.forge.cluster.internal.store.ServerFailure;
 import dev.forge.cluster.internal.store.TransientFailure;
 import java.time.Duration;
 import java.time.Instant;
@@ -285,8 +285,8 @@ final class Claimer {
                 // the log.
                 int failed = failures.get() + 1;
                 if (failed == 1) {
-                    if (ConnectionLoss.caused(e)) {
-                        log.warn("worker: could not claim; trying again: {}", ConnectionLoss.brief(e));
+                    if (ServerFailure.caused(e)) {
+                        log.warn("worker: could not claim; trying again: {}", ServerFailure.brief(e));
                     } else {
                         log.warn("worker: could not claim; trying again", ErrorText.loggable(e));
                     }
@@ -522,7 +522,7 @@ final class Claimer {
                 recovered(queue);
             } catch (RuntimeException | Error e) {
                 beCautious(queue);
-                if (ConnectionLoss.caused(e)) {
+                if (ServerFailure.caused(e)) {
                     // No other queue would fare better.
                     throw e;
                 }

@@ -8,7 +8,6 @@ import dev.forge.cluster.Misfire;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.engine.CronPlan.Decision;
-import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.CronStore;
 import dev.forge.cluster.internal.store.CronStore.Active;
 import dev.forge.cluster.internal.store.CronStore.Advance;
@@ -23,6 +22,7 @@ import dev.forge.cluster.internal.store.CronStore.Scheduled;
 import dev.forge.cluster.internal.store.CronStore.Slot;
 import dev.forge.cluster.internal.store.CronStore.Stored;
 import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.ServerFailure;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -321,6 +321,10 @@ public final class CronEngine implements Work {
                 // A lock that could not be had in time, a deadlock: nobody's fault, the next pass tries again.
                 throw e;
             } catch (RuntimeException e) {
+                if (ServerFailure.caused(e)) {
+                    // No cron is to blame: none could be fired. The next pass tries again.
+                    throw e;
+                }
                 log.debug("crons: a batch could not be fired; trying one by one", e);
                 return fireOneByOne(leader, from);
             }
@@ -342,6 +346,9 @@ public final class CronEngine implements Work {
             } catch (TransientDataAccessException e) {
                 throw e;
             } catch (RuntimeException e) {
+                if (ServerFailure.caused(e)) {
+                    throw e;
+                }
                 if (!setAside(leader, cron, e)) {
                     return false;
                 }
@@ -351,7 +358,6 @@ public final class CronEngine implements Work {
     }
 
     private boolean setAside(Leader leader, String cron, RuntimeException cause) {
-        // Should the database be away, this fails too, and the cron is not to blame.
         // Of its message the first line: the others may show values.
         String message =
                 String.valueOf(NestedExceptionUtils.getMostSpecificCause(cause).getMessage());
@@ -618,7 +624,7 @@ public final class CronEngine implements Work {
             letOthersTakeWhatWeCannot(leader);
             warn();
         } catch (DataAccessException e) {
-            if (ConnectionLoss.caused(e)) {
+            if (ServerFailure.caused(e)) {
                 // Nothing can be fired either, and the loop reports that once.
                 throw e;
             }

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.DaemonStore.Acquisition;
 import dev.forge.cluster.internal.store.DaemonStore.Look;
 import dev.forge.cluster.internal.store.DaemonStore.Tenure;
+import dev.forge.cluster.internal.store.ServerFailure;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -74,6 +75,9 @@ public final class DaemonEngine implements Work {
 
     private static final Duration SHORTEST_DELAY = Duration.ofMillis(1);
     private static final Duration LONGEST_DELAY = Duration.ofMinutes(5);
+    /** After failures of the database server, which end for all daemons at once. */
+    private static final Duration LONGEST_DELAY_OF_SERVER = Duration.ofSeconds(5);
+
     private static final double JITTER = 0.1;
 
     /** How often to say that a daemon starts. */
@@ -440,6 +444,10 @@ public final class DaemonEngine implements Work {
     }
 
     private void recover(DaemonRun run, Duration ran, Throwable failure) {
+        if (ServerFailure.caused(failure)) {
+            recoverFromServer(run, failure);
+            return;
+        }
         Integer most = run.handler().restarts().most();
         int failures = run.failed(failure, ran, longEnough(run));
         if (most != null && failures > most) {
@@ -462,13 +470,31 @@ public final class DaemonEngine implements Work {
                 ErrorText.loggable(failure));
     }
 
+    /** The database server has failed: counts as no restart of its own, and the delay does not grow for minutes. */
+    private void recoverFromServer(DaemonRun run, Throwable failure) {
+        int failures = run.failedByServer(failure);
+        Duration delay = restart(run, failures, LONGEST_DELAY_OF_SERVER);
+        log.atLevel(failures == 1 ? Level.WARN : Level.DEBUG)
+                .log(
+                        "daemon {} term {}: threw because the database server failed: {}. Starts again in {} ms; maxRestarts does"
+                                + " not count this. Further failures of the server are logged at DEBUG.",
+                        run.label(),
+                        run.term(),
+                        ServerFailure.brief(failure),
+                        delay.toMillis());
+    }
+
     /** Starts it again, the later the more often in a row it has ended soon. */
     private Duration restart(DaemonRun run) {
+        return restart(run, run.shortRuns(), LONGEST_DELAY);
+    }
+
+    private Duration restart(DaemonRun run, int times, Duration most) {
         Duration declared = run.handler().restarts().delay();
         // Twice nothing is nothing.
         Duration first = declared.compareTo(SHORTEST_DELAY) < 0 ? SHORTEST_DELAY : declared;
-        Duration longest = first.compareTo(LONGEST_DELAY) > 0 ? first : LONGEST_DELAY;
-        Duration delay = jittered(new Backoff(Backoff.Growth.EXPONENTIAL, first, 2, longest).delay(run.shortRuns()));
+        Duration longest = first.compareTo(most) > 0 ? first : most;
+        Duration delay = jittered(new Backoff(Backoff.Growth.EXPONENTIAL, first, 2, longest).delay(times));
         run.restartIn(delay);
         return delay;
     }

@@ -60,6 +60,7 @@ final class DaemonRun implements DaemonContext {
     private long startedAt;
     private int failures;
     private int shortRuns;
+    private int serverFailures;
     private boolean recovered;
     private @Nullable Long saidAt;
 
@@ -208,11 +209,24 @@ final class DaemonRun implements DaemonContext {
         }
     }
 
+    /** It threw because the database server failed, which is no fault of its own; answers how many times in a row. */
+    int failedByServer(Throwable failure) {
+        lock.lock();
+        try {
+            recovered = false;
+            error = ErrorText.bounded(ErrorText.storable(failure), LONGEST_ERROR);
+            return ++serverFailures;
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /** It ended, and may be started again: later if that was soon, and not for the first time. */
     void endedAfter(Duration ran, Duration longEnough) {
         lock.lock();
         try {
             recovered = false;
+            serverFailures = 0;
             shortRuns = ran.compareTo(longEnough) >= 0 ? 1 : shortRuns + 1;
         } finally {
             lock.unlock();
@@ -237,6 +251,7 @@ final class DaemonRun implements DaemonContext {
                 return false;
             }
             recovered = true;
+            serverFailures = 0;
             revision++;
             return true;
         } finally {

@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
 import java.time.Duration;
+import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -60,6 +61,8 @@ public final class JobEngine implements Work {
     private static final int SUSPICIOUS_RECOVERIES = 2;
     /** How many names a log line lists. */
     private static final int LISTED_NAMES = 20;
+    /** More than clocks drift, and than a statement takes, between two sweeps. */
+    private static final Duration CLOCK_STEP = Duration.ofSeconds(3);
 
     private final Node node;
     private final WorkSettings settings;
@@ -83,6 +86,9 @@ public final class JobEngine implements Work {
     private volatile long graceUntil;
     private volatile long deadAfterVacuum;
     private volatile long lastSweep;
+    /** How far the database's clock was ahead of this node's monotonic one at the last sweep. */
+    private @Nullable Duration clockOffset;
+
     private volatile @Nullable OffsetDateTime serverStart;
 
     /**
@@ -428,6 +434,14 @@ public final class JobEngine implements Work {
         }
         serverStart = started;
         lastSweep = now;
+        // Followers look at the clock, too: the next leader has to know of a step before its first term.
+        if (hasClockStepped()) {
+            log.warn(
+                    "The database's clock was set forward by more than {} s. Leases of jobs count again after"
+                            + " forge.cluster.sweep.startup-grace.",
+                    CLOCK_STEP.toSeconds());
+            graceUntil = Math.max(graceUntil, now + settings.keeping().grace().toNanos());
+        }
         if (!node.elector().isLeader(Leadership.SCHEDULER)) {
             return;
         }
@@ -440,6 +454,15 @@ public final class JobEngine implements Work {
         if (jobs.freeSuccessors() > 0) {
             announce(JobPriority.NORMAL);
         }
+    }
+
+    /** Whether leases have run out by a step of the clock, and not because nobody renewed them. */
+    private boolean hasClockStepped() {
+        Duration former = clockOffset;
+        Instant database = jobs.clock();
+        Duration offset = Duration.between(Instant.EPOCH, database).minusNanos(nanos());
+        clockOffset = offset;
+        return former != null && offset.minus(former).compareTo(CLOCK_STEP) > 0;
     }
 
     private void report(Recovered job) {

@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.store.ConnectionLoss;
+import dev.forge.cluster.internal.store.ServerFailure;
 import java.time.Duration;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.locks.Condition;
@@ -14,7 +14,8 @@ import org.springframework.scheduling.TaskScheduler;
 
 /**
  * Name, pause, wake, pass. Runs its pass again and again, one pass at a time, with a pause that may change from pass to
- * pass. A pass that throws is logged and tried again after the pause: a loop ends only when it is stopped.
+ * pass. A pass that throws is logged and tried again after the pause: a loop ends only when it is stopped, also if the
+ * logger or the pause itself throws.
  */
 final class Loop {
 
@@ -22,6 +23,9 @@ final class Loop {
 
     /** A pass that takes longer is not a pass any more. */
     static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
+
+    /** The pause of a loop whose own pause cannot be told. */
+    private static final Duration AFTER_FAILED_PAUSE = Duration.ofSeconds(1);
 
     private final String name;
     private final Supplier<Duration> pause;
@@ -66,7 +70,7 @@ final class Loop {
         try {
             started = true;
             lastEnd = nanos.getAsLong();
-            schedule(pause.get());
+            schedule(nextPause());
         } finally {
             lock.unlock();
         }
@@ -129,12 +133,30 @@ final class Loop {
             passing = false;
             lastEnd = nanos.getAsLong();
             idle.signalAll();
-            report(failure);
+            reportQuietly(failure);
             if (started) {
-                schedule(woken ? Duration.ZERO : pause.get());
+                schedule(woken ? Duration.ZERO : nextPause());
             }
         } finally {
             lock.unlock();
+        }
+    }
+
+    private Duration nextPause() {
+        try {
+            return pause.get();
+        } catch (RuntimeException | Error e) {
+            reportQuietly(e);
+            return AFTER_FAILED_PAUSE;
+        }
+    }
+
+    // An appender may throw: its disk is full, its queue is closed. The loop goes on.
+    private void reportQuietly(@Nullable Throwable failure) {
+        try {
+            report(failure);
+        } catch (RuntimeException | Error e) {
+            // There is nowhere left to say so.
         }
     }
 
@@ -146,8 +168,8 @@ final class Loop {
             }
             failures = 0;
         } else if (failures++ == 0) {
-            if (ConnectionLoss.caused(failure)) {
-                log.warn("loop {}: a pass failed and will be tried again: {}", name, ConnectionLoss.brief(failure));
+            if (ServerFailure.caused(failure)) {
+                log.warn("loop {}: a pass failed and will be tried again: {}", name, ServerFailure.brief(failure));
             } else {
                 log.warn("loop {}: a pass failed and will be tried again", name, ErrorText.loggable(failure));
             }

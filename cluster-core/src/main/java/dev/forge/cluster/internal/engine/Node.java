@@ -13,6 +13,7 @@ import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeStatus;
 import dev.forge.cluster.internal.engine.NodeSettings.Election;
 import dev.forge.cluster.internal.store.ConnectionLoss;
+import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
@@ -433,7 +434,7 @@ public final class Node {
         return sinceLastContact().compareTo(twoLooks.compareTo(OUT_OF_REACH) > 0 ? twoLooks : OUT_OF_REACH) <= 0;
     }
 
-    /** How long ago the database last answered the node's heartbeat or its look at the others. */
+    /** How long ago the database last took a heartbeat of this node, or answered a look at the others after one. */
     public Duration sinceLastContact() {
         return Duration.ofNanos(pace.nanos() - lastContact);
     }
@@ -669,9 +670,10 @@ public final class Node {
         if (beating == null) {
             return;
         }
-        pulse.beating();
+        pulse.beating(holdsSomething());
         long sent = pace.nanos();
-        NodeStore.Beat answer = members.nodes.beat(beating, load(), pulse.deadlines());
+        NodeStore.Beat answer = sendBeat(beating);
+        observer.ownBeatArrived();
         pulse.answered(hasSession());
         switch (answer) {
             case SEEN -> {
@@ -689,6 +691,22 @@ public final class Node {
             }
             case DECLARED_DEAD -> rejoin(beating);
         }
+    }
+
+    private NodeStore.Beat sendBeat(UUID beating) {
+        try {
+            return members.nodes.beat(beating, load(), pulse.deadlines());
+        } catch (RuntimeException e) {
+            // Perhaps only these connections are no good: they may lead to a former primary, or be read-only for good.
+            ControlConnections.replace(members.control);
+            observer.ownBeatFailed();
+            throw e;
+        }
+    }
+
+    /** Whether this node has something that others could not take over before they declare it dead. */
+    private boolean holdsSomething() {
+        return !elector.rolesHeld().isEmpty() || works.stream().anyMatch(work -> work.load() > 0);
     }
 
     private void rejoin(UUID former) {
@@ -717,7 +735,14 @@ public final class Node {
             return;
         }
         Observer.View view = observer.pass(self);
-        contact();
+        // A look proves that the database can be read. Others count our heartbeats: while these fail, there is no
+        // contact.
+        if (!pulse.isUnanswered()) {
+            contact();
+        }
+        if (pulse.isTooSlowForWork() && holdsSomething()) {
+            wake("heartbeat");
+        }
         pace.liveNodes(view.live());
         suspicious = view.suspicious();
         if (view.changed() && pulse.quicken()) {

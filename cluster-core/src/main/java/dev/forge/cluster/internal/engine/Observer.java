@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.store.JobStore.Recovered;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;
 import dev.forge.cluster.internal.store.NodeStore.Sightings;
+import dev.forge.cluster.internal.store.ServerFailure;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
@@ -40,13 +41,17 @@ final class Observer {
      */
     private static final Duration SUSPICION_OF_A_STRANGER = Duration.ofSeconds(6);
     /**
-     * The same for one that had missed a beat before its lock went: it may be alive and only cut off, and needs the time
-     * to find that out and to stop what it does. The server takes seven seconds to free such a lock, so who has beaten
-     * within the last six was not cut off but has crashed.
+     * The same for one that gave no sign of life for a while before its lock went: it may be alive and only cut off, and
+     * needs the time to find that out and to stop what it does.
      */
     private static final Duration SUSPICION_OF_A_CUT = Duration.ofSeconds(13);
 
-    private static final Duration BEATEN_LATELY = Duration.ofSeconds(6);
+    /**
+     * The server takes seven seconds to free the lock of a session that was cut off. So a node whose heartbeat, or a
+     * statement of whose session, arrived within the last six was not cut off but has crashed. The session has a statement
+     * every other second at least: this does not depend on how often the node beats.
+     */
+    private static final Duration ALIVE_LATELY = Duration.ofSeconds(6);
     /** After our own session's loss or a restart of the server other nodes get this long to take their locks again. */
     private static final Duration LOCKS_UNRELIABLE = Duration.ofSeconds(15);
     /** Without a look for longer than this, we cannot tell their silence from our own. */
@@ -62,12 +67,18 @@ final class Observer {
     private long lastLook;
     private boolean looked;
     private volatile long locksReliableFrom;
+    /** Since when our own heartbeats do not arrive; null if they do. */
+    private volatile @Nullable Long unheardSince;
 
     private static final class Seen {
         final String name;
         NodeStatus status;
         long beats;
         long since;
+        /** When its session last had a statement, as far as this database role may see that. */
+        @Nullable
+        Long sessionUsedAt;
+
         boolean lockSeen;
         boolean suspect;
         long suspectSince;
@@ -114,6 +125,25 @@ final class Observer {
         locksReliableFrom = pace.nanos() + LOCKS_UNRELIABLE.toNanos();
     }
 
+    /** Our own heartbeat could not be written: so may those of others, and their silence says nothing. */
+    void ownBeatFailed() {
+        if (unheardSince == null) {
+            unheardSince = pace.nanos();
+        }
+    }
+
+    /** Our own heartbeat was written: from now on others can be expected to beat again. */
+    void ownBeatArrived() {
+        Long since = unheardSince;
+        if (since != null) {
+            if (pace.nanos() - since > GAP.toNanos()) {
+                // Time enough for others to lose their sessions, which cannot be opened without a write.
+                sessionLost();
+            }
+            unheardSince = null;
+        }
+    }
+
     @Nullable
     OffsetDateTime serverStart() {
         return serverStart;
@@ -132,18 +162,16 @@ final class Observer {
         if (looked && gap) {
             sessionLost();
         }
-        if (restarted || gap) {
-            seen.values().forEach(node -> {
-                node.since = now;
-                node.suspect = false;
-            });
+        boolean unheard = unheardSince != null;
+        if (restarted || gap || unheard) {
+            beginAnew(now);
         }
         lastLook = now;
         boolean changed = compare(sightings.nodes(), self, now);
-        if (declares) {
+        if (declares && !unheard) {
             for (Sighting node : sightings.nodes()) {
                 if (!node.id().equals(self) && node.status() != NodeStatus.DEAD) {
-                    changed |= judge(node, now);
+                    changed |= judgeUnlessNobodyCanWrite(node, now);
                 }
             }
         }
@@ -157,6 +185,25 @@ final class Observer {
                 live.stream().anyMatch(node -> node.candidate() && node.status() != NodeStatus.DRAINING),
                 (int) live.stream().filter(Sighting::worker).count(),
                 live.stream().filter(node -> node.id().equals(self)).findFirst().orElse(null));
+    }
+
+    private void beginAnew(long now) {
+        seen.values().forEach(node -> {
+            node.since = now;
+            node.suspect = false;
+        });
+    }
+
+    private boolean judgeUnlessNobodyCanWrite(Sighting node, long now) {
+        try {
+            return judge(node, now);
+        } catch (RuntimeException e) {
+            if (ServerFailure.refusedWrites(e)) {
+                beginAnew(now);
+                sessionLost();
+            }
+            throw e;
+        }
     }
 
     private Duration gap() {
@@ -225,18 +272,27 @@ final class Observer {
             }
         }
         known.lockSeen |= !node.lockMissing();
+        Duration unused = node.sessionUnused();
+        if (unused != null) {
+            known.sessionUsedAt = now - unused.toNanos();
+        }
         if (!node.lockMissing() || now - locksReliableFrom < 0) {
             known.suspect = false;
         } else if (!known.suspect) {
             known.suspect = true;
             known.suspectSince = now;
-            known.suspicion = silence.compareTo(BEATEN_LATELY) > 0
+            known.suspicion = !isAliveLately(known, silence, now)
                     ? SUSPICION_OF_A_CUT
                     : known.lockSeen ? SUSPICION : SUSPICION_OF_A_STRANGER;
         } else if (now - known.suspectSince >= known.suspicion.toNanos()) {
             return declareDead(node, "its session has ended and it does not beat");
         }
         return false;
+    }
+
+    private static boolean isAliveLately(Seen known, Duration silence, long now) {
+        Long used = known.sessionUsedAt;
+        return silence.compareTo(ALIVE_LATELY) <= 0 || (used != null && now - used <= ALIVE_LATELY.toNanos());
     }
 
     /** For the works of this node, not for the application. */

@@ -5,7 +5,8 @@ import java.time.Duration;
 
 /**
  * How often a node beats, and for how long its silence may last. An adaptive pulse slows down while nothing happens; each
- * beat declares the deadlines that fit the pause after it, so that nobody expects the next one sooner.
+ * beat declares the deadlines that fit the pause after it, so that nobody expects the next one sooner. A node that holds
+ * something (a job, a role, a daemon) does not slow down: others would wait for it as long as its silence may last.
  */
 final class Pulse {
 
@@ -18,6 +19,7 @@ final class Pulse {
     private final NodeSettings.Heartbeat settings;
     private volatile Duration interval;
     private volatile boolean unanswered;
+    private volatile boolean busy;
 
     Pulse(NodeSettings.Heartbeat settings) {
         this.settings = settings;
@@ -29,15 +31,33 @@ final class Pulse {
         return unanswered ? min(usual, AFTER_FAILURE) : usual;
     }
 
-    /** A beat is about to be sent. */
-    void beating() {
+    /**
+     * A beat is about to be sent.
+     *
+     * @param busy whether the node holds something that others would wait for
+     */
+    void beating(boolean busy) {
         unanswered = true;
+        this.busy = busy;
+        if (busy) {
+            interval = settings.interval();
+        }
+    }
+
+    /** Whether the last beat failed, or is under way. */
+    boolean isUnanswered() {
+        return unanswered;
+    }
+
+    /** The node holds something now; returns whether its last beat declared that it may be silent for longer. */
+    boolean isTooSlowForWork() {
+        return settings.adaptive() && !busy;
     }
 
     /** It was answered; an adaptive pulse slows down if nothing has happened since the last one. */
     void answered(boolean quiet) {
         unanswered = false;
-        if (quiet && settings.adaptive()) {
+        if (quiet && !busy && settings.adaptive()) {
             interval = slower();
         }
     }
@@ -54,7 +74,7 @@ final class Pulse {
 
     /** What the next beat declares: enough for the pause after it, and for one that gets lost. */
     Deadlines deadlines() {
-        Duration interval = settings.adaptive() ? slower() : this.interval;
+        Duration interval = settings.adaptive() && !busy ? slower() : this.interval;
         return new Deadlines(
                 max(settings.stale(), interval.multipliedBy(2)), max(settings.dead(), interval.multipliedBy(3)));
     }

@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.store.ServerFailure;
 import dev.forge.cluster.internal.store.SessionConnection;
 import java.time.Duration;
 import java.util.UUID;
@@ -27,6 +27,9 @@ final class Session {
 
     private static final Logger log = LoggerFactory.getLogger(Session.class);
     private static final Duration READ = Duration.ofMillis(50);
+    /** By its session's last statement others tell a node that has crashed from one that was cut off. */
+    private static final Duration LONGEST_UNUSED = Duration.ofSeconds(2);
+
     private static final Duration FIRST_RETRY = Duration.ofMillis(50);
     private static final Duration LAST_RETRY = Duration.ofSeconds(1);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
@@ -118,13 +121,22 @@ final class Session {
         return livenessKey;
     }
 
+    // An appender may throw; without this thread the node would have no session any more.
+    private void reportQuietly(Throwable failure) {
+        try {
+            report(failure);
+        } catch (RuntimeException | Error e) {
+            // There is nowhere left to say so.
+        }
+    }
+
     private void report(Throwable failure) {
-        if (!ConnectionLoss.caused(failure)) {
+        if (!ServerFailure.caused(failure)) {
             log.warn("session: lost; leaderships end, reconnecting", ErrorText.loggable(failure));
         } else if (listener.isLeaving()) {
             log.debug("session: lost while the node leaves", failure);
         } else {
-            log.warn("session: lost; leaderships end, reconnecting: {}", ConnectionLoss.brief(failure));
+            log.warn("session: lost; leaderships end, reconnecting: {}", ServerFailure.brief(failure));
         }
     }
 
@@ -133,9 +145,13 @@ final class Session {
         return node != null && thread != null && !connected && nanos.getAsLong() - lostAt > patience.toNanos();
     }
 
+    // Of the session's thread alone.
+    private Duration retry = FIRST_RETRY;
+    private boolean reported;
+
     private void run() {
-        Duration retry = FIRST_RETRY;
-        boolean reported = false;
+        retry = FIRST_RETRY;
+        reported = false;
         while (isCurrent()) {
             UUID current = node;
             if (current == null) {
@@ -143,17 +159,12 @@ final class Session {
             }
             listener.opening(current);
             try (SessionConnection connection = SessionConnection.open(direct, schema, current)) {
-                if (reported) {
-                    log.info("session: connected again");
-                }
-                retry = FIRST_RETRY;
-                reported = false;
                 serve(connection, current);
             } catch (RuntimeException | Error e) {
                 // An Error too: without this thread the node would be dead and not know it.
                 if (!reported) {
-                    report(e);
                     reported = true;
+                    reportQuietly(e);
                 }
             } finally {
                 if (connected) {
@@ -183,8 +194,18 @@ final class Session {
         Runnable tell = () -> notifications.send(LEADERSHIP_CHANGED);
         elector.sessionBegun();
         announce(current);
+        boolean served = false;
+        long pinged = nanos.getAsLong();
         while (isCurrent() && current.equals(node)) {
+            if (nanos.getAsLong() - pinged >= LONGEST_UNUSED.toNanos()) {
+                store.ping();
+                pinged = nanos.getAsLong();
+            }
             Duration due = elector.step(store, tell, current);
+            if (!served) {
+                served = true;
+                served();
+            }
             for (String text : connection.notifications(due.compareTo(READ) < 0 ? due : READ)) {
                 if (text.equals(LEADERSHIP_CHANGED)) {
                     elector.wake();
@@ -198,6 +219,15 @@ final class Session {
         } catch (DataAccessException e) {
             log.debug("session: could not resign; its end does it", e);
         }
+    }
+
+    /** The session is of use, not merely open: a read-only server lets everybody connect. */
+    private void served() {
+        if (reported) {
+            log.info("session: connected again");
+        }
+        retry = FIRST_RETRY;
+        reported = false;
     }
 
     // Whatever somebody sends on our channel, the session outlives it.

@@ -3,9 +3,12 @@ package dev.forge.cluster.internal.store;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.sql.CallableStatement;
 import java.sql.Connection;
+import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.sql.SQLTransientConnectionException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -13,6 +16,8 @@ import java.util.Deque;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.LongSupplier;
+import java.util.random.RandomGenerator;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -24,12 +29,17 @@ import org.springframework.jdbc.datasource.AbstractDataSource;
  * that hold every connection of that pool must not make their node look dead.
  *
  * <p>Fixed in number, opened when first needed or {@linkplain #warm() ahead of it}, kept open. A connection the driver has closed after an error is replaced
- * at the next use.
+ * at the next use. So is one that is {@linkplain #replace(DataSource) doubted}, that has turned out to be read-only, and that
+ * was open for half an hour: a session keeps defaults, and a server, that new sessions may not get any more.
  */
 public final class ControlConnections extends AbstractDataSource implements AutoCloseable {
 
     private static final Logger log = LoggerFactory.getLogger(ControlConnections.class);
     private static final Duration READ_TIMEOUT = Duration.ofSeconds(5);
+    /** How long a connection is used; each one up to a fifth shorter, so that they are not all replaced together. */
+    private static final Duration LONGEST_USE = Duration.ofMinutes(30);
+    /** A doubtful connection younger than this is as good as a new one: no need to open one for each statement. */
+    private static final Duration YOUNG = Duration.ofSeconds(1);
 
     private final DataSource direct;
     private final Pooler pooler;
@@ -37,8 +47,25 @@ public final class ControlConnections extends AbstractDataSource implements Auto
     private final int size;
     private final Semaphore permits;
     private final Semaphore sharedPermits;
-    private final Deque<Connection> idle = new ArrayDeque<>();
+    private final Deque<Physical> idle = new ArrayDeque<>();
+    private final LongSupplier nanos;
+    private final RandomGenerator random = RandomGenerator.getDefault();
+    private volatile long doubtedAt;
     private boolean closed;
+
+    /** A connection with what decides whether it is lent again. */
+    private static final class Physical {
+        final Connection connection;
+        final long openedAt;
+        final long usedUntil;
+        volatile boolean readOnly;
+
+        Physical(Connection connection, long openedAt, long usedUntil) {
+            this.connection = connection;
+            this.openedAt = openedAt;
+            this.usedUntil = usedUntil;
+        }
+    }
 
     /**
      * @param direct opens a new connection each time
@@ -47,6 +74,13 @@ public final class ControlConnections extends AbstractDataSource implements Auto
      * @param patience how long a caller waits for one to come back
      */
     public ControlConnections(DataSource direct, Pooler pooler, int size, Duration patience) {
+        this(direct, pooler, size, patience, System::nanoTime);
+    }
+
+    /** @param nanos the monotonic clock by which connections age */
+    ControlConnections(DataSource direct, Pooler pooler, int size, Duration patience, LongSupplier nanos) {
+        this.nanos = nanos;
+        this.doubtedAt = nanos.getAsLong();
         this.direct = direct;
         this.pooler = pooler;
         this.patience = patience;
@@ -57,7 +91,18 @@ public final class ControlConnections extends AbstractDataSource implements Auto
 
     /** Others to the same server, so many of them, that are lent and closed apart from these. */
     public ControlConnections apart(int size) {
-        return new ControlConnections(direct, pooler, size, patience);
+        return new ControlConnections(direct, pooler, size, patience, nanos);
+    }
+
+    /**
+     * Replaces the connections of that source, if they are the cluster's own, as they come back: something has failed on
+     * them that might succeed on others.
+     */
+    public static void replace(DataSource source) {
+        DataSource all = source instanceof Shared shared ? shared.all() : source;
+        if (all instanceof ControlConnections dedicated) {
+            dedicated.doubtedAt = dedicated.nanos.getAsLong();
+        }
     }
 
     /** Whether every transaction on that source is READ COMMITTED without its saying so. */
@@ -124,10 +169,10 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         acquire(permits);
         boolean lent = false;
         try {
-            Connection connection = idle();
-            Connection physical = connection != null ? connection : Dedicated.open(direct, pooler, READ_TIMEOUT);
+            Physical physical = idle();
+            Connection connection = lend(physical != null ? physical : open(), returned);
             lent = true;
-            return lend(physical, returned);
+            return connection;
         } finally {
             if (!lent) {
                 permits.release();
@@ -145,7 +190,7 @@ public final class ControlConnections extends AbstractDataSource implements Auto
     public void close() {
         synchronized (idle) {
             closed = true;
-            idle.forEach(ControlConnections::closeQuietly);
+            idle.forEach(physical -> closeQuietly(physical.connection));
             idle.clear();
         }
     }
@@ -168,20 +213,40 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         }
     }
 
-    private @Nullable Connection idle() throws SQLException {
-        synchronized (idle) {
-            if (closed) {
-                throw new SQLTransientConnectionException("control connections are closed");
+    private Physical open() throws SQLException {
+        long now = nanos.getAsLong();
+        long use = (long) (LONGEST_USE.toNanos() * (1 - 0.2 * random.nextDouble()));
+        return new Physical(Dedicated.open(direct, pooler, READ_TIMEOUT), now, now + use);
+    }
+
+    private @Nullable Physical idle() throws SQLException {
+        var outdated = new ArrayList<Physical>();
+        try {
+            synchronized (idle) {
+                if (closed) {
+                    throw new SQLTransientConnectionException("control connections are closed");
+                }
+                Physical physical = idle.poll();
+                while (physical != null && isOutdated(physical)) {
+                    outdated.add(physical);
+                    physical = idle.poll();
+                }
+                return physical;
             }
-            Connection connection = idle.poll();
-            while (connection != null && connection.isClosed()) {
-                connection = idle.poll();
-            }
-            return connection;
+        } finally {
+            outdated.forEach(physical -> closeQuietly(physical.connection));
         }
     }
 
-    private Connection lend(Connection physical, Runnable afterwards) {
+    private boolean isOutdated(Physical physical) throws SQLException {
+        long now = nanos.getAsLong();
+        return physical.connection.isClosed()
+                || now - physical.usedUntil >= 0
+                || ((physical.readOnly || physical.openedAt - doubtedAt < 0)
+                        && now - physical.openedAt >= YOUNG.toNanos());
+    }
+
+    private Connection lend(Physical physical, Runnable afterwards) {
         var returned = new AtomicBoolean();
         return (Connection) Proxy.newProxyInstance(
                 ControlConnections.class.getClassLoader(),
@@ -194,42 +259,69 @@ public final class ControlConnections extends AbstractDataSource implements Auto
                         }
                         yield null;
                     }
-                    case "isClosed" -> returned.get() || physical.isClosed();
+                    case "isClosed" -> returned.get() || physical.connection.isClosed();
                     case "equals" -> proxy == arguments[0];
                     case "hashCode" -> System.identityHashCode(proxy);
                     default -> {
                         if (returned.get()) {
                             throw new SQLException("this control connection was given back");
                         }
-                        yield invoke(physical, method, arguments);
+                        Object result = invoke(physical.connection, method, arguments);
+                        yield result instanceof Statement statement
+                                ? watched(statement, method.getReturnType(), physical)
+                                : result;
                     }
                 });
     }
 
-    private static @Nullable Object invoke(Connection physical, Method method, Object[] arguments) throws Throwable {
+    /** The statement, through which every failure of a session that turns out to be read-only passes. */
+    private static Object watched(Statement statement, Class<?> type, Physical physical) {
+        Class<?> shown = type == CallableStatement.class || type == PreparedStatement.class ? type : Statement.class;
+        return Proxy.newProxyInstance(
+                ControlConnections.class.getClassLoader(), new Class<?>[] {shown}, (proxy, method, arguments) -> {
+                    switch (method.getName()) {
+                        case "equals":
+                            return proxy == arguments[0];
+                        case "hashCode":
+                            return System.identityHashCode(proxy);
+                        default:
+                            try {
+                                return invoke(statement, method, arguments);
+                            } catch (SQLException e) {
+                                if (ServerFailure.isReadOnly(e)) {
+                                    physical.readOnly = true;
+                                }
+                                throw e;
+                            }
+                    }
+                });
+    }
+
+    private static @Nullable Object invoke(Object target, Method method, Object[] arguments) throws Throwable {
         try {
-            return method.invoke(physical, arguments);
+            return method.invoke(target, arguments);
         } catch (InvocationTargetException e) {
             throw e.getTargetException();
         }
     }
 
-    private void takeBack(Connection physical) {
+    private void takeBack(Physical physical) {
+        Connection connection = physical.connection;
         try {
-            if (!physical.isClosed() && !physical.getAutoCommit()) {
-                physical.rollback();
-                physical.setAutoCommit(true);
+            if (!connection.isClosed() && !connection.getAutoCommit()) {
+                connection.rollback();
+                connection.setAutoCommit(true);
             }
             synchronized (idle) {
-                if (!closed && !physical.isClosed()) {
+                if (!closed && !isOutdated(physical)) {
                     idle.push(physical);
                     return;
                 }
             }
-            closeQuietly(physical);
+            closeQuietly(connection);
         } catch (SQLException e) {
             // Its state is unknown: never lend it again.
-            closeQuietly(physical);
+            closeQuietly(connection);
         } finally {
             permits.release();
         }

@@ -1226,6 +1226,14 @@ public final class JobStore {
                 .list();
     }
 
+    /** What time it is for leases. */
+    public Instant clock() {
+        return client.sql("SELECT clock_timestamp()")
+                .query(OffsetDateTime.class)
+                .single()
+                .toInstant();
+    }
+
     // Orders ------------------------------------------------------------------------------------------------
 
     /** Tells every node that listens. */

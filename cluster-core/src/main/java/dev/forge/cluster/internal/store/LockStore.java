@@ -12,8 +12,18 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** The rows of {@code forge_locks}. A lock is held by whoever knows its token, until it expires. */
+/**
+ * The rows of {@code forge_locks}. A lock is held by whoever knows its token, until it expires or its node is declared dead.
+ */
 public final class LockStore {
+
+    /**
+     * Whether the lock in row {@code l} is held. Asks for the death of its node, too: whoever declares a node dead ends its
+     * locks, except for rows that another session has locked at that moment.
+     */
+    private static final String HELD = """
+            l.expires_at > clock_timestamp()
+                AND NOT EXISTS (SELECT FROM ~.forge_nodes d WHERE d.id = l.owner_node AND d.status = 'dead')""";
 
     private final Schema schema;
     private final JdbcClient jdbc;
@@ -31,17 +41,18 @@ public final class LockStore {
         return Objects.requireNonNull(apart.execute(status -> work.get()));
     }
 
-    /** Takes a free or expired lock; answers the token, larger than any before. */
+    /** Takes a free or expired lock; answers the token, larger than any before. A lock that is held is only read. */
     public OptionalLong take(String name, UUID owner, Duration lease) {
         return apart(() -> jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_locks AS l (lock_name, owner_node, expires_at)
-                VALUES (:name, :owner, clock_timestamp() + :lease * interval '1 millisecond')
+                SELECT :name, :owner, clock_timestamp() + :lease * interval '1 millisecond'
+                WHERE NOT EXISTS (SELECT FROM ~.forge_locks l WHERE l.lock_name = :name AND %1$s)
                 ON CONFLICT (lock_name) DO UPDATE
                 SET owner_node = excluded.owner_node, token = DEFAULT, locked_at = clock_timestamp(),
                     expires_at = excluded.expires_at
-                WHERE l.expires_at <= clock_timestamp()
+                WHERE NOT (%1$s)
                 RETURNING token
-                """))
+                """.formatted(HELD)))
                 .param("name", name)
                 .param("owner", owner)
                 .param("lease", lease.toMillis())
@@ -53,9 +64,9 @@ public final class LockStore {
     /** Whether the lock with that token is held until then, counted from now. An expired one cannot be extended. */
     public boolean extend(String name, long token, Duration lease) {
         return apart(() -> jdbc.sql(schema.sql("""
-                        UPDATE ~.forge_locks SET expires_at = clock_timestamp() + :lease * interval '1 millisecond'
-                        WHERE lock_name = :name AND token = :token AND expires_at > clock_timestamp()
-                        """))
+                        UPDATE ~.forge_locks l SET expires_at = clock_timestamp() + :lease * interval '1 millisecond'
+                        WHERE lock_name = :name AND token = :token AND %s
+                        """.formatted(HELD)))
                         .param("name", name)
                         .param("token", token)
                         .param("lease", lease.toMillis())
@@ -69,8 +80,9 @@ public final class LockStore {
      */
     public boolean renew(String name, long token, Duration lease) {
         return apart(() -> jdbc.sql(schema.sql("""
-                        UPDATE ~.forge_locks SET expires_at = clock_timestamp() + :lease * interval '1 millisecond'
+                        UPDATE ~.forge_locks l SET expires_at = clock_timestamp() + :lease * interval '1 millisecond'
                         WHERE lock_name = :name AND token = :token
+                          AND NOT EXISTS (SELECT FROM ~.forge_nodes d WHERE d.id = l.owner_node AND d.status = 'dead')
                         """))
                         .param("name", name)
                         .param("token", token)
@@ -106,9 +118,9 @@ public final class LockStore {
     /** The locks that were taken last and have not expired, so many at most. */
     public List<Held> held(int limit) {
         return jdbc.sql(schema.sql("""
-                SELECT lock_name, owner_node, token, locked_at, expires_at FROM ~.forge_locks
-                WHERE expires_at > clock_timestamp() ORDER BY locked_at DESC, lock_name LIMIT ?
-                """))
+                SELECT lock_name, owner_node, token, locked_at, expires_at FROM ~.forge_locks l
+                WHERE %s ORDER BY locked_at DESC, lock_name LIMIT ?
+                """.formatted(HELD)))
                 .param(limit)
                 .query((row, n) -> new Held(
                         row.getString(1),

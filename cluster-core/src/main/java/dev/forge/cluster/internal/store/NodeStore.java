@@ -214,6 +214,8 @@ public final class NodeStore {
      *
      * @param lockMissing it should hold its liveness lock but does not
      * @param staleAfter for how long it may be silent before it is stale, as it declared itself
+     * @param sessionUnused how long ago the session that holds its liveness lock last had a statement; null if there is none,
+     *     or if this database role may not see that
      */
     public record Sighting(
             UUID id,
@@ -224,7 +226,8 @@ public final class NodeStore {
             boolean candidate,
             boolean worker,
             Duration staleAfter,
-            Duration deadAfter) {}
+            Duration deadAfter,
+            @Nullable Duration sessionUnused) {}
 
     /**
      * Everything an observer needs, from one instant.
@@ -239,16 +242,18 @@ public final class NodeStore {
         List<Sighting> nodes = jdbc
                 .sql(schema.sql("""
                 WITH held AS MATERIALIZED (
-                    SELECT objid FROM pg_locks
-                    WHERE locktype = 'advisory' AND classid = :class_id AND objsubid = 2 AND granted
-                      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+                    SELECT l.objid, a.state_change FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+                    WHERE l.locktype = 'advisory' AND l.classid = :class_id AND l.objsubid = 2 AND l.granted
+                      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
                 SELECT pg_postmaster_start_time(), n.id, n.name, n.status, n.beats,
                        n.liveness_key IS NOT NULL AND NOT EXISTS (
                            SELECT FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid),
                        'scheduler' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') IN ('auto', 'leader'),
                        'worker' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') <> 'observer',
                        %s,
-                       %s
+                       %s,
+                       (SELECT (extract(epoch FROM clock_timestamp() - max(held.state_change)) * 1000)::bigint
+                        FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid)
                 FROM (VALUES (1)) AS always LEFT JOIN ~.forge_nodes n ON true
                 """.formatted(declaredMillis("stale_at"), declaredMillis("dead_at"))))
                 .param("class_id", AdvisoryKeys.CLASS_ID)
@@ -281,7 +286,8 @@ public final class NodeStore {
                 row.getBoolean(7),
                 row.getBoolean(8),
                 Duration.ofMillis(row.getLong(9)),
-                Duration.ofMillis(row.getLong(10)));
+                Duration.ofMillis(row.getLong(10)),
+                row.getObject(11) == null ? null : Duration.ofMillis(row.getLong(11)));
     }
 
     /** Calls a silent node stale, unless it has beaten since it was seen. */
@@ -311,7 +317,9 @@ public final class NodeStore {
             if (declared == 0) {
                 return false;
             }
-            // Rows that somebody else is working on are left to the elections and sweeps that would find them anyway.
+            // Rows that somebody else is working on are left to the elections and sweeps that would find them anyway,
+            // and to
+            // LockStore, which knows that the locks of a dead node are free.
             jdbc.sql(schema.sql("""
                     UPDATE ~.forge_leader_leases SET lease_until = clock_timestamp(), node_id = NULL
                     WHERE role = ANY (ARRAY(

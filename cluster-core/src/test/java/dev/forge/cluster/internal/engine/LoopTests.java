@@ -51,6 +51,50 @@ class LoopTests {
     }
 
     @Test
+    void pause_that_throws_does_not_end_the_loop() throws Exception {
+        var loop = new Loop(
+                "test",
+                () -> {
+                    if (passes.get() == 1) {
+                        throw new IllegalStateException("on purpose");
+                    }
+                    return Duration.ofMillis(1);
+                },
+                passes::incrementAndGet,
+                scheduler,
+                nanos::get);
+        loop.start();
+        await().until(() -> passes.get() >= 3);
+        assertThat(loop.stop(PATIENCE)).isTrue();
+    }
+
+    /** Whoever prints it asks for its message. */
+    private static final class Unprintable extends IllegalStateException {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public String getMessage() {
+            throw new IllegalStateException("no message");
+        }
+
+        @Override
+        public synchronized Throwable getCause() {
+            throw new IllegalStateException("no cause");
+        }
+    }
+
+    @Test
+    void logger_that_throws_does_not_end_the_loop() throws Exception {
+        Loop loop = loop(Duration.ofMillis(1), () -> {
+            passes.incrementAndGet();
+            throw new Unprintable();
+        });
+        loop.start();
+        await().until(() -> passes.get() >= 5);
+        assertThat(loop.stop(PATIENCE)).isTrue();
+    }
+
+    @Test
     void a_wake_during_a_pass_leads_to_exactly_one_more() throws Exception {
         var entered = new Semaphore(0);
         var proceed = new Semaphore(0);

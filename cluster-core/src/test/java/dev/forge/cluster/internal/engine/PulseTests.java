@@ -25,7 +25,7 @@ class PulseTests {
     }
 
     private static void beat(Pulse pulse) {
-        pulse.beating();
+        pulse.beating(false);
         pulse.answered(true);
     }
 
@@ -40,9 +40,9 @@ class PulseTests {
     @Test
     void a_lost_beat_is_made_up_for_after_half_a_second_until_one_is_answered() {
         Pulse pulse = steady();
-        pulse.beating();
+        pulse.beating(false);
         assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofMillis(500));
-        pulse.beating();
+        pulse.beating(false);
         assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofMillis(500));
         pulse.answered(true);
         assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
@@ -52,7 +52,7 @@ class PulseTests {
     void without_its_session_it_beats_five_times_a_second_even_after_a_lost_beat() {
         Pulse pulse = steady();
         assertThat(pulse.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(200));
-        pulse.beating();
+        pulse.beating(false);
         assertThat(pulse.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(200));
         pulse.answered(false);
         assertThat(pulse.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(200));
@@ -63,7 +63,7 @@ class PulseTests {
     void neither_makes_a_fast_pulse_slower() {
         Pulse fast = pulse(Duration.ofMillis(100), false);
         assertThat(fast.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(100));
-        fast.beating();
+        fast.beating(false);
         assertThat(fast.pause(WITH_SESSION)).isEqualTo(Duration.ofMillis(100));
     }
 
@@ -79,8 +79,8 @@ class PulseTests {
     @Test
     void a_beat_that_is_lost_or_comes_while_something_happens_does_not_slow_it_down() {
         Pulse pulse = adaptive();
-        pulse.beating();
-        pulse.beating();
+        pulse.beating(false);
+        pulse.beating(false);
         pulse.answered(false);
         assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
     }
@@ -121,5 +121,18 @@ class PulseTests {
     void deadlines_never_fall_below_those_of_the_settings() {
         assertThat(pulse(Duration.ofMillis(100), true).deadlines())
                 .isEqualTo(new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
+    }
+
+    @Test
+    void node_that_holds_something_neither_slows_down_nor_declares_that_it_will() {
+        Pulse pulse = adaptive();
+        beat(pulse);
+        beat(pulse);
+        assertThat(pulse.isTooSlowForWork()).isTrue();
+        pulse.beating(true);
+        assertThat(pulse.deadlines()).isEqualTo(new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
+        pulse.answered(true);
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
+        assertThat(pulse.isTooSlowForWork()).isFalse();
     }
 }

@@ -537,6 +537,36 @@ class CronTests {
     }
 
     @Test
+    void full_disk_is_no_fault_of_a_cron() {
+        work.on(cron("good", YEARLY), this::note);
+        startLeader(work);
+        awaitCron("good");
+        jdbc.sql("CREATE SEQUENCE refusals").update();
+        try {
+            jdbc.sql("""
+                    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                    BEGIN
+                        PERFORM nextval('refusals');
+                        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100';
+                    END $$
+                    """).update();
+            jdbc.sql("CREATE TRIGGER refuse BEFORE INSERT ON forge_cron_runs EXECUTE FUNCTION refuse()")
+                    .update();
+            due("good", Duration.ofSeconds(1));
+            await().until(() -> jdbc.sql("SELECT last_value FROM refusals")
+                            .query(Long.class)
+                            .single()
+                    >= 3);
+        } finally {
+            jdbc.sql("DROP FUNCTION refuse() CASCADE").update();
+            jdbc.sql("DROP SEQUENCE refusals").update();
+        }
+        // Not half a minute later, as after a fault of its own.
+        await().atMost(Duration.ofSeconds(10)).until(() -> runs.size() == 1);
+        assertThat(info("good").problem()).isNull();
+    }
+
+    @Test
     void a_jitter_without_bounds_stops_nobody() {
         work.on(cron("good", YEARLY), this::note);
         work.on(cron("bad", YEARLY), this::note);

@@ -26,6 +26,7 @@ import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
 import java.net.URI;
 import java.sql.Connection;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -34,6 +35,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.BrokenBarrierException;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
@@ -41,6 +43,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
@@ -112,6 +115,58 @@ class DaemonTests {
                 settings.detection(),
                 settings.election(),
                 Duration.ofMillis(300));
+    }
+
+    // Trouble of the server ---------------------------------------------------------------------------------
+
+    @Test
+    void failures_of_the_server_count_for_no_daemon() {
+        var calls = new AtomicInteger();
+        nodes.start("one", daemon("feed").restarts(Duration.ofMillis(20), 2).running(context -> {
+            if (calls.incrementAndGet() <= 6) {
+                throw new IllegalStateException(
+                        "could not import", new SQLException("No space left on device", "53100"));
+            }
+            feed.run(context);
+        }));
+        // More often than it may throw by itself.
+        await().until(feed::isRunning);
+        await().until(() -> status("feed") == DaemonStatus.RUNNING);
+        assertThat(calls).hasValue(7);
+    }
+
+    @Test
+    void two_hundred_daemons_start_on_one_node_over_a_slow_network_without_losing_a_term() {
+        URI server = URI.create(database.url().substring("jdbc:".length()));
+        try (TcpProxy network = TcpProxy.to(server.getHost(), server.getPort())) {
+            var slow = new DriverManagerDataSource(
+                    database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/"),
+                    database.username(),
+                    database.password());
+            network.delay(Duration.ofMillis(1));
+            var terms = new ConcurrentHashMap<String, Long>();
+            var again = new CopyOnWriteArrayList<String>();
+            DaemonHandler[] daemons = IntStream.range(0, 200)
+                    .mapToObj(n -> daemon("feed-" + n).running(context -> {
+                        Long former = terms.put(context.name(), context.term());
+                        if (former != null) {
+                            again.add(context.name());
+                        }
+                        while (!context.awaitStop(Duration.ofSeconds(10))) {
+                            assertThat(context.term()).isPositive();
+                        }
+                    }))
+                    .toArray(DaemonHandler[]::new);
+            Host one = nodes.start("one", slow, s -> s, daemons);
+            await().until(() -> one.node().rolesLed().contains(Leadership.SCHEDULER));
+            long schedulerTerm = nodes.cluster.term(Leadership.SCHEDULER);
+            await().atMost(Duration.ofSeconds(90)).until(() -> terms.size() == 200);
+            assertThat(again).isEmpty();
+            assertThat(terms.values()).containsOnly(1L);
+            assertThat(nodes.cluster.term(Leadership.SCHEDULER)).isEqualTo(schedulerTerm);
+            network.delay(Duration.ZERO);
+            one.stop();
+        }
     }
 
     // One of them -------------------------------------------------------------------------------------------

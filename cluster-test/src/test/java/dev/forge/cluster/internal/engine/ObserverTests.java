@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.NodeDied;
 import dev.forge.cluster.SchemaMode;
@@ -8,6 +9,9 @@ import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,6 +26,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 @ClusterPostgres
 class ObserverTests {
 
+    private final TestDatabase database;
     private final JdbcClient jdbc;
     private final NodeStore nodes;
     private final AtomicLong nanos = new AtomicLong();
@@ -31,6 +36,7 @@ class ObserverTests {
     private final Observer observer;
 
     ObserverTests(TestDatabase database) {
+        this.database = database;
         this.jdbc = database.jdbc();
         this.nodes =
                 new NodeStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource());
@@ -131,6 +137,82 @@ class ObserverTests {
         pass(Duration.ofMillis(500));
         assertThat(status()).isEqualTo("active");
         pass(Duration.ofMillis(100));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    /** The node whose session that connection is, with a heartbeat every 30 s. */
+    private UUID slowNode(Statement session) throws SQLException {
+        session.execute("SELECT pg_advisory_lock(%d, 456)".formatted(0x464F5247));
+        UUID id = node(456);
+        jdbc.sql(
+                        "UPDATE forge_nodes SET stale_at = now() + interval '60 seconds', dead_at = now() + interval '90 seconds'")
+                .update();
+        return id;
+    }
+
+    private void awaitFreeLock() {
+        await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 456")
+                        .query(Long.class)
+                        .single()
+                == 0);
+    }
+
+    @Test
+    void crashed_node_with_a_slow_heartbeat_is_dead_soon_after_its_session_ended() throws SQLException {
+        try (Connection connection = database.dataSource().getConnection();
+                Statement session = connection.createStatement()) {
+            slowNode(session);
+            observer.pass(self);
+            for (int second = 0; second < 20; second++) {
+                session.execute("SELECT 1");
+                pass(Duration.ofSeconds(1));
+            }
+        }
+        awaitFreeLock();
+        assertThat(observer.pass(self).suspicious()).isTrue();
+        assertThat(status()).isEqualTo("active");
+        pass(Duration.ofMillis(600));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void node_that_may_only_be_cut_off_gets_time_to_notice() throws SQLException {
+        try (Connection connection = database.dataSource().getConnection();
+                Statement session = connection.createStatement()) {
+            slowNode(session);
+            observer.pass(self);
+            // As long as the server takes to free the lock of a session that was cut off.
+            await().until(() -> jdbc.sql("""
+                            SELECT a.state_change < clock_timestamp() - interval '7 seconds' FROM pg_stat_activity a
+                            JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.objid = 456
+                            """).query(Boolean.class).single());
+            for (int second = 0; second < 7; second++) {
+                pass(Duration.ofSeconds(1));
+            }
+        }
+        awaitFreeLock();
+        for (int second = 0; second < 13; second++) {
+            pass(Duration.ofSeconds(1));
+            assertThat(status()).isEqualTo("active");
+        }
+        pass(Duration.ofSeconds(1));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void silence_says_nothing_while_the_observers_own_heartbeats_fail() {
+        node(null);
+        observer.pass(self);
+        for (int second = 0; second < 30; second++) {
+            observer.ownBeatFailed();
+            pass(Duration.ofSeconds(1));
+        }
+        observer.ownBeatArrived();
+        for (int second = 0; second < 14; second++) {
+            pass(Duration.ofSeconds(1));
+            assertThat(status()).isNotEqualTo("dead");
+        }
+        pass(Duration.ofSeconds(2));
         assertThat(status()).isEqualTo("dead");
     }
 

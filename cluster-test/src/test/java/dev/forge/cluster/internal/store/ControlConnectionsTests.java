@@ -10,6 +10,7 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.SQLTransientConnectionException;
 import java.time.Duration;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -64,6 +65,54 @@ class ControlConnectionsTests {
         assertThatExceptionOfType(RuntimeException.class).isThrownBy(this::backend);
         assertThat(backend()).isNotEqualTo(terminated);
         assertThat(backend()).isPositive();
+    }
+
+    @Test
+    void connection_is_replaced_after_half_an_hour() {
+        var nanos = new AtomicLong();
+        try (var ageing =
+                new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofMillis(50), nanos::get)) {
+            JdbcClient own = JdbcClient.create(ageing);
+            int first = own.sql("SELECT pg_backend_pid()").query(Integer.class).single();
+            nanos.addAndGet(Duration.ofMinutes(23).toNanos());
+            assertThat(own.sql("SELECT pg_backend_pid()").query(Integer.class).single())
+                    .isEqualTo(first);
+            nanos.addAndGet(Duration.ofMinutes(8).toNanos());
+            assertThat(own.sql("SELECT pg_backend_pid()").query(Integer.class).single())
+                    .isNotEqualTo(first);
+        }
+    }
+
+    @Test
+    void read_only_session_is_replaced_once_it_is_a_second_old() {
+        var nanos = new AtomicLong();
+        try (var ageing =
+                new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofMillis(50), nanos::get)) {
+            JdbcClient own = JdbcClient.create(ageing);
+            own.sql("SET default_transaction_read_only = on").update();
+            assertThatExceptionOfType(RuntimeException.class)
+                    .isThrownBy(() -> own.sql("CREATE TABLE refused (id int)").update())
+                    .withMessageContaining("read-only");
+            // Opened a moment ago: another one would be no better.
+            assertThatExceptionOfType(RuntimeException.class)
+                    .isThrownBy(() -> own.sql("CREATE TABLE refused (id int)").update());
+            nanos.addAndGet(Duration.ofSeconds(1).toNanos());
+            own.sql("CREATE TABLE accepted (id int)").update();
+        }
+    }
+
+    @Test
+    void doubted_connections_are_replaced() {
+        var nanos = new AtomicLong();
+        try (var ageing =
+                new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofMillis(50), nanos::get)) {
+            JdbcClient own = JdbcClient.create(ageing);
+            int first = own.sql("SELECT pg_backend_pid()").query(Integer.class).single();
+            nanos.addAndGet(Duration.ofSeconds(1).toNanos());
+            ControlConnections.replace(ageing.shared());
+            assertThat(own.sql("SELECT pg_backend_pid()").query(Integer.class).single())
+                    .isNotEqualTo(first);
+        }
     }
 
     @Test
