@@ -203,7 +203,7 @@ final class Claims {
     /** Gives up as many as possible, and waits for nobody; answers how many. */
     private int giveUp(UUID node, List<Finish> finishes) {
         try {
-            return jobs.finishUnlocked(node, finishes);
+            return jobs.finishUnlocked(node, finishes).size();
         } catch (DataAccessException | TransactionException e) {
             if (finishes.size() > 1 && JobStore.isRefusal(e)) {
                 // One that cannot be stored must not keep its neighbours.

@@ -49,7 +49,7 @@ final class Execution {
         this.transactional = setup.stores().application();
         this.json = setup.json();
         this.monitor = setup.monitor();
-        this.finisher = new Finisher(setup.stores().control(), host::introduce, this::settled);
+        this.finisher = new Finisher(setup.stores().control(), host::nanos, host::introduce, this::settled);
     }
 
     void start() {

@@ -6,6 +6,7 @@ import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.SQLTransientConnectionException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -30,6 +31,12 @@ public final class ControlConnections extends AbstractDataSource implements Auto
 
     private static final Logger log = LoggerFactory.getLogger(ControlConnections.class);
     private static final Duration READ_TIMEOUT = Duration.ofSeconds(5);
+    /**
+     * Behind a transaction pooler the driver cancels statements after that time. No setting of the session ends them there,
+     * and the server does not notice that our side of the pooler has closed: they would wait for locks for ever, one more
+     * session each time. Shorter than the read timeout, whose end closes the connection.
+     */
+    private static final int POOLED_STATEMENT_SECONDS = 4;
 
     private final DataSource direct;
     private final Pooler pooler;
@@ -206,9 +213,13 @@ public final class ControlConnections extends AbstractDataSource implements Auto
                 });
     }
 
-    private static @Nullable Object invoke(Connection physical, Method method, Object[] arguments) throws Throwable {
+    private @Nullable Object invoke(Connection physical, Method method, Object[] arguments) throws Throwable {
         try {
-            return method.invoke(physical, arguments);
+            Object result = method.invoke(physical, arguments);
+            if (pooler == Pooler.TRANSACTION && result instanceof Statement statement) {
+                statement.setQueryTimeout(POOLED_STATEMENT_SECONDS);
+            }
+            return result;
         } catch (InvocationTargetException e) {
             throw e.getTargetException();
         }

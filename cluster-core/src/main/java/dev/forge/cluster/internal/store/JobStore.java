@@ -839,8 +839,17 @@ public final class JobStore {
     }
 
     /**
+     * How long a statement that ends claims waits for a row that another transaction has locked. Part of the statement,
+     * because a setting of the session does not hold behind a transaction pooler.
+     */
+    private static final String LOCK_PATIENCE = "set_config('lock_timeout', '100', true) AS patience";
+
+    /**
      * Ends these claims; answers those that were not this node's any more. A claim that this node has completed or failed
      * before counts as ended. If a statement fails, those of other {@linkplain #statements parts} may have been written.
+     *
+     * @throws DataAccessException that {@linkplain #isLocked says so} if another transaction has locked one of the rows;
+     *     {@link #finishUnlocked} writes the others
      */
     public Set<ClaimKey> finish(UUID node, Collection<Finish> finishes) {
         var lost = new HashSet<ClaimKey>();
@@ -848,18 +857,25 @@ public final class JobStore {
         return lost;
     }
 
-    /** Ends these claims, except for those whose rows somebody has locked; answers how many it has ended. */
-    public int finishUnlocked(UUID node, Collection<Finish> finishes) {
+    /**
+     * Ends these claims, except for those whose rows another transaction has locked; answers those that it has ended. The
+     * others are locked, or not this node's any more: {@link #missing} and {@link #finished} tell.
+     */
+    public Set<ClaimKey> finishUnlocked(UUID node, Collection<Finish> finishes) {
         TransactionOperations transaction = transaction();
-        int ended = 0;
+        var ended = new HashSet<ClaimKey>();
         for (List<Finish> part : statements(finishes)) {
-            ended += Objects.requireNonNull(transaction.execute(status -> {
+            ended.addAll(Objects.requireNonNull(transaction.execute(status -> {
                 Set<ClaimKey> free = unlocked(node, part);
                 List<Finish> those = part.stream()
                         .filter(finish -> free.contains(finish.key))
                         .toList();
-                return those.isEmpty() ? 0 : write(node, those);
-            }));
+                if (!those.isEmpty()) {
+                    // All of them: their rows are locked by this transaction.
+                    write(node, those, "");
+                }
+                return free;
+            })));
         }
         return ended;
     }
@@ -868,21 +884,30 @@ public final class JobStore {
     private Set<ClaimKey> unlocked(UUID node, List<Finish> finishes) {
         return new HashSet<>(byKey(
                 """
-                SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                SELECT j.id, j.claim_epoch
+                FROM %s CROSS JOIN unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
                 WHERE %s
                 FOR UPDATE OF j SKIP LOCKED
-                """.formatted(OURS), node, finishes.stream().map(Finish::key).toList()));
+                """.formatted(LOCK_PATIENCE, OURS),
+                node,
+                finishes.stream().map(Finish::key).toList()));
     }
 
-    /** Writes a {@linkplain #statements part}; answers how many rows were still this node's. */
-    private int write(UUID node, List<Finish> part) {
+    /**
+     * Writes a {@linkplain #statements part}; answers how many rows were still this node's.
+     *
+     * @param patience what the FROM clauses begin with: {@link #LOCK_PATIENCE} and a comma, or nothing
+     */
+    private int write(UUID node, List<Finish> part, String patience) {
         Finish first = part.get(0);
-        return first.isDeletion() ? delete(node, part) : first.isPlain() ? complete(node, part) : end(node, part);
+        return first.isDeletion()
+                ? delete(node, part, patience)
+                : first.isPlain() ? complete(node, part, patience) : end(node, part, patience);
     }
 
     private Set<ClaimKey> finishTogether(UUID node, List<Finish> finishes) {
-        if (write(node, finishes) == finishes.size()) {
+        if (write(node, finishes, LOCK_PATIENCE + ", ") == finishes.size()) {
             return Set.of();
         }
         List<ClaimKey> keys = finishes.stream().map(Finish::key).toList();
@@ -891,24 +916,24 @@ public final class JobStore {
         return lost;
     }
 
-    /** Those claims that ended as this node's. */
-    private List<ClaimKey> finished(UUID node, List<ClaimKey> keys) {
-        return byKey("""
+    /** Those of these claims that this node has completed or failed. */
+    public Set<ClaimKey> finished(UUID node, Collection<ClaimKey> keys) {
+        return new HashSet<>(byKey("""
                 SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
                 WHERE j.worker_id IS NOT DISTINCT FROM ? AND j.status IN ('completed', 'failed')
-                """, node, keys);
+                """, node, List.copyOf(keys)));
     }
 
-    private int complete(UUID node, List<Finish> finishes) {
+    private int complete(UUID node, List<Finish> finishes, String patience) {
         return jdbc.update(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL,
                     result = d.result::jsonb,
                     started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond')
-                FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::bigint[])) AS d (id, epoch, result, ran)
+                FROM %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::bigint[])) AS d (id, epoch, result, ran)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(OURS)), statement -> {
+                """.formatted(patience, OURS)), statement -> {
             Connection connection = statement.getConnection();
             statement.setArray(1, array(connection, "uuid", finishes, finish -> finish.key.id));
             statement.setArray(2, array(connection, "int8", finishes, finish -> finish.key.epoch));
@@ -918,11 +943,11 @@ public final class JobStore {
         });
     }
 
-    private int delete(UUID node, List<Finish> finishes) {
+    private int delete(UUID node, List<Finish> finishes, String patience) {
         return jdbc.update(schema.sql("""
-                DELETE FROM ~.forge_jobs j USING unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                DELETE FROM ~.forge_jobs j USING %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(OURS)), statement -> {
+                """.formatted(patience, OURS)), statement -> {
             Connection connection = statement.getConnection();
             statement.setArray(1, array(connection, "uuid", finishes, finish -> finish.key.id));
             statement.setArray(2, array(connection, "int8", finishes, finish -> finish.key.epoch));
@@ -930,7 +955,7 @@ public final class JobStore {
         });
     }
 
-    private int end(UUID node, List<Finish> finishes) {
+    private int end(UUID node, List<Finish> finishes, String patience) {
         return jdbc.update(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET status = d.status, lease_expires_at = NULL,
@@ -948,11 +973,11 @@ public final class JobStore {
                     progress = coalesce(d.progress::jsonb, j.progress),
                     attempt_history = CASE WHEN d.error IS NOT NULL AND d.given_back = 0 THEN %s ELSE j.attempt_history END,
                     retention = d.retention * interval '1 millisecond'
-                FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::int[]), (SELECT ?::text[]),
+                FROM %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::int[]), (SELECT ?::text[]),
                             (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::bigint[]), (SELECT ?::bool[]))
                     AS d (id, epoch, status, result, error, delay, given_back, checkpoint, progress, retention, ran, timed_out)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(HISTORY_WITH_FAILURE, OURS)), statement -> {
+                """.formatted(HISTORY_WITH_FAILURE, patience, OURS)), statement -> {
             Connection connection = statement.getConnection();
             statement.setArray(1, array(connection, "uuid", finishes, finish -> finish.key.id));
             statement.setArray(2, array(connection, "int8", finishes, finish -> finish.key.epoch));
@@ -999,14 +1024,14 @@ public final class JobStore {
                 .single();
         // Only this statement decides: a row that has ended otherwise, even by this node's own hand, must not let the
         // transaction commit.
-        if (write(node, List.of(finish)) != 1) {
+        if (write(node, List.of(finish), "") != 1) {
             return LastStatement.CLAIM_LOST;
         }
         return blind ? LastStatement.WRITTEN_BLINDLY : LastStatement.WRITTEN;
     }
 
     /** Whether somebody else has locked what was to be written. */
-    public static boolean isLocked(DataAccessException failure) {
+    public static boolean isLocked(Throwable failure) {
         return "55P03".equals(state(failure));
     }
 
@@ -1025,14 +1050,29 @@ public final class JobStore {
         return state != null && (state.startsWith("22") || state.startsWith("23") || state.startsWith("54"));
     }
 
-    /** Marks claimed jobs as running. */
-    public void start(UUID node, Collection<ClaimKey> keys) {
-        List<ClaimKey> sorted = sorted(keys);
-        jdbc.update(schema.sql("""
-                UPDATE ~.forge_jobs j SET status = 'running', started_at = clock_timestamp()
-                FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
-                WHERE j.id = d.id AND j.claim_epoch = d.epoch AND j.worker_id IS NOT DISTINCT FROM ? AND j.status = 'claimed'
-                """), statement -> bind(statement, node, sorted));
+    /**
+     * Marks claimed jobs as running; answers those that are. The others are not this node's any more, or another transaction
+     * has locked them.
+     */
+    public Set<ClaimKey> start(UUID node, Collection<ClaimKey> keys) {
+        return new HashSet<>(byKey("""
+                UPDATE ~.forge_jobs SET status = 'running', started_at = coalesce(started_at, clock_timestamp())
+                WHERE id = ANY (ARRAY(
+                    SELECT j.id FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                    JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                    WHERE %s
+                    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED))
+                RETURNING id, claim_epoch
+                """.formatted(OURS), node, sorted(keys)));
+    }
+
+    /** Says how far a job is, unless its row is locked or not this node's any more: then false. */
+    public boolean noteUnlocked(UUID node, ClaimKey key, String progress) {
+        return jdbc.update(schema.sql("""
+                UPDATE ~.forge_jobs SET progress = ?::jsonb
+                WHERE id = (SELECT id FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN %s
+                            FOR UPDATE SKIP LOCKED)
+                """.formatted(HELD)), progress, key.id, key.epoch, node) == 1;
     }
 
     /** Says how far a job is; false if it is not this node's any more. */
