@@ -361,8 +361,30 @@ public final class JobStore {
      * @param due queues with the time of their oldest job, the most urgent first
      * @param nextMillis until the next job is due that is not yet; null if there is none
      * @param marks from where on the next look needs to look at the queues that this one has seen
+     * @param unseen names and capabilities that have more queues than this look went through, with the priority of the last one
      */
-    public record Queues(List<Head> due, @Nullable Long nextMillis, Map<Queue, Instant> marks) {}
+    public record Queues(
+            List<Head> due, @Nullable Long nextMillis, Map<Queue, Instant> marks, Map<Place, Integer> unseen) {}
+
+    /** Queues of one name for one capability. */
+    public record Place(String name, String capability) {}
+
+    /**
+     * Where to look.
+     *
+     * @param marks what earlier looks have answered. Jobs of a queue that are due before its mark are not looked at: where a
+     *     snapshot somewhere keeps dead entries in the index, this is what keeps a look from wading through them. Whatever
+     *     was committed within a second of its time is found all the same; a job that came later than that, or with a
+     *     time that had passed, is found by a look without marks only
+     * @param most how many queues of a name for one capability, the most urgent first
+     * @param continued what an earlier look has left {@linkplain Queues#unseen unseen}: this one goes through as many of those
+     */
+    public record Look(
+            Collection<String> names,
+            Collection<String> capabilities,
+            Map<Queue, Instant> marks,
+            int most,
+            Map<Place, Integer> continued) {}
 
     /** The oldest due job of a queue. */
     public record Head(Queue queue, Instant scheduledAt) {}
@@ -372,26 +394,25 @@ public final class JobStore {
         return queues(names, capabilities, Map.of());
     }
 
-    /**
-     * Queues of these names and capabilities that are not paused.
-     *
-     * @param marks what earlier looks have answered. Jobs of a queue that are due before its mark are not looked at: where a
-     *     snapshot somewhere keeps dead entries in the index, this is what keeps a look from wading through them. Whatever
-     *     was committed within a second of its time is found all the same; a job that came later than that, or with a
-     *     time that had passed, is found by a look without marks only
-     */
+    /** Queues of these names and capabilities that are not paused, from their marks on. */
     public Queues queues(Collection<String> names, Collection<String> capabilities, Map<Queue, Instant> marks) {
+        return queues(new Look(names, capabilities, marks, Integer.MAX_VALUE, Map.of()));
+    }
+
+    /** Queues that are not paused. */
+    public Queues queues(Look look) {
         List<Head> due = new ArrayList<>();
         @Nullable Long[] next = {null};
         Map<Queue, Instant> marked = new HashMap<>();
+        Map<Place, Integer> unseen = new HashMap<>();
         jdbc.query(
                 connection -> {
                     // The first pending row of a queue says both its priority and its head, so that dead entries are
                     // met
                     // once. Between queues with a mark there may be others of which nothing is known: gaps.
                     PreparedStatement statement = connection.prepareStatement(schema.sql("""
-                            WITH RECURSIVE gap (name, capability, above, priority, head) AS (
-                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at
+                            WITH RECURSIVE gap (name, capability, above, priority, head, depth) AS (
+                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, 1
                                 FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[])
                                          AS g (name, capability, above, below)
                                 CROSS JOIN LATERAL (
@@ -402,7 +423,7 @@ public final class JobStore {
                                     ORDER BY j.priority DESC, j.scheduled_at LIMIT 1) AS first
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = g.name)
                                 UNION ALL
-                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at
+                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, g.depth + 1
                                 FROM gap g
                                 CROSS JOIN LATERAL (
                                     SELECT j.priority, j.scheduled_at FROM ~.forge_jobs j
@@ -410,15 +431,16 @@ public final class JobStore {
                                       AND coalesce(j.worker_capability, '') = g.capability
                                       AND j.priority > g.above AND j.priority < g.priority
                                     ORDER BY j.priority DESC, j.scheduled_at LIMIT 1) AS first
-                            ), queue (name, capability, priority, head) AS (
-                                SELECT name, capability, priority, head FROM gap
+                                WHERE g.depth < ?
+                            ), queue (name, capability, priority, head, depth) AS (
+                                SELECT name, capability, priority, head, depth FROM gap
                                 UNION ALL
                                 SELECT m.name, m.capability, m.priority,
                                        (SELECT j.scheduled_at FROM ~.forge_jobs j
                                         WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = m.name
                                           AND coalesce(j.worker_capability, '') = m.capability
                                           AND j.priority = m.priority AND j.scheduled_at >= m.mark
-                                        ORDER BY j.scheduled_at LIMIT 1)
+                                        ORDER BY j.scheduled_at LIMIT 1), 0
                                 FROM unnest(?::text[], ?::text[], ?::int[], ?::timestamptz[])
                                          AS m (name, capability, priority, mark)
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = m.name)
@@ -436,10 +458,10 @@ public final class JobStore {
                             )
                             SELECT name, capability, priority, CASE WHEN head <= now() THEN head END,
                                    (extract(epoch FROM next - now()) * 1000)::bigint,
-                                   least(head, now() - interval '1 second')
+                                   least(head, now() - interval '1 second'), depth
                             FROM seen
                             """));
-                    Places.of(names, capabilities, marks).bind(statement);
+                    Places.of(look).bind(statement, look.most);
                     return statement;
                 },
                 row -> {
@@ -453,9 +475,15 @@ public final class JobStore {
                         next[0] = soon;
                     }
                     marked.put(queue, row.getObject(6, OffsetDateTime.class).toInstant());
+                    if (row.getInt(7) == look.most) {
+                        // The last one of a gap: the least urgent of these is where the next look goes on.
+                        unseen.merge(new Place(queue.name, queue.capability), queue.priority, Math::min);
+                    }
                 });
         due.sort(Comparator.comparingInt((Head head) -> -head.queue.priority).thenComparing(Head::scheduledAt));
-        return new Queues(due, next[0], marked);
+        // Where the look went on and came to the end, the next one begins anew after the most urgent ones.
+        unseen.values().removeIf(last -> last == 0);
+        return new Queues(due, next[0], marked, unseen);
     }
 
     /** Where a look looks: at queues with a mark, and at all priorities between them. */
@@ -464,14 +492,14 @@ public final class JobStore {
         /** Priorities between two others of which nothing is known. */
         record Gap(String name, String capability, long above, long below) {}
 
-        static Places of(Collection<String> names, Collection<String> capabilities, Map<Queue, Instant> marks) {
+        static Places of(Look look) {
             Map<String, List<Head>> known = new HashMap<>();
-            marks.forEach((queue, mark) ->
+            look.marks.forEach((queue, mark) ->
                     known.computeIfAbsent(queue.name, n -> new ArrayList<>()).add(new Head(queue, mark)));
             List<Gap> gaps = new ArrayList<>();
             List<Head> marked = new ArrayList<>();
-            for (String name : names) {
-                for (String capability : capabilities) {
+            for (String name : look.names) {
+                for (String capability : look.capabilities) {
                     long below = Long.MAX_VALUE;
                     List<Head> here = known.getOrDefault(name, List.of()).stream()
                             .filter(head -> head.queue.capability.equals(capability))
@@ -483,21 +511,26 @@ public final class JobStore {
                     }
                     gaps.add(new Gap(name, capability, Long.MIN_VALUE, below));
                     marked.addAll(here);
+                    Integer last = look.continued.get(new Place(name, capability));
+                    if (last != null) {
+                        gaps.add(new Gap(name, capability, Long.MIN_VALUE, last));
+                    }
                 }
             }
             return new Places(gaps, marked);
         }
 
-        void bind(PreparedStatement statement) throws SQLException {
+        void bind(PreparedStatement statement, int most) throws SQLException {
             Connection connection = statement.getConnection();
             statement.setArray(1, array(connection, "text", gaps, Gap::name));
             statement.setArray(2, array(connection, "text", gaps, Gap::capability));
             statement.setArray(3, array(connection, "int8", gaps, Gap::above));
             statement.setArray(4, array(connection, "int8", gaps, Gap::below));
-            statement.setArray(5, array(connection, "text", marked, head -> head.queue.name));
-            statement.setArray(6, array(connection, "text", marked, head -> head.queue.capability));
-            statement.setArray(7, array(connection, "int4", marked, head -> head.queue.priority));
-            statement.setArray(8, array(connection, "timestamptz", marked, head -> head.scheduledAt.toString()));
+            statement.setInt(5, most);
+            statement.setArray(6, array(connection, "text", marked, head -> head.queue.name));
+            statement.setArray(7, array(connection, "text", marked, head -> head.queue.capability));
+            statement.setArray(8, array(connection, "int4", marked, head -> head.queue.priority));
+            statement.setArray(9, array(connection, "timestamptz", marked, head -> head.scheduledAt.toString()));
         }
     }
 

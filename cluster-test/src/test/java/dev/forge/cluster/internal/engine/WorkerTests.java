@@ -589,6 +589,40 @@ class WorkerTests {
                 .list();
     }
 
+    // Draining
+
+    @Test
+    void drain_is_not_idle_while_a_claim_is_under_way() throws Exception {
+        work.on("job", context -> {});
+        Member member = start();
+        jdbc.sql("""
+                CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.02); END LOOP;
+                    RETURN NEW;
+                END $$
+                """).update();
+        jdbc.sql("CREATE TRIGGER hold BEFORE UPDATE OF worker_id ON forge_jobs"
+                        + " FOR EACH ROW WHEN (OLD.status = 'pending') EXECUTE FUNCTION hold()")
+                .update();
+        UUID id;
+        try (Connection holder = database.dataSource().getConnection()) {
+            holder.createStatement().execute("SELECT pg_advisory_lock(4711)");
+            id = member.jobs().enqueueNamed("job", null);
+            await().until(() -> jdbc.sql(
+                            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database())")
+                    .query(Boolean.class)
+                    .single());
+            member.engine().quiesce();
+            assertThat(member.engine().awaitIdle(Duration.ofMillis(100))).isFalse();
+        } finally {
+            jdbc.sql("DROP TRIGGER hold ON forge_jobs").update();
+            jdbc.sql("DROP FUNCTION hold").update();
+        }
+        assertThat(member.engine().awaitIdle(SOON)).isTrue();
+        assertThat(member.jobs().find(id).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+    }
+
     private void lock(UUID id) {
         jdbc.sql("SELECT FROM forge_jobs WHERE id = ? FOR UPDATE")
                 .param(id)
