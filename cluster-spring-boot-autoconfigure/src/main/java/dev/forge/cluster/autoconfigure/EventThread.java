@@ -50,6 +50,9 @@ final class EventThread implements Consumer<Object> {
                 publisher.publishEvent(event);
             } catch (RuntimeException e) {
                 log.warn("a listener failed on {}", event, ErrorText.loggable(e));
+            } finally {
+                // Also what a listener has put there: the next event has nothing to do with it.
+                MDC.clear();
             }
         });
     }

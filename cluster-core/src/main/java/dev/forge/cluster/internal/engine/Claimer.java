@@ -42,6 +42,9 @@ import org.springframework.dao.DataAccessException;
  * <p>A look finds the queues that have something due, and when the next job will be. As long as claims from them come
  * back full no further look is needed; a wake-up, a claim that came back short, the time of the next job and every few
  * seconds bring one.
+ *
+ * <p>In a pass the lanes take turns, claim by claim. It ends after 50 ms, after 32 claims, or when a wake-up has come and the
+ * {@link LookBudget} allows a look, however much there is to claim: an urgent job waits for a claim or two and a look.
  */
 final class Claimer {
 
@@ -56,7 +59,19 @@ final class Claimer {
     /** After an expensive one the next waits this many times as long. */
     private static final int WHOLE_LOOK_COST = 4;
 
-    private static final int MOST_MARKS = 10_000;
+    /**
+     * How many queues a look goes through, more or less: a look at a thousand takes ten to twenty milliseconds. It sees the most
+     * urgent ones of each name, and of the others a few more each time.
+     */
+    private static final int MOST_QUEUES = 1_000;
+    /** When the next few of them are looked at. */
+    private static final Duration NEXT_QUEUES = Duration.ofMillis(250);
+
+    private static final int MOST_MARKS = 2 * MOST_QUEUES;
+    /** A pass ends after so much time or so many claims, so that nothing that begins a pass waits for long. */
+    private static final Duration LONGEST_PASS = Duration.ofMillis(50);
+
+    private static final int MOST_CLAIMS = 32;
     private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
     /** A queue whose claims fail again and again is tried this often. */
     private static final Duration LONGEST_REST = Duration.ofSeconds(5);
@@ -71,6 +86,9 @@ final class Claimer {
      * fail must be found. Long enough for jobs to come back whose claim was lost with the answer to it.
      */
     private static final Duration CAUTIOUS = LeaseKeeper.UNKNOWN_AFTER.multipliedBy(2);
+
+    /** How many such jobs one claim takes: each is a round trip, and urgent jobs of other queues wait meanwhile. */
+    private static final int LARGEST_CAUTIOUS_CLAIM = 32;
 
     private static final int LONGEST_REASON = 2_000;
     /** One failure may be a restart of the server. */
@@ -99,6 +117,7 @@ final class Claimer {
     private long lastWholeLook;
     private long wholeLookTook;
     private @Nullable Long nextDue;
+    private int passes;
     private final Map<Queue, Caution> cautions = new HashMap<>();
 
     /** Queues whose last claim has failed. Written by the claiming thread alone, and read by others. */
@@ -131,6 +150,10 @@ final class Claimer {
         final Map<Queue, Instant> due = new LinkedHashMap<>();
         /** Queues that were ever seen, and before when nothing is known to be in them. */
         final Map<Queue, Instant> marks = new HashMap<>();
+        /** Where the next whole look goes on that did not see all queues of a name. */
+        Map<JobStore.Place, Integer> continued = Map.of();
+        /** Queues that are not to be claimed from in this pass. */
+        final Set<Queue> skipped = new HashSet<>();
 
         int claims;
 
@@ -333,16 +356,16 @@ final class Claimer {
         }
         openAndClose();
         if (bays.stream().noneMatch(Bay::hasRoom)) {
-            return pollInterval();
+            return untilThreads();
         }
         if (execution.backlog() > LARGEST_BACKLOG) {
             // What has ended first: otherwise a table that cannot be written fills this node's memory.
             return AFTER_FAILURE;
         }
         boolean fresh = lookIfDue();
-        long began = host.nanos();
-        for (Bay bay : bays) {
-            claim(bay, node, began);
+        if (claimInTurns(node)) {
+            // There may be more, but what has come meanwhile goes first.
+            return Duration.ZERO;
         }
         if (!fresh
                 && bays.stream()
@@ -354,9 +377,48 @@ final class Claimer {
         return untilNextPass();
     }
 
+    /**
+     * Lets the lanes take turns, claim by claim, until nothing is left that could be claimed, the pass has lasted long enough, or
+     * it is time to look; answers whether there may be more.
+     */
+    private boolean claimInTurns(UUID node) {
+        long began = host.nanos();
+        for (Bay bay : bays) {
+            bay.skipped.clear();
+            if (!troubles.isEmpty()) {
+                bay.due.keySet().stream().filter(this::rests).forEach(bay.skipped::add);
+            }
+        }
+        // The first turn goes round, too.
+        int first = passes++ % bays.size();
+        int made = 0;
+        boolean more = true;
+        while (more) {
+            more = false;
+            for (int i = 0; i < bays.size(); i++) {
+                if (claimOnce(bays.get((first + i) % bays.size()), node)) {
+                    more = true;
+                    made++;
+                }
+            }
+            long now = host.nanos();
+            if (made >= MOST_CLAIMS || now - began > LONGEST_PASS.toNanos() || isLookDue(now)) {
+                return more;
+            }
+        }
+        return false;
+    }
+
+    /** Until the next pass if there is nothing to claim for; sooner if claimed jobs wait for a thread that could not be started. */
+    private Duration untilThreads() {
+        return bays.stream().anyMatch(bay -> bay.lane.lacksThreads())
+                ? min(pollInterval(), AFTER_FAILURE)
+                : pollInterval();
+    }
+
     private Duration untilNextPass() {
         long now = host.nanos();
-        Duration pause = pollInterval();
+        Duration pause = untilThreads();
         Long due = nextDue;
         if (due != null) {
             pause = min(pause, Duration.ofNanos(Math.max(0, due - now)));
@@ -376,6 +438,7 @@ final class Claimer {
 
     private void openAndClose() {
         for (Bay bay : bays) {
+            bay.lane.startMissingThreads();
             boolean open = bay.intake.mayClaim.getAsBoolean();
             if (open && !bay.open) {
                 // Nobody has looked for it while it was closed.
@@ -409,17 +472,27 @@ final class Claimer {
         }
     }
 
-    private boolean lookIfDue() {
-        long now = host.nanos();
+    /** Whether somebody wants a look, or its time has come, and looks have not taken too much of it lately. */
+    private boolean isLookDue(long now) {
         Long due = nextDue;
         lock.lock();
         try {
             news |= !looked
                     || now - lastLook > min(LOOK_AT_LEAST, pollInterval()).toNanos()
                     || (due != null && now - due >= 0);
-            if (!news || !budget.untilNext(now).isZero()) {
-                return false;
-            }
+            return news && budget.untilNext(now).isZero();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private boolean lookIfDue() {
+        long now = host.nanos();
+        if (!isLookDue(now)) {
+            return false;
+        }
+        lock.lock();
+        try {
             news = false;
         } finally {
             lock.unlock();
@@ -453,7 +526,16 @@ final class Claimer {
             if (!bay.open || bay.names.isEmpty()) {
                 continue;
             }
-            Queues queues = jobs.queues(bay.names, bay.intake.capabilities, whole ? Map.of() : bay.marks);
+            int places = bay.names.size() * bay.intake.capabilities.size();
+            Queues queues = jobs.queues(new JobStore.Look(
+                    bay.names,
+                    bay.intake.capabilities,
+                    whole ? Map.of() : bay.marks,
+                    Math.max(1, MOST_QUEUES / places),
+                    whole ? bay.continued : Map.of()));
+            if (whole) {
+                bay.continued = queues.unseen();
+            }
             if (bay.marks.size() > MOST_MARKS) {
                 bay.marks.clear();
             }
@@ -462,7 +544,12 @@ final class Claimer {
             for (Head head : queues.due()) {
                 bay.due.put(head.queue(), head.scheduledAt());
             }
-            Long millis = queues.nextMillis();
+            Long millis = bay.continued.isEmpty()
+                    ? queues.nextMillis()
+                    : Long.valueOf(
+                            queues.nextMillis() == null
+                                    ? NEXT_QUEUES.toMillis()
+                                    : Math.min(NEXT_QUEUES.toMillis(), queues.nextMillis()));
             if (millis != null) {
                 // A little later, so that it is due then by the database's clock too.
                 long at = now + Duration.ofMillis(millis + 1).toNanos();
@@ -485,14 +572,13 @@ final class Claimer {
         }
     }
 
-    private void claim(Bay bay, UUID node, long began) {
-        // Those that are not to be claimed from in this pass.
-        var skipped = new HashSet<Queue>();
-        if (!troubles.isEmpty()) {
-            bay.due.keySet().stream().filter(this::rests).forEach(skipped::add);
-        }
-        while (!quiet && bay.hasRoom() && bay.due.size() > skipped.size()) {
-            Queue queue = next(bay, skipped);
+    /** Claims from the queue of this lane whose turn it is; false if there is none, or no room. */
+    private boolean claimOnce(Bay bay, UUID node) {
+        while (!quiet && bay.hasRoom() && bay.due.size() > bay.skipped.size()) {
+            Queue queue = next(bay);
+            if (queue == null) {
+                return false;
+            }
             JobHandler handler = setup.handlers().named(queue.name());
             if (handler == null) {
                 bay.due.remove(queue);
@@ -503,11 +589,11 @@ final class Claimer {
             // once.
             boolean atOnce = handler.isTransactional() || claims.bytes() > MOST_BYTES_AHEAD;
             Caution caution = caution(queue);
-            int most = caution == null ? LARGEST_CLAIM : Math.min(caution.limit, LARGEST_CLAIM);
+            int most = caution == null ? LARGEST_CLAIM : caution.limit;
             int limit = Math.min(atOnce ? bay.lane.idle() : bay.lane.room(), most);
             if (limit == 0) {
-                skipped.add(queue);
-                continue;
+                // Its turn comes when a slot is idle. Were others prefetched meanwhile, none ever would be.
+                return false;
             }
             var claiming = new Claiming(
                     node,
@@ -517,9 +603,12 @@ final class Claimer {
                     handler.isTransactional() ? null : setup.settings().leases().duration(),
                     caution == null);
             bay.claims++;
+            claims.claimBegins();
             try {
-                claim(bay, queue, mark, claiming, handler);
-                recovered(queue);
+                if (!quiet) {
+                    claim(bay, queue, mark, claiming, handler);
+                    recovered(queue);
+                }
             } catch (RuntimeException | Error e) {
                 beCautious(queue);
                 if (ServerFailure.caused(e)) {
@@ -527,18 +616,17 @@ final class Claimer {
                     throw e;
                 }
                 failed(queue, e);
-                skipped.add(queue);
-                if (host.nanos() - began > LONGEST_REST.toNanos()) {
-                    // The others come first in the next pass, which begins at once, while this queue rests.
-                    signal(false);
-                    break;
+                bay.skipped.add(queue);
+            } finally {
+                if (quiet) {
+                    // Whatever was claimed while the drain began.
+                    claims.withdraw();
                 }
+                claims.claimEnds();
             }
+            return true;
         }
-        if (quiet) {
-            // Whatever was claimed while the drain began.
-            claims.withdraw();
-        }
+        return false;
     }
 
     private void claim(Bay bay, Queue queue, Instant mark, Claiming claiming, JobHandler handler) {
@@ -547,7 +635,7 @@ final class Claimer {
         setup.monitor().claimed(Duration.ofNanos(host.nanos() - sent));
         Caution caution = cautions.get(queue);
         if (caution != null) {
-            caution.limit = Math.min(2 * caution.limit, LARGEST_CLAIM);
+            caution.limit = Math.min(2 * caution.limit, LARGEST_CAUTIOUS_CLAIM);
         }
         if (JobStore.isShort(claimed, claiming.limit())) {
             bay.due.remove(queue);
@@ -693,14 +781,14 @@ final class Claimer {
     }
 
     /** The most urgent queue, and of these the one that has waited longest; now and then simply the latter. */
-    private static Queue next(Bay bay, Set<Queue> skipped) {
+    private static @Nullable Queue next(Bay bay) {
         Comparator<Map.Entry<Queue, Instant>> oldest = Map.Entry.comparingByValue();
         Comparator<Map.Entry<Queue, Instant>> urgent =
                 Comparator.comparingInt(entry -> -entry.getKey().priority());
         return bay.due.entrySet().stream()
-                .filter(entry -> !skipped.contains(entry.getKey()))
+                .filter(entry -> !bay.skipped.contains(entry.getKey()))
                 .min(bay.claims % AGING == AGING - 1 ? oldest : urgent.thenComparing(oldest))
-                .orElseThrow()
-                .getKey();
+                .map(Map.Entry::getKey)
+                .orElse(null);
     }
 }

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -36,6 +37,8 @@ final class Claims {
     private final Map<ClaimKey, Running> held = new ConcurrentHashMap<>();
     private final AtomicLong bytes = new AtomicLong();
 
+    private final AtomicInteger claimsUnderWay = new AtomicInteger();
+
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition idle = lock.newCondition();
 
@@ -49,6 +52,17 @@ final class Claims {
     void add(Running running) {
         held.put(running.key(), running);
         bytes.addAndGet(running.claimed().bytes());
+    }
+
+    /** A statement that claims is about to be sent: until {@link #claimEnds()} there may be claims that are not known here. */
+    void claimBegins() {
+        claimsUnderWay.incrementAndGet();
+    }
+
+    void claimEnds() {
+        if (claimsUnderWay.decrementAndGet() == 0) {
+            signalIdle();
+        }
     }
 
     /** How many bytes of payloads, checkpoints and metadata they hold in memory. */
@@ -97,14 +111,18 @@ final class Claims {
             bytes.addAndGet(-running.claimed().bytes());
         }
         if (known && held.isEmpty()) {
-            lock.lock();
-            try {
-                idle.signalAll();
-            } finally {
-                lock.unlock();
-            }
+            signalIdle();
         }
         return known;
+    }
+
+    private void signalIdle() {
+        lock.lock();
+        try {
+            idle.signalAll();
+        } finally {
+            lock.unlock();
+        }
     }
 
     /** It is another's, or nobody's: its handler ends, and whatever it does is dropped. */
@@ -203,7 +221,7 @@ final class Claims {
     /** Gives up as many as possible, and waits for nobody; answers how many. */
     private int giveUp(UUID node, List<Finish> finishes) {
         try {
-            return jobs.finishUnlocked(node, finishes);
+            return jobs.finishUnlocked(node, finishes).size();
         } catch (DataAccessException | TransactionException e) {
             if (finishes.size() > 1 && JobStore.isRefusal(e)) {
                 // One that cannot be stored must not keep its neighbours.
@@ -215,12 +233,13 @@ final class Claims {
         }
     }
 
-    /** Waits until there are none; false if there still are after that time. */
+    /** Waits until there are none, and none under way; false if there still are after that time. */
     boolean awaitNone(Duration patience) throws InterruptedException {
         long deadline = host.nanos() + patience.toNanos();
         lock.lock();
         try {
-            while (!held.isEmpty()) {
+            // In this order: a claim that has ended by now has added what it got.
+            while (claimsUnderWay.get() > 0 || !held.isEmpty()) {
                 long left = deadline - host.nanos();
                 if (left <= 0) {
                     return false;

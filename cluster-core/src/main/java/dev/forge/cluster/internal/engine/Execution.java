@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.LastStatement;
 import java.lang.reflect.Type;
 import java.time.Duration;
+import java.util.Map;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -49,7 +50,7 @@ final class Execution {
         this.transactional = setup.stores().application();
         this.json = setup.json();
         this.monitor = setup.monitor();
-        this.finisher = new Finisher(setup.stores().control(), host::introduce, this::settled);
+        this.finisher = new Finisher(setup.stores().control(), host::nanos, host::introduce, this::settled);
     }
 
     void start() {
@@ -90,6 +91,8 @@ final class Execution {
             claims.lose(running, "its time was over before it could start");
             return;
         }
+        // All of it is restored: what a handler puts there and leaves behind is not about the next job of this thread.
+        Map<String, String> before = MDC.getCopyOfContextMap();
         host.introduce();
         MDC.put("forge.job.id", running.id().toString());
         MDC.put("forge.job.name", running.name());
@@ -107,8 +110,7 @@ final class Execution {
             }
         } finally {
             stuck.ended(running);
-            MDC.remove("forge.job.id");
-            MDC.remove("forge.job.name");
+            Mdc.restore(before);
         }
     }
 

@@ -14,15 +14,18 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
+import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
 
 /**
  * The thread that writes how jobs ended. It takes whatever has gathered while its last statement was under way: one job
@@ -38,11 +41,22 @@ final class Finisher {
     private static final Duration FIRST_RETRY = Duration.ofMillis(50);
     private static final Duration LAST_RETRY = Duration.ofSeconds(1);
     private static final Duration POLL = Duration.ofMillis(500);
+    /** For so long after a statement met a locked row, statements skip locked rows from the start. */
+    private static final Duration SKIPPING = Duration.ofSeconds(1);
+    /** How many retries of locked rows may wait for a lock at a time. */
+    private static final int MOST_WAITS = 4;
 
     private final JobStore jobs;
+    private final LongSupplier nanos;
     private final Runnable introduce;
     private final BiConsumer<Running, Boolean> settled;
     private final LinkedBlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
+    /** Ends whose rows another transaction has locked. Written by the finishing thread alone. */
+    private final Map<Ended, Retry> locked = new ConcurrentHashMap<>();
+
+    private long skippingUntil;
+    private boolean skipping;
+    private boolean lockReported;
     /** Something has ended, or this is to stop. */
     private final Semaphore news = new Semaphore(0);
 
@@ -53,11 +67,34 @@ final class Finisher {
     private record Ended(Running running, Finish finish) {}
 
     /**
+     * When a locked row is tried again.
+     *
+     * @param delay before that, doubled each time
+     * @param at by the clock of this JVM
+     */
+    private record Retry(Duration delay, long at) {
+
+        static Retry after(Duration delay, long now) {
+            return new Retry(delay, now + delay.toNanos());
+        }
+
+        Retry next(long now) {
+            return after(doubled(delay), now);
+        }
+    }
+
+    private static Duration doubled(Duration delay) {
+        Duration twice = delay.multipliedBy(2);
+        return twice.compareTo(LAST_RETRY) < 0 ? twice : LAST_RETRY;
+    }
+
+    /**
      * @param introduce says in the log of this thread who we are
      * @param settled hears of each: true if it was written, false if the claim was lost
      */
-    Finisher(JobStore jobs, Runnable introduce, BiConsumer<Running, Boolean> settled) {
+    Finisher(JobStore jobs, LongSupplier nanos, Runnable introduce, BiConsumer<Running, Boolean> settled) {
         this.jobs = jobs;
+        this.nanos = nanos;
         this.introduce = introduce;
         this.settled = settled;
     }
@@ -95,7 +132,7 @@ final class Finisher {
 
     /** How many jobs have ended whose end is not written. */
     int backlog() {
-        return ended.size();
+        return ended.size() + locked.size();
     }
 
     private static void report(int jobs, Throwable failure) {
@@ -114,13 +151,21 @@ final class Finisher {
         Duration retry = FIRST_RETRY;
         int failures = 0;
         try {
-            while (!(stopping && ended.isEmpty() && batch.isEmpty())) {
-                if (!gather(batch)) {
+            while (!(stopping && ended.isEmpty() && batch.isEmpty() && locked.isEmpty())) {
+                boolean gathered = gather(batch);
+                if (stopping && !gathered && stopped.await(untilLockedRetry().toMillis(), TimeUnit.MILLISECONDS)) {
+                    return;
+                }
+                List<Ended> again = dueAgain();
+                if (!gathered && again.isEmpty()) {
                     continue;
                 }
                 introduce.run();
-                Throwable failure = write(batch);
-                batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED);
+                Throwable failure = write(batch, this::writeTogether);
+                batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED || locked.containsKey(one));
+                if (failure == null && !again.isEmpty()) {
+                    failure = writeAgain(again);
+                }
                 if (failure == null) {
                     if (failures > 0) {
                         log.info("finisher: writes again after {} failures", failures);
@@ -134,11 +179,11 @@ final class Finisher {
                     if (stopped.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
                         return;
                     }
-                    retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;
+                    retry = doubled(retry);
                 }
             }
         } catch (InterruptedException e) {
-            log.debug("finisher: interrupted with {} jobs unwritten", ended.size() + batch.size());
+            log.debug("finisher: interrupted with {} jobs unwritten", ended.size() + batch.size() + locked.size());
         }
     }
 
@@ -147,7 +192,10 @@ final class Finisher {
         // Before the look: what comes after it is news again.
         news.drainPermits();
         Ended next = ended.poll();
-        if (next == null && batch.isEmpty() && !stopping && news.tryAcquire(POLL.toMillis(), TimeUnit.MILLISECONDS)) {
+        if (next == null
+                && batch.isEmpty()
+                && !stopping
+                && news.tryAcquire(untilLockedRetry().toNanos(), TimeUnit.NANOSECONDS)) {
             next = ended.poll();
         }
         long size = 0;
@@ -159,15 +207,139 @@ final class Finisher {
         return !batch.isEmpty();
     }
 
+    // Locked rows ---------------------------------------------------------------------------------------------
+
+    private Duration untilLockedRetry() {
+        long now = nanos.getAsLong();
+        long first = locked.values().stream()
+                .mapToLong(retry -> Math.max(0, retry.at - now))
+                .min()
+                .orElse(POLL.toNanos());
+        return Duration.ofNanos(Math.min(first, POLL.toNanos()));
+    }
+
+    private List<Ended> dueAgain() {
+        if (locked.isEmpty()) {
+            return List.of();
+        }
+        long now = nanos.getAsLong();
+        var due = new ArrayList<Ended>();
+        long size = 0;
+        for (Map.Entry<Ended, Retry> entry : locked.entrySet()) {
+            if (entry.getValue().at - now <= 0 && due.size() < BATCH && size < LARGEST) {
+                due.add(entry.getKey());
+                size += entry.getKey().finish.length();
+            }
+        }
+        return due;
+    }
+
+    /** Tries locked rows again, apart from all others. */
+    private @Nullable Throwable writeAgain(List<Ended> again) {
+        int[] waits = {0};
+        Throwable failure = write(again, (node, part) -> skippingLocked(node, part, waits));
+        for (Ended one : again) {
+            if (one.running.stage() == Running.Stage.ENDED) {
+                locked.remove(one);
+            } else {
+                Retry next = locked.computeIfPresent(one, (key, retry) -> retry.next(nanos.getAsLong()));
+                if (next != null && next.delay.equals(LAST_RETRY) && !lockReported) {
+                    lockReported = true;
+                    log.warn(
+                            "Job {} ({}): another transaction has locked its row, its result is written when that ends."
+                                    + " Other jobs are not affected. The view pg_locks shows who holds the lock.",
+                            one.running.name(),
+                            one.running.id());
+                }
+            }
+        }
+        lockReported &= !locked.isEmpty();
+        return failure;
+    }
+
+    private void setAside(Ended one) {
+        locked.putIfAbsent(one, Retry.after(FIRST_RETRY, nanos.getAsLong()));
+    }
+
+    private boolean isSkipping() {
+        skipping &= nanos.getAsLong() - skippingUntil < 0;
+        return skipping;
+    }
+
+    private void startSkipping() {
+        skipping = true;
+        skippingUntil = nanos.getAsLong() + SKIPPING.toNanos();
+    }
+
+    /**
+     * Writes the ends whose rows nobody has locked and sets the others aside; a second look tells locked rows from lost claims.
+     * A row that no transaction has locked may still have to wait, for one that a trigger writes: such a job is looked for and
+     * set aside as well.
+     *
+     * @param waits how many statements have waited in vain so far
+     */
+    private @Nullable Throwable skippingLocked(UUID node, List<Ended> batch, int[] waits) {
+        try {
+            Set<ClaimKey> written =
+                    jobs.finishUnlocked(node, batch.stream().map(Ended::finish).toList());
+            List<Ended> rest = batch.stream()
+                    .filter(one -> !written.contains(one.finish.key()))
+                    .toList();
+            batch.stream().filter(one -> written.contains(one.finish.key())).forEach(one -> settle(one.running, true));
+            if (!rest.isEmpty()) {
+                startSkipping();
+                tellLockedFromLost(node, rest);
+            }
+            return null;
+        } catch (DataAccessException | TransactionException e) {
+            boolean refused = JobStore.isRefusal(e);
+            boolean waited = JobStore.isLocked(e);
+            if (!refused && !waited) {
+                return e;
+            }
+            if (waited && (batch.size() == 1 || ++waits[0] > MOST_WAITS)) {
+                batch.forEach(this::setAside);
+                return null;
+            }
+            return batch.size() > 1
+                    ? halves(node, batch, (n, half) -> skippingLocked(n, half, waits))
+                    : refused(node, batch.get(0), e);
+        } catch (RuntimeException | Error e) {
+            return batch.size() > 1 ? halves(node, batch, (n, half) -> skippingLocked(n, half, waits)) : e;
+        }
+    }
+
+    private void tellLockedFromLost(UUID node, List<Ended> unwritten) {
+        Set<ClaimKey> missing = jobs.missing(
+                node, unwritten.stream().map(one -> one.finish.key()).toList());
+        Set<ClaimKey> finished = missing.isEmpty() ? Set.of() : jobs.finished(node, missing);
+        for (Ended one : unwritten) {
+            ClaimKey key = one.finish.key();
+            if (missing.contains(key)) {
+                settle(one.running, finished.contains(key));
+            } else {
+                setAside(one);
+            }
+        }
+    }
+
+    // All others ----------------------------------------------------------------------------------------------
+
+    /** Writes ends of one node with one statement; answers what kept it from that. */
+    private interface Writer {
+        @Nullable
+        Throwable write(UUID node, List<Ended> part);
+    }
+
     /** Writes what can be written; answers what kept the rest from it. */
-    private @Nullable Throwable write(List<Ended> batch) {
+    private static @Nullable Throwable write(List<Ended> batch, Writer writer) {
         // Claims of a former membership are lost; the guards say so.
         Map<UUID, List<Ended>> byNode = new LinkedHashMap<>();
         batch.forEach(one -> byNode.computeIfAbsent(one.running.node(), n -> new ArrayList<>())
                 .add(one));
         Throwable failure = null;
         for (Map.Entry<UUID, List<Ended>> group : byNode.entrySet()) {
-            Throwable own = write(group.getKey(), group.getValue());
+            Throwable own = write(group.getKey(), group.getValue(), writer);
             failure = own == null ? failure : own;
         }
         return failure;
@@ -177,13 +349,13 @@ final class Finisher {
      * Each statement by itself: if one fails, what another has written must not be written again. A job that was deleted, or
      * given back, by the first would look like a lost claim.
      */
-    private @Nullable Throwable write(UUID node, List<Ended> batch) {
+    private static @Nullable Throwable write(UUID node, List<Ended> batch, Writer writer) {
         var byKey = new HashMap<ClaimKey, Ended>();
         batch.forEach(one -> byKey.put(one.finish.key(), one));
         Throwable failure = null;
         for (List<Finish> part :
                 JobStore.statements(batch.stream().map(Ended::finish).toList())) {
-            Throwable own = writeTogether(
+            Throwable own = writer.write(
                     node,
                     part.stream()
                             .map(finish -> Objects.requireNonNull(byKey.get(finish.key())))
@@ -194,31 +366,37 @@ final class Finisher {
     }
 
     private @Nullable Throwable writeTogether(UUID node, List<Ended> batch) {
+        if (isSkipping()) {
+            return skippingLocked(node, batch, new int[] {0});
+        }
         try {
             Set<ClaimKey> lost =
                     jobs.finish(node, batch.stream().map(Ended::finish).toList());
             batch.forEach(one -> settle(one.running, !lost.contains(one.finish.key())));
             return null;
         } catch (DataAccessException e) {
-            // One row that cannot be stored, or that somebody has locked, must not keep its neighbours from it.
-            boolean refused = JobStore.isRefusal(e);
-            if (!refused && !JobStore.isLocked(e)) {
+            if (JobStore.isLocked(e)) {
+                startSkipping();
+                return skippingLocked(node, batch, new int[] {0});
+            }
+            if (!JobStore.isRefusal(e)) {
                 return e;
             }
-            return batch.size() > 1 ? halves(node, batch) : refused ? refused(node, batch.get(0), e) : e;
+            // One row that cannot be stored must not keep its neighbours from it.
+            return batch.size() > 1 ? halves(node, batch, this::writeTogether) : refused(node, batch.get(0), e);
         } catch (RuntimeException | Error e) {
             // Whatever it is: without this thread no job would ever end.
-            return batch.size() > 1 ? halves(node, batch) : e;
+            return batch.size() > 1 ? halves(node, batch, this::writeTogether) : e;
         }
     }
 
-    private @Nullable Throwable halves(UUID node, List<Ended> batch) {
-        Throwable first = writeTogether(node, List.copyOf(batch.subList(0, batch.size() / 2)));
-        Throwable second = writeTogether(node, List.copyOf(batch.subList(batch.size() / 2, batch.size())));
+    private static @Nullable Throwable halves(UUID node, List<Ended> batch, Writer writer) {
+        Throwable first = writer.write(node, List.copyOf(batch.subList(0, batch.size() / 2)));
+        Throwable second = writer.write(node, List.copyOf(batch.subList(batch.size() / 2, batch.size())));
         return first != null ? first : second;
     }
 
-    private @Nullable Throwable refused(UUID node, Ended culprit, DataAccessException refusal) {
+    private @Nullable Throwable refused(UUID node, Ended culprit, Throwable refusal) {
         Finish finish = culprit.finish;
         log.warn(
                 "job {}: how it ended cannot be stored; it has failed",
@@ -229,7 +407,8 @@ final class Finisher {
                 JobStatus.FAILED,
                 null,
                 ErrorText.storable("the database refused to store how it ended: "
-                        + refusal.getMostSpecificCause().getMessage()),
+                        + (refusal instanceof DataAccessException access ? access.getMostSpecificCause() : refusal)
+                                .getMessage()),
                 0,
                 0,
                 null,
@@ -241,6 +420,10 @@ final class Finisher {
             settle(culprit.running, jobs.finish(node, List.of(failed)).isEmpty());
             return null;
         } catch (DataAccessException e) {
+            if (JobStore.isLocked(e)) {
+                setAside(culprit);
+                return null;
+            }
             return e;
         }
     }

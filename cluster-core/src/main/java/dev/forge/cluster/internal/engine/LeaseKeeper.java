@@ -14,7 +14,6 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import org.springframework.dao.DataAccessException;
 
 /**
  * Keeps the node and the table agreed on who has a job: it renews leases, notes starts and progress, and ends handlers
@@ -88,20 +87,11 @@ final class LeaseKeeper {
         claims.all().stream().filter(Running::hasProgress).forEach(this::noteProgress);
     }
 
+    /** Those whose rows another transaction has locked are marked later. */
     private void mark(UUID node, List<Running> started) {
-        try {
-            jobs.start(node, started.stream().map(Running::key).toList());
-            started.forEach(Running::marked);
-        } catch (DataAccessException e) {
-            if (!JobStore.isLocked(e)) {
-                throw e;
-            }
-            // A row that somebody has locked is marked later; it must not keep its neighbours from it, who would seem
-            // never to have started.
-            if (started.size() > 1) {
-                started.forEach(one -> mark(node, List.of(one)));
-            }
-        }
+        Set<ClaimKey> marked =
+                jobs.start(node, started.stream().map(Running::key).toList());
+        started.stream().filter(running -> marked.contains(running.key())).forEach(Running::marked);
     }
 
     private void noteProgress(Running running) {
@@ -109,12 +99,13 @@ final class LeaseKeeper {
         if (progress == null) {
             return;
         }
+        boolean noted = false;
         try {
-            jobs.note(running.node(), running.key(), progress, null);
-        } catch (DataAccessException e) {
-            running.keepProgress(progress);
-            if (!JobStore.isLocked(e)) {
-                throw e;
+            noted = jobs.noteUnlocked(running.node(), running.key(), progress);
+        } finally {
+            if (!noted) {
+                // A locked row; a lost claim ends soon anyway.
+                running.keepProgress(progress);
             }
         }
     }

@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.NodeIdentity;
+import java.util.Map;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.MDC;
@@ -18,5 +19,14 @@ final class Mdc {
             MDC.put(NODE_ID, id.toString());
         }
         MDC.put(NODE_NAME, identity.name());
+    }
+
+    /** Puts back what {@link MDC#getCopyOfContextMap()} has answered, and nothing else. */
+    static void restore(@Nullable Map<String, String> before) {
+        if (before == null) {
+            MDC.clear();
+        } else {
+            MDC.setContextMap(before);
+        }
     }
 }

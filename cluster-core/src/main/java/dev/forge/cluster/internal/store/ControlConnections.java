@@ -40,6 +40,12 @@ public final class ControlConnections extends AbstractDataSource implements Auto
     private static final Duration LONGEST_USE = Duration.ofMinutes(30);
     /** A doubtful connection younger than this is as good as a new one: no need to open one for each statement. */
     private static final Duration YOUNG = Duration.ofSeconds(1);
+    /**
+     * Behind a transaction pooler the driver cancels statements after that time. No setting of the session ends them there,
+     * and the server does not notice that our side of the pooler has closed: they would wait for locks for ever, one more
+     * session each time. Shorter than the read timeout, whose end closes the connection.
+     */
+    private static final int POOLED_STATEMENT_SECONDS = 4;
 
     private final DataSource direct;
     private final Pooler pooler;
@@ -268,10 +274,17 @@ public final class ControlConnections extends AbstractDataSource implements Auto
                         }
                         Object result = invoke(physical.connection, method, arguments);
                         yield result instanceof Statement statement
-                                ? watched(statement, method.getReturnType(), physical)
+                                ? watched(limited(statement), method.getReturnType(), physical)
                                 : result;
                     }
                 });
+    }
+
+    private Statement limited(Statement statement) throws SQLException {
+        if (pooler == Pooler.TRANSACTION) {
+            statement.setQueryTimeout(POOLED_STATEMENT_SECONDS);
+        }
+        return statement;
     }
 
     /** The statement, through which every failure of a session that turns out to be read-only passes. */

@@ -361,8 +361,30 @@ public final class JobStore {
      * @param due queues with the time of their oldest job, the most urgent first
      * @param nextMillis until the next job is due that is not yet; null if there is none
      * @param marks from where on the next look needs to look at the queues that this one has seen
+     * @param unseen names and capabilities that have more queues than this look went through, with the priority of the last one
      */
-    public record Queues(List<Head> due, @Nullable Long nextMillis, Map<Queue, Instant> marks) {}
+    public record Queues(
+            List<Head> due, @Nullable Long nextMillis, Map<Queue, Instant> marks, Map<Place, Integer> unseen) {}
+
+    /** Queues of one name for one capability. */
+    public record Place(String name, String capability) {}
+
+    /**
+     * Where to look.
+     *
+     * @param marks what earlier looks have answered. Jobs of a queue that are due before its mark are not looked at: where a
+     *     snapshot somewhere keeps dead entries in the index, this is what keeps a look from wading through them. Whatever
+     *     was committed within a second of its time is found all the same; a job that came later than that, or with a
+     *     time that had passed, is found by a look without marks only
+     * @param most how many queues of a name for one capability, the most urgent first
+     * @param continued what an earlier look has left {@linkplain Queues#unseen unseen}: this one goes through as many of those
+     */
+    public record Look(
+            Collection<String> names,
+            Collection<String> capabilities,
+            Map<Queue, Instant> marks,
+            int most,
+            Map<Place, Integer> continued) {}
 
     /** The oldest due job of a queue. */
     public record Head(Queue queue, Instant scheduledAt) {}
@@ -372,26 +394,25 @@ public final class JobStore {
         return queues(names, capabilities, Map.of());
     }
 
-    /**
-     * Queues of these names and capabilities that are not paused.
-     *
-     * @param marks what earlier looks have answered. Jobs of a queue that are due before its mark are not looked at: where a
-     *     snapshot somewhere keeps dead entries in the index, this is what keeps a look from wading through them. Whatever
-     *     was committed within a second of its time is found all the same; a job that came later than that, or with a
-     *     time that had passed, is found by a look without marks only
-     */
+    /** Queues of these names and capabilities that are not paused, from their marks on. */
     public Queues queues(Collection<String> names, Collection<String> capabilities, Map<Queue, Instant> marks) {
+        return queues(new Look(names, capabilities, marks, Integer.MAX_VALUE, Map.of()));
+    }
+
+    /** Queues that are not paused. */
+    public Queues queues(Look look) {
         List<Head> due = new ArrayList<>();
         @Nullable Long[] next = {null};
         Map<Queue, Instant> marked = new HashMap<>();
+        Map<Place, Integer> unseen = new HashMap<>();
         jdbc.query(
                 connection -> {
                     // The first pending row of a queue says both its priority and its head, so that dead entries are
                     // met
                     // once. Between queues with a mark there may be others of which nothing is known: gaps.
                     PreparedStatement statement = connection.prepareStatement(schema.sql("""
-                            WITH RECURSIVE gap (name, capability, above, priority, head) AS (
-                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at
+                            WITH RECURSIVE gap (name, capability, above, priority, head, depth) AS (
+                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, 1
                                 FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[])
                                          AS g (name, capability, above, below)
                                 CROSS JOIN LATERAL (
@@ -402,7 +423,7 @@ public final class JobStore {
                                     ORDER BY j.priority DESC, j.scheduled_at LIMIT 1) AS first
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = g.name)
                                 UNION ALL
-                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at
+                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, g.depth + 1
                                 FROM gap g
                                 CROSS JOIN LATERAL (
                                     SELECT j.priority, j.scheduled_at FROM ~.forge_jobs j
@@ -410,15 +431,16 @@ public final class JobStore {
                                       AND coalesce(j.worker_capability, '') = g.capability
                                       AND j.priority > g.above AND j.priority < g.priority
                                     ORDER BY j.priority DESC, j.scheduled_at LIMIT 1) AS first
-                            ), queue (name, capability, priority, head) AS (
-                                SELECT name, capability, priority, head FROM gap
+                                WHERE g.depth < ?
+                            ), queue (name, capability, priority, head, depth) AS (
+                                SELECT name, capability, priority, head, depth FROM gap
                                 UNION ALL
                                 SELECT m.name, m.capability, m.priority,
                                        (SELECT j.scheduled_at FROM ~.forge_jobs j
                                         WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = m.name
                                           AND coalesce(j.worker_capability, '') = m.capability
                                           AND j.priority = m.priority AND j.scheduled_at >= m.mark
-                                        ORDER BY j.scheduled_at LIMIT 1)
+                                        ORDER BY j.scheduled_at LIMIT 1), 0
                                 FROM unnest(?::text[], ?::text[], ?::int[], ?::timestamptz[])
                                          AS m (name, capability, priority, mark)
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = m.name)
@@ -436,10 +458,10 @@ public final class JobStore {
                             )
                             SELECT name, capability, priority, CASE WHEN head <= now() THEN head END,
                                    (extract(epoch FROM next - now()) * 1000)::bigint,
-                                   least(head, now() - interval '1 second')
+                                   least(head, now() - interval '1 second'), depth
                             FROM seen
                             """));
-                    Places.of(names, capabilities, marks).bind(statement);
+                    Places.of(look).bind(statement, look.most);
                     return statement;
                 },
                 row -> {
@@ -453,9 +475,15 @@ public final class JobStore {
                         next[0] = soon;
                     }
                     marked.put(queue, row.getObject(6, OffsetDateTime.class).toInstant());
+                    if (row.getInt(7) == look.most) {
+                        // The last one of a gap: the least urgent of these is where the next look goes on.
+                        unseen.merge(new Place(queue.name, queue.capability), queue.priority, Math::min);
+                    }
                 });
         due.sort(Comparator.comparingInt((Head head) -> -head.queue.priority).thenComparing(Head::scheduledAt));
-        return new Queues(due, next[0], marked);
+        // Where the look went on and came to the end, the next one begins anew after the most urgent ones.
+        unseen.values().removeIf(last -> last == 0);
+        return new Queues(due, next[0], marked, unseen);
     }
 
     /** Where a look looks: at queues with a mark, and at all priorities between them. */
@@ -464,14 +492,14 @@ public final class JobStore {
         /** Priorities between two others of which nothing is known. */
         record Gap(String name, String capability, long above, long below) {}
 
-        static Places of(Collection<String> names, Collection<String> capabilities, Map<Queue, Instant> marks) {
+        static Places of(Look look) {
             Map<String, List<Head>> known = new HashMap<>();
-            marks.forEach((queue, mark) ->
+            look.marks.forEach((queue, mark) ->
                     known.computeIfAbsent(queue.name, n -> new ArrayList<>()).add(new Head(queue, mark)));
             List<Gap> gaps = new ArrayList<>();
             List<Head> marked = new ArrayList<>();
-            for (String name : names) {
-                for (String capability : capabilities) {
+            for (String name : look.names) {
+                for (String capability : look.capabilities) {
                     long below = Long.MAX_VALUE;
                     List<Head> here = known.getOrDefault(name, List.of()).stream()
                             .filter(head -> head.queue.capability.equals(capability))
@@ -483,21 +511,26 @@ public final class JobStore {
                     }
                     gaps.add(new Gap(name, capability, Long.MIN_VALUE, below));
                     marked.addAll(here);
+                    Integer last = look.continued.get(new Place(name, capability));
+                    if (last != null) {
+                        gaps.add(new Gap(name, capability, Long.MIN_VALUE, last));
+                    }
                 }
             }
             return new Places(gaps, marked);
         }
 
-        void bind(PreparedStatement statement) throws SQLException {
+        void bind(PreparedStatement statement, int most) throws SQLException {
             Connection connection = statement.getConnection();
             statement.setArray(1, array(connection, "text", gaps, Gap::name));
             statement.setArray(2, array(connection, "text", gaps, Gap::capability));
             statement.setArray(3, array(connection, "int8", gaps, Gap::above));
             statement.setArray(4, array(connection, "int8", gaps, Gap::below));
-            statement.setArray(5, array(connection, "text", marked, head -> head.queue.name));
-            statement.setArray(6, array(connection, "text", marked, head -> head.queue.capability));
-            statement.setArray(7, array(connection, "int4", marked, head -> head.queue.priority));
-            statement.setArray(8, array(connection, "timestamptz", marked, head -> head.scheduledAt.toString()));
+            statement.setInt(5, most);
+            statement.setArray(6, array(connection, "text", marked, head -> head.queue.name));
+            statement.setArray(7, array(connection, "text", marked, head -> head.queue.capability));
+            statement.setArray(8, array(connection, "int4", marked, head -> head.queue.priority));
+            statement.setArray(9, array(connection, "timestamptz", marked, head -> head.scheduledAt.toString()));
         }
     }
 
@@ -839,8 +872,17 @@ public final class JobStore {
     }
 
     /**
+     * How long a statement that ends claims waits for a row that another transaction has locked. Part of the statement,
+     * because a setting of the session does not hold behind a transaction pooler.
+     */
+    private static final String LOCK_PATIENCE = "set_config('lock_timeout', '100', true) AS patience";
+
+    /**
      * Ends these claims; answers those that were not this node's any more. A claim that this node has completed or failed
      * before counts as ended. If a statement fails, those of other {@linkplain #statements parts} may have been written.
+     *
+     * @throws DataAccessException that {@linkplain #isLocked says so} if another transaction has locked one of the rows;
+     *     {@link #finishUnlocked} writes the others
      */
     public Set<ClaimKey> finish(UUID node, Collection<Finish> finishes) {
         var lost = new HashSet<ClaimKey>();
@@ -848,18 +890,25 @@ public final class JobStore {
         return lost;
     }
 
-    /** Ends these claims, except for those whose rows somebody has locked; answers how many it has ended. */
-    public int finishUnlocked(UUID node, Collection<Finish> finishes) {
+    /**
+     * Ends these claims, except for those whose rows another transaction has locked; answers those that it has ended. The
+     * others are locked, or not this node's any more: {@link #missing} and {@link #finished} tell.
+     */
+    public Set<ClaimKey> finishUnlocked(UUID node, Collection<Finish> finishes) {
         TransactionOperations transaction = transaction();
-        int ended = 0;
+        var ended = new HashSet<ClaimKey>();
         for (List<Finish> part : statements(finishes)) {
-            ended += Objects.requireNonNull(transaction.execute(status -> {
+            ended.addAll(Objects.requireNonNull(transaction.execute(status -> {
                 Set<ClaimKey> free = unlocked(node, part);
                 List<Finish> those = part.stream()
                         .filter(finish -> free.contains(finish.key))
                         .toList();
-                return those.isEmpty() ? 0 : write(node, those);
-            }));
+                if (!those.isEmpty()) {
+                    // All of them: their rows are locked by this transaction.
+                    write(node, those, "");
+                }
+                return free;
+            })));
         }
         return ended;
     }
@@ -868,21 +917,30 @@ public final class JobStore {
     private Set<ClaimKey> unlocked(UUID node, List<Finish> finishes) {
         return new HashSet<>(byKey(
                 """
-                SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                SELECT j.id, j.claim_epoch
+                FROM %s CROSS JOIN unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
                 WHERE %s
                 FOR UPDATE OF j SKIP LOCKED
-                """.formatted(OURS), node, finishes.stream().map(Finish::key).toList()));
+                """.formatted(LOCK_PATIENCE, OURS),
+                node,
+                finishes.stream().map(Finish::key).toList()));
     }
 
-    /** Writes a {@linkplain #statements part}; answers how many rows were still this node's. */
-    private int write(UUID node, List<Finish> part) {
+    /**
+     * Writes a {@linkplain #statements part}; answers how many rows were still this node's.
+     *
+     * @param patience what the FROM clauses begin with: {@link #LOCK_PATIENCE} and a comma, or nothing
+     */
+    private int write(UUID node, List<Finish> part, String patience) {
         Finish first = part.get(0);
-        return first.isDeletion() ? delete(node, part) : first.isPlain() ? complete(node, part) : end(node, part);
+        return first.isDeletion()
+                ? delete(node, part, patience)
+                : first.isPlain() ? complete(node, part, patience) : end(node, part, patience);
     }
 
     private Set<ClaimKey> finishTogether(UUID node, List<Finish> finishes) {
-        if (write(node, finishes) == finishes.size()) {
+        if (write(node, finishes, LOCK_PATIENCE + ", ") == finishes.size()) {
             return Set.of();
         }
         List<ClaimKey> keys = finishes.stream().map(Finish::key).toList();
@@ -891,24 +949,24 @@ public final class JobStore {
         return lost;
     }
 
-    /** Those claims that ended as this node's. */
-    private List<ClaimKey> finished(UUID node, List<ClaimKey> keys) {
-        return byKey("""
+    /** Those of these claims that this node has completed or failed. */
+    public Set<ClaimKey> finished(UUID node, Collection<ClaimKey> keys) {
+        return new HashSet<>(byKey("""
                 SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
                 WHERE j.worker_id IS NOT DISTINCT FROM ? AND j.status IN ('completed', 'failed')
-                """, node, keys);
+                """, node, List.copyOf(keys)));
     }
 
-    private int complete(UUID node, List<Finish> finishes) {
+    private int complete(UUID node, List<Finish> finishes, String patience) {
         return jdbc.update(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL,
                     result = d.result::jsonb,
                     started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond')
-                FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::bigint[])) AS d (id, epoch, result, ran)
+                FROM %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::bigint[])) AS d (id, epoch, result, ran)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(OURS)), statement -> {
+                """.formatted(patience, OURS)), statement -> {
             Connection connection = statement.getConnection();
             statement.setArray(1, array(connection, "uuid", finishes, finish -> finish.key.id));
             statement.setArray(2, array(connection, "int8", finishes, finish -> finish.key.epoch));
@@ -918,11 +976,11 @@ public final class JobStore {
         });
     }
 
-    private int delete(UUID node, List<Finish> finishes) {
+    private int delete(UUID node, List<Finish> finishes, String patience) {
         return jdbc.update(schema.sql("""
-                DELETE FROM ~.forge_jobs j USING unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                DELETE FROM ~.forge_jobs j USING %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(OURS)), statement -> {
+                """.formatted(patience, OURS)), statement -> {
             Connection connection = statement.getConnection();
             statement.setArray(1, array(connection, "uuid", finishes, finish -> finish.key.id));
             statement.setArray(2, array(connection, "int8", finishes, finish -> finish.key.epoch));
@@ -930,7 +988,7 @@ public final class JobStore {
         });
     }
 
-    private int end(UUID node, List<Finish> finishes) {
+    private int end(UUID node, List<Finish> finishes, String patience) {
         return jdbc.update(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET status = d.status, lease_expires_at = NULL,
@@ -948,11 +1006,11 @@ public final class JobStore {
                     progress = coalesce(d.progress::jsonb, j.progress),
                     attempt_history = CASE WHEN d.error IS NOT NULL AND d.given_back = 0 THEN %s ELSE j.attempt_history END,
                     retention = d.retention * interval '1 millisecond'
-                FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::int[]), (SELECT ?::text[]),
+                FROM %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::int[]), (SELECT ?::text[]),
                             (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::bigint[]), (SELECT ?::bool[]))
                     AS d (id, epoch, status, result, error, delay, given_back, checkpoint, progress, retention, ran, timed_out)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(HISTORY_WITH_FAILURE, OURS)), statement -> {
+                """.formatted(HISTORY_WITH_FAILURE, patience, OURS)), statement -> {
             Connection connection = statement.getConnection();
             statement.setArray(1, array(connection, "uuid", finishes, finish -> finish.key.id));
             statement.setArray(2, array(connection, "int8", finishes, finish -> finish.key.epoch));
@@ -999,14 +1057,14 @@ public final class JobStore {
                 .single();
         // Only this statement decides: a row that has ended otherwise, even by this node's own hand, must not let the
         // transaction commit.
-        if (write(node, List.of(finish)) != 1) {
+        if (write(node, List.of(finish), "") != 1) {
             return LastStatement.CLAIM_LOST;
         }
         return blind ? LastStatement.WRITTEN_BLINDLY : LastStatement.WRITTEN;
     }
 
     /** Whether somebody else has locked what was to be written. */
-    public static boolean isLocked(DataAccessException failure) {
+    public static boolean isLocked(Throwable failure) {
         return "55P03".equals(state(failure));
     }
 
@@ -1025,14 +1083,29 @@ public final class JobStore {
         return state != null && (state.startsWith("22") || state.startsWith("23") || state.startsWith("54"));
     }
 
-    /** Marks claimed jobs as running. */
-    public void start(UUID node, Collection<ClaimKey> keys) {
-        List<ClaimKey> sorted = sorted(keys);
-        jdbc.update(schema.sql("""
-                UPDATE ~.forge_jobs j SET status = 'running', started_at = clock_timestamp()
-                FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
-                WHERE j.id = d.id AND j.claim_epoch = d.epoch AND j.worker_id IS NOT DISTINCT FROM ? AND j.status = 'claimed'
-                """), statement -> bind(statement, node, sorted));
+    /**
+     * Marks claimed jobs as running; answers those that are. The others are not this node's any more, or another transaction
+     * has locked them.
+     */
+    public Set<ClaimKey> start(UUID node, Collection<ClaimKey> keys) {
+        return new HashSet<>(byKey("""
+                UPDATE ~.forge_jobs SET status = 'running', started_at = coalesce(started_at, clock_timestamp())
+                WHERE id = ANY (ARRAY(
+                    SELECT j.id FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                    JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                    WHERE %s
+                    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED))
+                RETURNING id, claim_epoch
+                """.formatted(OURS), node, sorted(keys)));
+    }
+
+    /** Says how far a job is, unless its row is locked or not this node's any more: then false. */
+    public boolean noteUnlocked(UUID node, ClaimKey key, String progress) {
+        return jdbc.update(schema.sql("""
+                UPDATE ~.forge_jobs SET progress = ?::jsonb
+                WHERE id = (SELECT id FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN %s
+                            FOR UPDATE SKIP LOCKED)
+                """.formatted(HELD)), progress, key.id, key.epoch, node) == 1;
     }
 
     /** Says how far a job is; false if it is not this node's any more. */

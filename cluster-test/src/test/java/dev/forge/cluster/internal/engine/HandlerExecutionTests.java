@@ -44,6 +44,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 import org.springframework.core.ParameterizedTypeReference;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
@@ -110,6 +111,23 @@ class HandlerExecutionTests {
                 // Deaf on purpose.
             }
         }
+    }
+
+    @Test
+    void mdc_entry_of_one_job_is_not_seen_by_the_next_one_on_its_thread() {
+        var seen = new CopyOnWriteArrayList<String>();
+        work.slots = 1;
+        work.on("job", context -> {
+            seen.add(Thread.currentThread().getId() + " " + MDC.get("customer"));
+            MDC.put("customer", "4711");
+            assertThat(MDC.get(Mdc.NODE_NAME)).isEqualTo("one");
+        });
+        Member member = start();
+        member.ended(member.jobs().enqueueNamed("job", null));
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+                .isEqualTo(JobStatus.COMPLETED);
+        assertThat(seen).hasSize(2).allSatisfy(entry -> assertThat(entry).endsWith(" null"));
+        assertThat(seen.get(0)).as("the same thread").isEqualTo(seen.get(1));
     }
 
     private List<ILoggingEvent> logged(Level level, String text) {

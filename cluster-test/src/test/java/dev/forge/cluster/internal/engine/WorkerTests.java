@@ -6,6 +6,7 @@ import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
@@ -421,7 +422,7 @@ class WorkerTests {
             lock(id);
             locked.countDown();
             // Its slot is free and the worker has looked for more, long before it is pending again.
-            finisherWaitsTwice();
+            finisherSkipsTwice();
         });
         JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
@@ -465,7 +466,7 @@ class WorkerTests {
                     .executeQuery("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(again));
             go.countDown();
             // Its end waits for the lock; those of the others are in one batch with it.
-            finisherWaitsTwice();
+            finisherSkipsTwice();
             for (int i = 0; i < 4; i++) {
                 member.jobs().enqueueNamed("deleted", null);
             }
@@ -546,6 +547,82 @@ class WorkerTests {
         jdbc.sql("DELETE FROM forge_jobs").update();
     }
 
+    @Test
+    void locked_row_of_an_ended_job_slows_down_no_other_completion() throws Exception {
+        work.slots = 2;
+        var go = new CountDownLatch(1);
+        work.on("locked", context -> until(go));
+        work.on("job", context -> {});
+        Member member = start();
+        UUID locked = member.jobs().enqueueNamed("locked", null);
+        await().until(() -> count("status = 'running'") == 1);
+        try (Connection holder = database.dataSource().getConnection()) {
+            holder.setAutoCommit(false);
+            holder.createStatement()
+                    .executeQuery("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(locked));
+            var waits = new HashSet<Instant>();
+            go.countDown();
+            await().atMost(SOON).pollInterval(Duration.ofMillis(5)).until(() -> {
+                waits.addAll(lockWaits());
+                return !waits.isEmpty();
+            });
+            jdbc.sql(
+                            "INSERT INTO forge_jobs (id, name, body_bytes) SELECT gen_random_uuid(), 'job', 4 FROM generate_series(1, 2000)")
+                    .update();
+            member.engine().announce(JobPriority.NORMAL);
+            await().atMost(Duration.ofMinutes(2))
+                    .pollInterval(Duration.ofMillis(5))
+                    .until(() -> {
+                        waits.addAll(lockWaits());
+                        return count("name = 'job' AND status = 'completed'") == 2_000;
+                    });
+            assertThat(waits).as("statements that waited for the locked row").hasSizeLessThanOrEqualTo(2);
+            assertThat(count("name = 'locked' AND status = 'running'")).isOne();
+        }
+        assertThat(member.ended(locked).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    private List<Instant> lockWaits() {
+        return jdbc.sql(
+                        "SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+                .query((row, n) -> row.getObject(1, OffsetDateTime.class).toInstant())
+                .list();
+    }
+
+    // Draining
+
+    @Test
+    void drain_is_not_idle_while_a_claim_is_under_way() throws Exception {
+        work.on("job", context -> {});
+        Member member = start();
+        jdbc.sql("""
+                CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.02); END LOOP;
+                    RETURN NEW;
+                END $$
+                """).update();
+        jdbc.sql("CREATE TRIGGER hold BEFORE UPDATE OF worker_id ON forge_jobs"
+                        + " FOR EACH ROW WHEN (OLD.status = 'pending') EXECUTE FUNCTION hold()")
+                .update();
+        UUID id;
+        try (Connection holder = database.dataSource().getConnection()) {
+            holder.createStatement().execute("SELECT pg_advisory_lock(4711)");
+            id = member.jobs().enqueueNamed("job", null);
+            await().until(() -> jdbc.sql(
+                            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database())")
+                    .query(Boolean.class)
+                    .single());
+            member.engine().quiesce();
+            assertThat(member.engine().awaitIdle(Duration.ofMillis(100))).isFalse();
+        } finally {
+            jdbc.sql("DROP TRIGGER hold ON forge_jobs").update();
+            jdbc.sql("DROP FUNCTION hold").update();
+        }
+        assertThat(member.engine().awaitIdle(SOON)).isTrue();
+        assertThat(member.jobs().find(id).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+    }
+
     private void lock(UUID id) {
         jdbc.sql("SELECT FROM forge_jobs WHERE id = ? FOR UPDATE")
                 .param(id)
@@ -553,12 +630,14 @@ class WorkerTests {
                 .single();
     }
 
-    /** Returns when a statement has waited for a lock, has given up, and has been repeated. */
-    private void finisherWaitsTwice() {
+    /** Returns when the finisher has asked twice whether a row that it skipped is locked: the second time after a retry. */
+    private void finisherSkipsTwice() {
         var statements = new HashSet<Instant>();
-        await().atMost(SOON).pollInterval(Duration.ofMillis(20)).until(() -> {
-            statements.addAll(jdbc.sql(
-                            "SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+        await().atMost(SOON).pollInterval(Duration.ofMillis(5)).until(() -> {
+            statements.addAll(jdbc.sql("""
+                            SELECT query_start FROM pg_stat_activity
+                            WHERE query LIKE 'SELECT j.id, j.claim_epoch FROM unnest%' AND datname = current_database()
+                            """)
                     .query((row, n) -> row.getObject(1, OffsetDateTime.class).toInstant())
                     .list());
             return statements.size() > 1;

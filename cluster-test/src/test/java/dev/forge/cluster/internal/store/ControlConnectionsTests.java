@@ -153,4 +153,22 @@ class ControlConnectionsTests {
         control.reopen();
         assertThat(backend()).isPositive();
     }
+
+    @Test
+    void statement_behind_a_transaction_pooler_does_not_wait_on_the_server_after_its_time() throws Exception {
+        String write = "UPDATE forge_settings SET max_payload_bytes = max_payload_bytes";
+        try (var pooled = new ControlConnections(database.dataSource(), Pooler.TRANSACTION, 1, Duration.ofMillis(50));
+                Connection holder = database.dataSource().getConnection()) {
+            holder.setAutoCommit(false);
+            holder.createStatement().execute(write);
+            assertThatExceptionOfType(RuntimeException.class)
+                    .isThrownBy(() -> JdbcClient.create(pooled).sql(write).update());
+            // Nobody looks after a connection that the client has closed: there the pooler is the client.
+            assertThat(database.jdbc()
+                            .sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                            .query(Long.class)
+                            .single())
+                    .isZero();
+        }
+    }
 }

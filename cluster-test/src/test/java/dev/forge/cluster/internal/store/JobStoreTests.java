@@ -46,7 +46,9 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.dao.DataAccessException;
 import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
@@ -653,6 +655,33 @@ class JobStoreTests {
         }
     }
 
+    @ParameterizedTest
+    @EnumSource
+    void completion_of_a_locked_row_does_not_wait_whatever_the_pooler(Pooler pooler) throws Exception {
+        UUID id = insert();
+        UUID other = insert();
+        List<Finish> finishes =
+                claim(one, 2).stream().map(job -> completed(job, "1")).toList();
+        try (var control = new ControlConnections(database.dataSource(), pooler, 1, Duration.ofSeconds(2));
+                Connection holder = database.dataSource().getConnection();
+                Statement statement = holder.createStatement()) {
+            holder.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(id));
+            var store = new JobStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), control);
+            assertThatExceptionOfType(DataAccessException.class)
+                    .isThrownBy(() -> store.finish(one, finishes))
+                    .matches(JobStore::isLocked);
+            assertThat(store.finishUnlocked(one, finishes))
+                    .extracting(ClaimKey::id)
+                    .containsExactly(other);
+            assertThat(status(id)).isEqualTo("running");
+            holder.rollback();
+            assertThat(store.finish(one, finishes)).isEmpty();
+        }
+        assertThat(status(id)).isEqualTo("completed");
+        assertThat(status(other)).isEqualTo("completed");
+    }
+
     @Test
     void two_batches_that_share_rows_do_not_wait_for_each_other() throws Exception {
         IntStream.range(0, 200).forEach(i -> insert());
@@ -662,7 +691,7 @@ class JobStoreTests {
             List<Claimed> reversed = new ArrayList<>(claimed);
             java.util.Collections.reverse(reversed);
             for (int round = 0; round < 20; round++) {
-                Callable<Object> forth = () -> jobs.finish(
+                Callable<Object> forth = () -> jobs.finishUnlocked(
                         one, claimed.stream().map(one -> completed(one, "{}")).toList());
                 Callable<Object> back = () -> jobs.renew(
                         one, reversed.stream().map(JobStoreTests::key).toList(), LEASE);
