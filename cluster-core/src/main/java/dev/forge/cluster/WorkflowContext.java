@@ -102,11 +102,30 @@ public interface WorkflowContext {
     <T> T job(String name, @Nullable Object payload, Class<T> type);
 
     /**
-     * Starts a run of another workflow and waits for its result. Cancelling this run cancels that one.
+     * Enqueues a job and waits for its result, as {@link #job(String, Object, Class)} does, and compensates it if the run fails
+     * or is cancelled later. A job without compensation is left as it is.
+     *
+     * @param compensation runs at least once, with the job's result; null: none
+     * @throws StepFailedException if it does not complete
+     */
+    <T> T job(String name, @Nullable Object payload, Class<T> type, Step.@Nullable Compensation<T> compensation);
+
+    /**
+     * Starts a run of another workflow and waits for its result. Cancelling this run cancels that one. If this run fails or is
+     * cancelled after the child has completed, the child compensates its steps, in reverse order, when it is its turn.
      *
      * @throws StepFailedException if it does not complete
      */
     <T> T child(String workflow, @Nullable Object input, Class<T> type);
+
+    /**
+     * Starts a run of another workflow, as {@link #child(String, Object, Class)} does, with a compensation of its own. It
+     * replaces those of the child's steps once the child has completed; a child that fails compensates itself in any case.
+     *
+     * @param compensation runs at least once, with the child's result; null: the child compensates its steps
+     * @throws StepFailedException if it does not complete
+     */
+    <T> T child(String workflow, @Nullable Object input, Class<T> type, Step.@Nullable Compensation<T> compensation);
 
     /** The time, by the database's clock; the same whenever the method runs again. */
     Instant now();

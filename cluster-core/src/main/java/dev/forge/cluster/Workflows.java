@@ -36,7 +36,8 @@ public interface Workflows {
     /**
      * Lets a run undo what it has done; a step that runs at this moment comes to its end first. So do runs that it waits
      * for; a job that it waits for is called off as {@link Jobs#cancel} does. A run that has failed undoes what it has done, or
-     * what is left of it; one whose method does not fit undoes once it does. False if there is no such run, or it undoes already, or has ended otherwise.
+     * what is left of it; one whose method does not fit undoes once it does. False if there is no such run, or it
+     * undoes already with all that it has started, or has ended otherwise.
      */
     boolean cancel(UUID run, String reason);
 

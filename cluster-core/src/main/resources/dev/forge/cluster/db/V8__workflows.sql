@@ -86,7 +86,8 @@ CREATE TRIGGER forge_workflow_runs_resolved AFTER UPDATE OF status ON forge_work
     EXECUTE FUNCTION forge_workflow_resolved();
 
 -- A run whose job ends without it (abandoned after too many crashes, ended by hand) has failed; it can be retried, or
--- cancelled, which undoes what it has done.
+-- cancelled, which undoes what it has done. Everybody else locks the run before its job: whoever has locked the run may be
+-- waiting for the job, and must not be waited for. The library fails such a run as soon as its lock is gone.
 DO $create$
 BEGIN
     EXECUTE pg_catalog.format($function$
@@ -99,8 +100,10 @@ BEGIN
             UPDATE %1$I.forge_workflow_runs
             SET status = 'failed', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
                 last_error = 'its job was ' || NEW.status || coalesce(': ' || NEW.last_error, '')
-            WHERE id = OLD.id AND status NOT IN
-                ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
+            WHERE id = (SELECT r.id FROM %1$I.forge_workflow_runs r
+                        WHERE r.id = OLD.id AND r.status NOT IN
+                            ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator')
+                        FOR NO KEY UPDATE SKIP LOCKED);
             RETURN NULL;
         END
         $body$

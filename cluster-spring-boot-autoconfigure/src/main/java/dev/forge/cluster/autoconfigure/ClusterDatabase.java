@@ -4,6 +4,7 @@ import com.zaxxer.hikari.HikariConfigMXBean;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.ClusterDataSource;
 import dev.forge.cluster.ClusterStartupException;
+import jakarta.persistence.EntityManagerFactory;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -14,6 +15,7 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.aop.scope.ScopedProxyUtils;
 import org.springframework.beans.factory.BeanFactoryUtils;
+import org.springframework.beans.factory.NoUniqueBeanDefinitionException;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.beans.factory.support.AbstractBeanDefinition;
@@ -25,9 +27,11 @@ import org.springframework.jdbc.datasource.DataSourceTransactionManager;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.SimpleDriverDataSource;
+import org.springframework.jdbc.datasource.TransactionAwareDataSourceProxy;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.orm.jpa.JpaTransactionManager;
 import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.support.ResourceTransactionManager;
 import org.springframework.util.ClassUtils;
 
 /**
@@ -51,22 +55,102 @@ record ClusterDatabase(DataSource application, DataSource direct) {
     }
 
     static ClusterDatabase of(ConfigurableListableBeanFactory beans, ClusterProperties.DirectConnection settings) {
-        DataSource application = beans.getBean(select(beans), DataSource.class);
+        DataSource application = transactional(beans.getBean(select(beans), DataSource.class));
         return new ClusterDatabase(new SelfCommitting(application), new Direct(application, settings));
     }
 
-    /** The application's own, so that fenced work joins its transactions; if that is of another database, one of ours. */
+    /**
+     * The application's own, so that fenced work and transactional steps join its transactions: the one whose data source is the
+     * cluster's. If all of them are of other data sources, one of ours.
+     *
+     * @throws ClusterStartupException if several could be meant, or the cluster's statements would not join its transactions
+     */
     PlatformTransactionManager transactions(ObjectProvider<PlatformTransactionManager> managers) {
-        PlatformTransactionManager manager = managers.getIfUnique();
-        return manager == null || isForeign(manager) ? new JdbcTransactionManager(application) : manager;
+        List<PlatformTransactionManager> all = managers.stream().toList();
+        List<PlatformTransactionManager> own =
+                all.stream().filter(manager -> sourceOf(manager) == source()).toList();
+        if (own.isEmpty()) {
+            all.forEach(this::requireJoinable);
+            // Whose data source nobody knows, such as a manager of JTA.
+            own = all.stream().filter(manager -> !isForeign(manager)).toList();
+        }
+        return switch (own.size()) {
+            case 0 -> new JdbcTransactionManager(application);
+            case 1 -> own.get(0);
+            default -> primary(managers, own);
+        };
     }
 
-    /** Whether its transactions are known to be those of another data source. */
+    private static PlatformTransactionManager primary(
+            ObjectProvider<PlatformTransactionManager> managers, List<PlatformTransactionManager> own) {
+        String names = "";
+        try {
+            PlatformTransactionManager primary = managers.getIfAvailable();
+            if (primary != null && own.contains(primary)) {
+                return primary;
+            }
+        } catch (NoUniqueBeanDefinitionException e) {
+            names = " among " + e.getBeanNamesFound();
+        }
+        throw new ClusterStartupException(
+                "Several transaction managers%s can open transactions of the cluster's DataSource, and none of them is primary: %s"
+                        .formatted(
+                                names,
+                                own.stream()
+                                        .map(manager -> manager.getClass().getName())
+                                        .toList()),
+                "Put @Primary on the one that transactional steps and fenced work should use: where there is an"
+                        + " EntityManagerFactory, that is its JpaTransactionManager.");
+    }
+
+    /** A proxy of the cluster's data source is known to transactions under another identity. */
+    private void requireJoinable(PlatformTransactionManager manager) {
+        DataSource other = sourceOf(manager);
+        if (other != null && other != source() && target(other) == target(source())) {
+            throw new ClusterStartupException(
+                    "The transaction manager %s uses a %s around the cluster's DataSource: the cluster's statements would not join its transactions"
+                            .formatted(
+                                    manager.getClass().getName(),
+                                    other.getClass().getName()),
+                    "Make the proxy the DataSource bean that both use: put @ClusterDataSource on it, or give the manager the"
+                            + " cluster's DataSource bean itself.");
+        }
+    }
+
+    /** Whether its transactions are known to be those of another data source, or of none at all. */
     boolean isForeign(PlatformTransactionManager manager) {
+        DataSource own = sourceOf(manager);
+        boolean unknown = own == null
+                && (!(manager instanceof ResourceTransactionManager resource) || ORM && Orm.isEntityManagers(resource));
+        return own != source() && !unknown;
+    }
+
+    private DataSource source() {
+        return ((SelfCommitting) application).application;
+    }
+
+    private static @Nullable DataSource sourceOf(PlatformTransactionManager manager) {
         DataSource own = manager instanceof DataSourceTransactionManager jdbc
                 ? jdbc.getDataSource()
                 : ORM ? Orm.sourceOf(manager) : null;
-        return own != null && own != ((SelfCommitting) application).getWrappedObject();
+        return own == null ? null : transactional(own);
+    }
+
+    /** Managers look behind proxies that only hand out the connection of the transaction, and so do we. */
+    private static DataSource transactional(DataSource source) {
+        DataSource behind = source;
+        while (behind instanceof TransactionAwareDataSourceProxy proxy && proxy.getTargetDataSource() != null) {
+            behind = proxy.getTargetDataSource();
+        }
+        return behind;
+    }
+
+    private static DataSource target(DataSource source) {
+        DataSource behind = source;
+        while (behind instanceof DelegatingDataSource proxy && proxy.getTargetDataSource() != null) {
+            behind = proxy.getTargetDataSource();
+        }
+        return behind;
     }
 
     /**
@@ -212,6 +296,11 @@ record ClusterDatabase(DataSource application, DataSource direct) {
 
         static @Nullable DataSource sourceOf(PlatformTransactionManager manager) {
             return manager instanceof JpaTransactionManager jpa ? jpa.getDataSource() : null;
+        }
+
+        /** Also of managers that only Hibernate has. */
+        static boolean isEntityManagers(ResourceTransactionManager manager) {
+            return manager.getResourceFactory() instanceof EntityManagerFactory;
         }
     }
 

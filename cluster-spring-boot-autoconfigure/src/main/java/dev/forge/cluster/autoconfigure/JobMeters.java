@@ -15,6 +15,8 @@ final class JobMeters implements JobMonitor {
     private final MeterRegistry registry;
     private final String cluster;
     private final Timer claims;
+    // An application can create crons at run time, say one for each customer.
+    private final BoundedTag crons = new BoundedTag(1_000);
     // The registry finds a meter by building its id anew each time, which is much for something done that often.
     private final ConcurrentMap<String, Timer> waits = new ConcurrentHashMap<>();
 
@@ -69,7 +71,7 @@ final class JobMeters implements JobMonitor {
         Counter.builder("forge.cluster.cron.fires")
                 .description("Slots of crons that this node has decided")
                 .tag("cluster", cluster)
-                .tag("cron", cron)
+                .tag("cron", crons.of(cron))
                 .tag("result", result.name())
                 .register(registry)
                 .increment();

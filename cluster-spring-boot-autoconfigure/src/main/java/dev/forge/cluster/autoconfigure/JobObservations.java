@@ -7,6 +7,8 @@ import io.micrometer.observation.ObservationRegistry;
 import io.micrometer.observation.transport.Kind;
 import io.micrometer.observation.transport.ReceiverContext;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -26,8 +28,13 @@ final class JobObservations implements JobMonitor {
 
     private static final Logger log = LoggerFactory.getLogger(JobObservations.class);
 
+    /** Names of steps per workflow that become tags. A name that holds an id would make a meter for each run. */
+    private static final int MOST_STEPS = 100;
+
     private final ObservationRegistry registry;
     private final String cluster;
+    private final Map<String, BoundedTag> steps = new ConcurrentHashMap<>();
+    private final Set<String> crowded = ConcurrentHashMap.newKeySet();
 
     JobObservations(ObservationRegistry registry, String cluster) {
         this.registry = registry;
@@ -67,11 +74,27 @@ final class JobObservations implements JobMonitor {
                 .lowCardinalityKeyValue("cluster", cluster)
                 .lowCardinalityKeyValue("workflow", attempt.workflow())
                 .lowCardinalityKeyValue("version", attempt.version())
-                .lowCardinalityKeyValue("step", attempt.step())
+                .lowCardinalityKeyValue("step", tag(attempt))
+                .highCardinalityKeyValue("forge.workflow.step", attempt.step())
                 .highCardinalityKeyValue(
                         "forge.workflow.run", attempt.workflowRun().toString())
                 .start();
         observed(observation, run, attempt::outcome, attempt::failure);
+    }
+
+    private String tag(StepAttempt attempt) {
+        String tag = steps.computeIfAbsent(attempt.workflow(), workflow -> new BoundedTag(MOST_STEPS))
+                .of(attempt.step());
+        if (!tag.equals(attempt.step()) && crowded.add(attempt.workflow())) {
+            log.warn(
+                    "Workflow {}: more than {} distinct step names; meters of further ones, such as '{}', have the tag step={}."
+                            + " Leave ids out of step names: the place in the method tells steps of one name apart.",
+                    attempt.workflow(),
+                    MOST_STEPS,
+                    attempt.step(),
+                    tag);
+        }
+        return tag;
     }
 
     private static void observed(

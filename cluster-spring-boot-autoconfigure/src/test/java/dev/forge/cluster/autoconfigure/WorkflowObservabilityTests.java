@@ -9,9 +9,13 @@ import dev.forge.cluster.WorkflowContext;
 import dev.forge.cluster.Workflows;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.core.instrument.Timer;
+import io.micrometer.core.instrument.observation.DefaultMeterObservationHandler;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.micrometer.observation.Observation;
 import io.micrometer.observation.ObservationHandler;
 import io.micrometer.observation.ObservationRegistry;
+import java.util.Collection;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -48,6 +52,14 @@ class WorkflowObservabilityTests {
             throw new IllegalStateException("fails");
         }
 
+        @ClusterWorkflow
+        String many(WorkflowContext wf) {
+            for (int i = 0; i < 150; i++) {
+                wf.step("step " + i, () -> {});
+            }
+            return "done";
+        }
+
         private String where() {
             Observation current = observations.getCurrentObservation();
             return MDC.get("forge.job.id") + " "
@@ -82,6 +94,36 @@ class WorkflowObservabilityTests {
                             workflows.find(run).orElseThrow().status().isFinal());
                     assertThat(seen)
                             .containsExactly("forge.cluster.workflow.step", "forge.cluster.workflow.compensation");
+                });
+    }
+
+    @Test
+    void step_names_beyond_a_bound_share_their_meters() {
+        ObservationRegistry observations = ObservationRegistry.create();
+        var meters = new SimpleMeterRegistry();
+        observations.observationConfig().observationHandler(new DefaultMeterObservationHandler(meters));
+        TestApplications.on(database)
+                .withBean(ObservationRegistry.class, () -> observations)
+                .withBean(Flows.class)
+                .withConfiguration(
+                        AutoConfigurations.of(WorkflowAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
+                .run(context -> {
+                    Workflows workflows = context.getBean(Workflows.class);
+                    UUID run = workflows.start("many", null);
+                    await().until(() ->
+                            workflows.find(run).orElseThrow().status().isFinal());
+                    Collection<Timer> timers =
+                            meters.find("forge.cluster.workflow.step").timers();
+                    assertThat(timers)
+                            .extracting(timer -> timer.getId().getTag("step"))
+                            .hasSize(101)
+                            .contains("step 0", "step 99", "other")
+                            .doesNotContain("step 100");
+                    assertThat(meters.get("forge.cluster.workflow.step")
+                                    .tag("step", "other")
+                                    .timer()
+                                    .count())
+                            .isEqualTo(50);
                 });
     }
 

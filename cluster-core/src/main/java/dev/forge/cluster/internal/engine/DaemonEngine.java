@@ -412,6 +412,16 @@ public final class DaemonEngine implements Work {
     }
 
     private void ended(DaemonRun run, Duration ran, @Nullable Throwable failure) {
+        try {
+            settle(run, ran, failure);
+        } finally {
+            node.hurry(WATCH_LOOP);
+            node.hurry(KEEP_LOOP);
+        }
+    }
+
+    /** Decides what becomes of it. What is logged comes last: a logger that throws changes nothing. */
+    private void settle(DaemonRun run, Duration ran, @Nullable Throwable failure) {
         lock.lock();
         try {
             run.gone();
@@ -420,11 +430,11 @@ public final class DaemonEngine implements Work {
                     log.info("daemon {} term {}: its method has ended", run.label(), run.term());
                 }
             } else if (run.stopReason() != null) {
-                log.info("daemon {} term {}: its method has ended, as it was asked to", run.label(), run.term());
                 release(run);
+                log.info("daemon {} term {}: its method has ended, as it was asked to", run.label(), run.term());
             } else if (!host.holds(run)) {
-                log.info("daemon {} term {}: its method has ended, and so has its term", run.label(), run.term());
                 runs.remove(run.key(), run);
+                log.info("daemon {} term {}: its method has ended, and so has its term", run.label(), run.term());
             } else if (failure != null) {
                 recover(run, ran, failure);
             } else if (run.handler().restarts().onReturn()) {
@@ -432,15 +442,13 @@ public final class DaemonEngine implements Work {
                 run.endedAfter(ran, longEnough(run));
                 restart(run);
             } else {
-                log.info("daemon {} term {}: its method has returned, it is done", run.label(), run.term());
                 run.rest(DaemonStatus.STOPPED);
+                log.info("daemon {} term {}: its method has returned, it is done", run.label(), run.term());
             }
-            changed.signalAll();
         } finally {
+            changed.signalAll();
             lock.unlock();
         }
-        node.hurry(WATCH_LOOP);
-        node.hurry(KEEP_LOOP);
     }
 
     private void recover(DaemonRun run, Duration ran, Throwable failure) {
@@ -451,6 +459,7 @@ public final class DaemonEngine implements Work {
         Integer most = run.handler().restarts().most();
         int failures = run.failed(failure, ran, longEnough(run));
         if (most != null && failures > most) {
+            run.rest(DaemonStatus.FAILED);
             log.error(
                     "daemon {} term {}: threw {} times in a row, more than it may (maxRestarts {}); it has failed",
                     run.label(),
@@ -458,7 +467,6 @@ public final class DaemonEngine implements Work {
                     failures,
                     most,
                     ErrorText.loggable(failure));
-            run.rest(DaemonStatus.FAILED);
             return;
         }
         Duration delay = restart(run);

@@ -1,10 +1,12 @@
 package dev.forge.cluster.internal.engine;
 
+import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.IdentityHashMap;
+import java.util.Objects;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -48,7 +50,8 @@ public final class ErrorText {
         var text = new StringWriter();
         try {
             loggable(failure).printStackTrace(new PrintWriter(text));
-        } catch (RuntimeException | Error e) {
+        } catch (Throwable e) {
+            // Its own methods may throw anything, declared or not.
             text.append(unprintable(failure));
         }
         return storable(text.toString());
@@ -65,21 +68,22 @@ public final class ErrorText {
     }
 
     /**
-     * The exception for the log: the same if all of its messages are short enough, otherwise a copy with shorter messages
-     * and the same stack traces, causes and suppressed exceptions.
+     * The exception for the log: the same if it can be printed and all of its messages are short enough, otherwise a copy with
+     * shorter messages and the same stack traces, causes and suppressed exceptions. Whatever its own methods do, a logger can
+     * print the copy.
      */
     public static Throwable loggable(Throwable failure) {
         try {
             return isBounded(failure, Collections.newSetFromMap(new IdentityHashMap<>()), 0)
                     ? failure
                     : new Shortened(failure, Collections.newSetFromMap(new IdentityHashMap<>()), 0);
-        } catch (RuntimeException | Error e) {
+        } catch (Throwable e) {
             // Its own methods throw.
             return new Shortened(failure);
         }
     }
 
-    private static boolean isBounded(Throwable failure, Set<Throwable> seen, int depth) {
+    private static boolean isBounded(Throwable failure, Set<Throwable> seen, int depth) throws NoSuchMethodException {
         if (!seen.add(failure)) {
             return true;
         }
@@ -89,6 +93,7 @@ public final class ErrorText {
                 || suppressed.length > MOST_SUPPRESSED
                 || failure.toString().length() > LONGEST_MESSAGE
                 || failure.getStackTrace().length > MOST_FRAMES
+                || !isPlain(failure)
                 || (cause != null && !isBounded(cause, seen, depth + 1))) {
             return false;
         }
@@ -100,10 +105,25 @@ public final class ErrorText {
         return true;
     }
 
+    /** Whether a logger can ask it for all that is printed; throws what its own methods throw. */
+    private static boolean isPlain(Throwable failure) throws NoSuchMethodException {
+        String message = failure.getMessage();
+        String localized = failure.getLocalizedMessage();
+        return (message == null || message.length() <= LONGEST_MESSAGE)
+                && (localized == null || localized.length() <= LONGEST_MESSAGE)
+                && !Arrays.asList(failure.getStackTrace()).contains(null)
+                && isInherited(failure, PrintWriter.class)
+                && isInherited(failure, PrintStream.class);
+    }
+
+    private static boolean isInherited(Throwable failure, Class<?> target) throws NoSuchMethodException {
+        return failure.getClass().getMethod("printStackTrace", target).getDeclaringClass() == Throwable.class;
+    }
+
     private static String describe(Throwable failure) {
         try {
             return bounded(String.valueOf(failure.toString()), LONGEST_MESSAGE);
-        } catch (RuntimeException | Error e) {
+        } catch (Throwable e) {
             return unprintable(failure);
         }
     }
@@ -128,7 +148,10 @@ public final class ErrorText {
             super(null, cause(original, seen, depth), true, true);
             this.text = describe(original);
             StackTraceElement[] stack = original.getStackTrace();
-            setStackTrace(stack.length <= MOST_FRAMES ? stack : Arrays.copyOf(stack, MOST_FRAMES));
+            setStackTrace(Arrays.stream(stack)
+                    .filter(Objects::nonNull)
+                    .limit(MOST_FRAMES)
+                    .toArray(StackTraceElement[]::new));
             if (depth < MOST_CAUSES) {
                 Throwable[] suppressed = original.getSuppressed();
                 for (int i = 0; i < Math.min(suppressed.length, MOST_SUPPRESSED); i++) {

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.Step;
 import dev.forge.cluster.StepFailedException;
 import dev.forge.cluster.WorkflowContext;
@@ -34,6 +35,7 @@ final class RunContext implements WorkflowContext {
 
     private static final Logger log = LoggerFactory.getLogger(RunContext.class);
     private static final Duration LONGEST = Duration.ofDays(36_500);
+    private static final Duration LOOK_AGAIN = Duration.ofSeconds(1);
 
     private final WorkflowEngine engine;
     private final Version version;
@@ -177,17 +179,23 @@ final class RunContext implements WorkflowContext {
 
     @Override
     public <T> T job(String name, @Nullable Object payload, Class<T> type) {
+        return job(name, payload, type, null);
+    }
+
+    @Override
+    public <T> T job(
+            String name, @Nullable Object payload, Class<T> type, Step.@Nullable Compensation<T> compensation) {
         StepRow known = memory.next("job", name);
         if (known == null) {
+            StepRow row = memory.fresh("job", name, "waiting");
             NewJob fresh = memory.guarded(() -> engine.jobs()
                     .prepare(
                             name,
                             payload,
                             JobOptions.defaults().withMetadata(WorkflowEngine.AWAITED, id().toString())));
-            StepRow row = memory.fresh("job", name, "waiting");
             throw awaited(row, fresh.id(), () -> engine.insert(fresh, key(row)));
         }
-        return outcome(known, type, () -> {
+        return outcome(known, type, compensation, () -> {
             JobInfo other = engine.find(ref(known)).orElse(null);
             return other == null
                     ? new Other(true, false, null, "its row was deleted")
@@ -201,6 +209,12 @@ final class RunContext implements WorkflowContext {
 
     @Override
     public <T> T child(String workflow, @Nullable Object input, Class<T> type) {
+        return child(workflow, input, type, null);
+    }
+
+    @Override
+    public <T> T child(
+            String workflow, @Nullable Object input, Class<T> type, Step.@Nullable Compensation<T> compensation) {
         StepRow known = memory.next("child", workflow);
         if (known == null) {
             StepRow row = memory.fresh("child", workflow, "waiting");
@@ -214,8 +228,8 @@ final class RunContext implements WorkflowContext {
                     () -> engine.prepare(workflow, input, null, new WorkflowEngine.Parent(id(), key(row))));
             throw awaited(row, fresh.id(), () -> engine.store().insert(fresh));
         }
-        return outcome(known, type, () -> {
-            WorkflowInfo child = engine.reports().find(ref(known)).orElse(null);
+        return outcome(known, type, compensation, () -> {
+            WorkflowInfo child = engine.findChild(ref(known)).orElse(null);
             return child == null
                     ? new Other(true, false, null, "its run is gone")
                     : new Other(
@@ -230,8 +244,24 @@ final class RunContext implements WorkflowContext {
     private record Other(
             boolean ended, boolean completed, @Nullable String result, String failure) {}
 
-    private String key(StepRow row) {
+    /** The unique key of the job that a row stands for. */
+    String key(StepRow row) {
         return "%s%s:%d".formatted(WorkflowStore.PREFIX, id(), row.position());
+    }
+
+    private static Waits forJob(UUID job) {
+        return new Waits(List.of(), null, null, job);
+    }
+
+    /**
+     * How to wait for a child that has not ended. If its job has, or was deleted, nothing would free this run: the leader fails
+     * the child, or gives it a job, and this run looks again.
+     */
+    Waits forChild(UUID child) {
+        boolean carried = memory.guarded(() -> engine.find(child))
+                .map(job -> !job.status().isFinal())
+                .orElse(false);
+        return carried ? forJob(child) : Waits.until(memory.databaseNow().plus(LOOK_AGAIN), List.of());
     }
 
     private static UUID ref(StepRow row) {
@@ -243,26 +273,51 @@ final class RunContext implements WorkflowContext {
     }
 
     @SuppressWarnings("NullAway") // What returns nothing returns null.
-    private <T> T outcome(StepRow known, Class<T> type, Supplier<Other> look) {
-        if (known.status().equals("completed")) {
-            return memory.read(known, type);
+    private <T> T outcome(
+            StepRow known, Class<T> type, Step.@Nullable Compensation<T> compensation, Supplier<Other> look) {
+        switch (known.status()) {
+            case "completed", "compensated", "compensation_failed" -> {
+                return completed(known, type, compensation);
+            }
+            case "failed" -> throw new StepFailedException(known.name(), known.error());
+            default -> {}
         }
-        if (known.status().equals("failed")) {
-            throw new StepFailedException(known.name(), known.error());
+        Other other = memory.guarded(look);
+        if (memory.isReplay() && other.completed) {
+            // It has completed, but the run was cancelled before it heard of that.
+            completed(known.with("completed", other.result), type, compensation);
         }
         memory.requireOnward();
-        Other other = memory.guarded(look);
         if (!other.ended) {
-            throw memory.unwind(new Waits(List.of(), null, null, ref(known)));
+            throw memory.unwind(known.kind().equals("child") ? forChild(ref(known)) : forJob(ref(known)));
         }
         if (!other.completed) {
             memory.remember(known.failed("failed", 1, other.failure), null);
             throw new StepFailedException(known.name(), other.failure);
         }
-        memory.requireRoom(other.result);
         StepRow done = known.with("completed", other.result);
+        try {
+            memory.requireRoom(other.result);
+        } catch (PermanentJobFailure e) {
+            completed(done, type, compensation);
+            throw e;
+        }
         memory.later(done);
-        return memory.read(done, type);
+        return completed(done, type, compensation);
+    }
+
+    /** The result of a job or a child that has completed, and may have to be compensated later. */
+    @SuppressWarnings("NullAway") // What returns nothing returns null.
+    private <T> T completed(StepRow done, Class<T> type, Step.@Nullable Compensation<T> compensation) {
+        if (compensation == null && done.kind().equals("child")) {
+            steps.add(new WorkflowSteps.CompletedChild(done));
+        }
+        T result = memory.read(done, type);
+        if (compensation != null) {
+            Step<T> step = Step.<T>of(done.name(), type, () -> null).compensate(compensation);
+            steps.add(new WorkflowSteps.Undoing<>(done, step, compensation, result));
+        }
+        return result;
     }
 
     // The rest ----------------------------------------------------------------------------------------------

@@ -101,7 +101,8 @@ public final class StoredWorkflows implements Workflows {
                 cancelled.jobs().forEach(engine::announceCancelled);
             });
         }
-        return cancelled.runs().contains(run);
+        // Also if only a child is new to it.
+        return !cancelled.runs().isEmpty();
     }
 
     @Override

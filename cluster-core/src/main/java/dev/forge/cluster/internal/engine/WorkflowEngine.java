@@ -6,6 +6,7 @@ import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.Outcome;
+import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.JobReports;
@@ -58,7 +59,6 @@ public final class WorkflowEngine implements Work {
     private static final Duration LOOK = Duration.ofSeconds(2);
     private static final Duration KEEP = Duration.ofMinutes(1);
     private static final Duration HOUR = Duration.ofHours(1);
-    private static final Duration DATABASE_AWAY = Duration.ofMillis(250);
     private static final int BATCH = 5_000;
 
     private final Node node;
@@ -80,6 +80,7 @@ public final class WorkflowEngine implements Work {
     private final JobIds ids;
     private final StepDeadlines deadlines;
     private final WorkflowSteps.Tools tools;
+    private final DatabasePauses pauses = new DatabasePauses();
     private final Map<String, WorkflowHandler> versions = new TreeMap<>();
 
     /**
@@ -321,7 +322,7 @@ public final class WorkflowEngine implements Work {
             loaded = statements.load(claim).orElse(null);
         } catch (DataAccessException e) {
             log.info("workflow {} run {}: cannot be read now: {}", label(job.name()), job.id(), ErrorText.brief(e));
-            return Outcome.snooze(DATABASE_AWAY);
+            return Outcome.snooze(pauses.next(job.id()));
         }
         if (loaded == null) {
             return Outcome.fail("its run is gone");
@@ -342,7 +343,7 @@ public final class WorkflowEngine implements Work {
                         label(job.name()),
                         job.id(),
                         ErrorText.brief(e));
-                return Outcome.snooze(DATABASE_AWAY);
+                return Outcome.snooze(pauses.next(job.id()));
             }
         }
         return new WorkflowRun(this, handler, job, loaded).run();
@@ -350,6 +351,10 @@ public final class WorkflowEngine implements Work {
 
     WorkflowStore store() {
         return store;
+    }
+
+    DatabasePauses pauses() {
+        return pauses;
     }
 
     Limits limits() {
@@ -393,6 +398,13 @@ public final class WorkflowEngine implements Work {
         } catch (DataAccessException e) {
             log.debug("run {}: whoever waits for it is freed by the sweeper", run, e);
         }
+    }
+
+    /** A child as it stands; it has failed if its job has ended without it, so that nobody waits for it any more. */
+    Optional<WorkflowInfo> findChild(UUID run) {
+        Optional<WorkflowInfo> child = reports.find(run);
+        boolean open = child.isPresent() && !child.get().status().isFinal();
+        return open && store.failIfJobEnded(run) ? reports.find(run) : child;
     }
 
     Optional<JobInfo> find(UUID job) {

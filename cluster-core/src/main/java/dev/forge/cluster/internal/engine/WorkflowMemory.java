@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.Unwinding.Plain;
+import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.PrintedJson;
 import dev.forge.cluster.internal.store.StepRow;
@@ -57,6 +58,7 @@ final class WorkflowMemory {
     private int position;
     private boolean unwinding;
     private volatile boolean forgiven;
+    private volatile boolean advanced;
     private volatile @Nullable Unwinding unwound;
 
     WorkflowMemory(
@@ -301,7 +303,7 @@ final class WorkflowMemory {
     void later(StepRow row) {
         history.addAndGet(PrintedJson.bytes(row.result()));
         synchronized (unwritten) {
-            unwritten.add(row);
+            replace(unwritten, row);
         }
     }
 
@@ -310,6 +312,12 @@ final class WorkflowMemory {
         synchronized (unwritten) {
             return new ArrayList<>(unwritten);
         }
+    }
+
+    /** One statement writes each row once: the latest that is known of it. */
+    private static void replace(List<StepRow> rows, StepRow latest) {
+        rows.removeIf(row -> row.position() == latest.position());
+        rows.add(latest);
     }
 
     /** Time and chance are remembered before anything is done with them: who does it again must have the same. */
@@ -343,14 +351,39 @@ final class WorkflowMemory {
     Noted note(StepRow row, @Nullable UUID signal) {
         List<StepRow> rows = taken();
         int gathered = rows.size();
-        rows.add(row);
+        replace(rows, row);
         Noted noted = note(rows, gathered, signal);
         history.addAndGet(PrintedJson.bytes(row.result()));
         return noted;
     }
 
     private Noted note(List<StepRow> rows, int gathered, @Nullable UUID signal) {
-        Written written = guarded(() -> statements.remember(claim, rows, signal));
+        return noted(guarded(() -> statements.remember(claim, rows, signal)), gathered);
+    }
+
+    /**
+     * Writes something as the last statement of a step's own transaction. There only a lost connection and a rollback that
+     * another transaction has caused are the database's fault: all else is the step's, and thrown.
+     */
+    Noted noteInTransaction(StepRow row) {
+        List<StepRow> rows = taken();
+        int gathered = rows.size();
+        replace(rows, row);
+        Written written;
+        try {
+            written = statements.remember(claim, rows, null);
+        } catch (DataAccessException | TransactionException e) {
+            if (DatabaseFault.caused(e)) {
+                throw unwind(new Unwinding.Unwritten(e));
+            }
+            throw e;
+        }
+        Noted noted = noted(written, gathered);
+        history.addAndGet(PrintedJson.bytes(row.result()));
+        return noted;
+    }
+
+    private Noted noted(Written written, int gathered) {
         if (written == Written.CLAIM_LOST) {
             throw unwind(Plain.LOST);
         }
@@ -373,6 +406,7 @@ final class WorkflowMemory {
 
     /** What has been noted is committed. */
     void accept(Noted noted) {
+        advanced = true;
         synchronized (unwritten) {
             unwritten.subList(0, Math.min(noted.gathered, unwritten.size())).clear();
         }
@@ -385,6 +419,18 @@ final class WorkflowMemory {
         }
         if (noted.written == Written.CALLED_OFF && !unwinding) {
             throw unwind(Plain.CALLED_OFF);
+        }
+    }
+
+    /** Whether this execution has written something: the next one gets further. */
+    boolean hasAdvanced() {
+        return advanced;
+    }
+
+    /** Records why the run is repeated, unless it compensates: then its error says why. */
+    void noteRepetition(String error) {
+        if (!unwinding) {
+            store.noteError(claim, error);
         }
     }
 
@@ -414,6 +460,7 @@ final class WorkflowMemory {
         if (guarded(() -> store.unwind(claim, error, taken())) == Written.CLAIM_LOST) {
             return false;
         }
+        forgetUnwritten();
         unwinding = true;
         return true;
     }
@@ -430,7 +477,7 @@ final class WorkflowMemory {
      */
     boolean suspend(Unwinding.Waits waits, @Nullable String mismatch) {
         List<StepRow> rows = mismatch == null ? taken() : new ArrayList<>();
-        rows.addAll(waits.rows());
+        waits.rows().forEach(row -> replace(rows, row));
         return store.suspend(
                 claim,
                 new Wait(

@@ -7,6 +7,7 @@ import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
+import dev.forge.cluster.internal.engine.WorkflowSteps.Undoable;
 import dev.forge.cluster.internal.engine.WorkflowSteps.Undoing;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.StepRow;
@@ -18,9 +19,11 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
@@ -31,7 +34,6 @@ import org.springframework.transaction.TransactionException;
 final class WorkflowRun {
 
     private static final Logger log = LoggerFactory.getLogger(WorkflowRun.class);
-    private static final Duration DATABASE_AWAY = Duration.ofMillis(250);
 
     private final WorkflowEngine engine;
     private final WorkflowHandler handler;
@@ -40,6 +42,7 @@ final class WorkflowRun {
     private final WorkflowMemory memory;
     private final WorkflowSteps steps;
     private final RunContext context;
+    private boolean repeats;
 
     WorkflowRun(WorkflowEngine engine, WorkflowHandler handler, Running job, Loaded loaded) {
         this.engine = engine;
@@ -60,6 +63,16 @@ final class WorkflowRun {
 
     /** Runs the method; answers what became of the job. */
     Object run() throws Throwable {
+        try {
+            return execute();
+        } finally {
+            if (!repeats) {
+                engine.pauses().forget(job.id());
+            }
+        }
+    }
+
+    private Object execute() throws Throwable {
         Object result = null;
         Throwable failure = null;
         try {
@@ -208,12 +221,7 @@ final class WorkflowRun {
         } else if (why instanceof Unwinding.Mismatch mismatch) {
             return block(mismatch.message());
         } else if (why instanceof Unwinding.Unwritten away) {
-            log.info(
-                    "workflow {} run {}: the database did not answer, it runs again: {}",
-                    handler.version().label(),
-                    job.id(),
-                    ErrorText.brief(away.cause()));
-            return Outcome.snooze(DATABASE_AWAY);
+            return repeat(away.cause());
         }
         return switch ((Plain) why) {
             case MEMORY_ENDS -> {
@@ -228,6 +236,43 @@ final class WorkflowRun {
             case LOST -> Settled.LOST;
             case STOPPED -> throw new InterruptedException("the node leaves");
         };
+    }
+
+    /** How long to wait after a failure of the database. */
+    private Duration pause() {
+        repeats = true;
+        if (memory.hasAdvanced()) {
+            engine.pauses().forget(job.id());
+        }
+        return engine.pauses().next(job.id());
+    }
+
+    /** The database has failed: the run is repeated later, and says why. */
+    private Object repeat(Throwable cause) {
+        Duration pause = pause();
+        // What the driver or the server said: messages of its wrappers begin with our statement.
+        String brief = ErrorText.brief(NestedExceptionUtils.getMostSpecificCause(cause));
+        log.info(
+                "workflow {} run {}: the database failed, the run is repeated in {} ms: {}",
+                handler.version().label(),
+                job.id(),
+                pause.toMillis(),
+                brief);
+        String error = ErrorText.storable("Repeated because the database failed, no attempt is counted: " + brief);
+        Instant next = memory.databaseNow().plus(pause);
+        List<StepRow> rows = steps.repeated(error, next);
+        try {
+            if (rows.isEmpty()) {
+                memory.noteRepetition(error);
+            } else {
+                job.returned();
+                job.ending();
+                return memory.suspend(Waits.until(next, rows), null) ? Settled.PENDING : Settled.LOST;
+            }
+        } catch (DataAccessException | TransactionException e) {
+            log.debug("run {}: the cause of its repetition could not be stored", job.id(), e);
+        }
+        return Outcome.snooze(pause);
     }
 
     private Object block(String message) {
@@ -249,12 +294,14 @@ final class WorkflowRun {
             if (e instanceof DataAccessException refusal && JobStore.isRefusal(e) && !memory.isUnwinding()) {
                 return refused("what it waits for", refusal);
             }
+            Duration pause = pause();
             log.info(
-                    "workflow {} run {}: could not go to wait, it runs again: {}",
+                    "workflow {} run {}: could not go to wait, the run is repeated in {} ms: {}",
                     handler.version().label(),
                     job.id(),
+                    pause.toMillis(),
                     ErrorText.brief(e));
-            return Outcome.snooze(DATABASE_AWAY);
+            return Outcome.snooze(pause);
         }
     }
 
@@ -264,19 +311,23 @@ final class WorkflowRun {
         // What it waits for has been called off with it, and comes first.
         WorkflowInfo child = memory.guarded(this::awaitedChild).orElse(null);
         if (child != null && !child.status().isFinal()) {
-            return suspend(new Waits(List.of(), null, null, child.id()), null);
+            return suspend(context.forChild(child.id()), null);
         }
-        List<Undoing<?>> undoings = steps.undoings();
+        List<Undoable> undoings = steps.undoings();
         for (int i = undoings.size() - 1; i >= 0; i--) {
-            if (undoings.get(i).row().status().equals("completed")) {
-                Object hindrance = undo(undoings.get(i));
+            Undoable undoable = undoings.get(i);
+            if (undoable.row().status().equals("completed")) {
+                Object hindrance = undoable instanceof Undoing<?> undoing
+                        ? undo(undoing)
+                        : undo((WorkflowSteps.CompletedChild) undoable);
                 if (hindrance != null) {
                     return hindrance;
                 }
             }
         }
-        if (child != null && child.status() == WorkflowStatus.FAILED) {
-            return end(WorkflowStatus.FAILED, null, "its child %s could not be undone".formatted(child.id()));
+        // One that has merely failed has compensated what it had done, or had nothing to compensate.
+        if (child != null && child.status() == WorkflowStatus.FAILED && hasFailedCompensation(child)) {
+            return end(WorkflowStatus.FAILED, null, couldNotBeCompensated(child));
         }
         boolean undone = loaded.cancelled() || !undoings.isEmpty();
         return end(undone ? WorkflowStatus.COMPENSATED : WorkflowStatus.FAILED, null, null);
@@ -288,7 +339,55 @@ final class WorkflowRun {
                 .map(StepRow::ref)
                 .filter(Objects::nonNull)
                 .findFirst()
-                .flatMap(engine.reports()::find);
+                .flatMap(engine::findChild);
+    }
+
+    private static boolean hasFailedCompensation(WorkflowInfo child) {
+        return child.steps().stream().anyMatch(step -> step.status().equals("compensation_failed"));
+    }
+
+    private static String couldNotBeCompensated(WorkflowInfo child) {
+        return ErrorText.storable("its child %s could not be compensated, it is %s: %s"
+                .formatted(child.id(), child.status(), child.lastError()));
+    }
+
+    /**
+     * Lets a completed child compensate what it has done, and waits for it. The attempt that is recorded with that tells a
+     * child that has failed to compensate from one that is to try it again.
+     */
+    private @Nullable Object undo(WorkflowSteps.CompletedChild undoing) {
+        StepRow row = undoing.row();
+        UUID id = Objects.requireNonNull(row.ref());
+        WorkflowInfo child = memory.guarded(() -> engine.findChild(id)).orElse(null);
+        if (child != null && !child.status().isFinal()) {
+            return suspend(context.forChild(id), null);
+        }
+        if (child != null && child.status() == WorkflowStatus.COMPENSATED) {
+            memory.later(row.compensating("compensated", Math.max(1, row.compensationAttempts()), null, null));
+            return null;
+        }
+        boolean asked = row.compensationAttempts() > 0;
+        boolean able = child != null
+                && (child.status() == WorkflowStatus.COMPLETED || child.status() == WorkflowStatus.FAILED);
+        if (able && !asked) {
+            StepRow waiting = row.compensating("completed", 1, null, null);
+            String reason = "its parent %s is compensated".formatted(job.id());
+            String key = context.key(row);
+            return suspend(
+                    new Waits(
+                            List.of(waiting),
+                            null,
+                            null,
+                            id,
+                            () -> engine.store().reopen(id, job.id(), key, reason)),
+                    null);
+        }
+        String error = child == null
+                ? "its child %s could not be compensated: its run was deleted".formatted(id)
+                : couldNotBeCompensated(child);
+        log.warn("workflow {} run {}: {}", handler.version().label(), job.id(), ErrorText.firstLine(error));
+        memory.later(row.compensating("compensation_failed", Math.max(1, row.compensationAttempts()), error, null));
+        return end(WorkflowStatus.FAILED, null, error);
     }
 
     /** Undoes a step; answers what became of the job if that was not possible, or not now. */

@@ -7,6 +7,7 @@ import dev.forge.cluster.StepFailedException;
 import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
 import dev.forge.cluster.internal.engine.WorkflowMemory.Noted;
+import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.StepRow;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
@@ -18,6 +19,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
 import java.util.function.LongSupplier;
@@ -34,6 +36,7 @@ import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
+import org.springframework.transaction.TransactionUsageException;
 import org.springframework.transaction.UnexpectedRollbackException;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionSynchronization;
@@ -51,7 +54,8 @@ final class WorkflowSteps {
     private final Version version;
     private final Running job;
     private final WorkflowMemory memory;
-    private final List<Undoing<?>> undoings = new ArrayList<>();
+    private final List<Undoable> undoings = new ArrayList<>();
+    private final List<Attempted> repeated = new CopyOnWriteArrayList<>();
 
     /**
      * What steps are done with; the same for all runs.
@@ -154,7 +158,17 @@ final class WorkflowSteps {
         memory.settleChance();
         try {
             @Nullable Result[] done = {null};
-            Attempted attempted = failed -> failed(step, row, failed);
+            var attempted = new Attempted() {
+                @Override
+                public StepRow failed(Failed failed) {
+                    return WorkflowSteps.this.failed(step, row, failed);
+                }
+
+                @Override
+                public StepRow repeated(String error, Instant next) {
+                    return row.failed("retrying", row.attempts(), error).until(next);
+                }
+            };
             perform(step.action(), step, attempted, (returned, ran) -> {
                 StepRow completed = row.failed("completed", attempt, null)
                         .with("completed", memory.json(returned))
@@ -306,18 +320,30 @@ final class WorkflowSteps {
     private List<Result> sideBySide(List<Callable<Result>> works) {
         List<Branch> branches = works.stream().map(Branch::new).toList();
         Map<String, String> about = MDC.getCopyOfContextMap();
+        var here = new ArrayList<Branch>();
         for (int i = 0; i < branches.size() - 1; i++) {
             Runnable carried = tools.monitor.carried(branches.get(i));
-            tools.branches.execute(() -> {
-                if (about != null) {
-                    MDC.setContextMap(about);
-                }
-                carried.run();
-            });
+            try {
+                tools.branches.execute(() -> {
+                    if (about != null) {
+                        MDC.setContextMap(about);
+                    }
+                    carried.run();
+                });
+            } catch (RuntimeException | OutOfMemoryError e) {
+                // Those that run already must not be left alone.
+                log.warn(
+                        "workflow {} run {}: could not create a thread for a step; it runs after the others, on the thread of the run",
+                        version.label(),
+                        job.id(),
+                        e);
+                here.add(branches.get(i));
+            }
         }
         if (!branches.isEmpty()) {
-            branches.get(branches.size() - 1).run();
+            here.add(branches.get(branches.size() - 1));
         }
+        here.forEach(Branch::run);
         boolean interrupted = job.stopReason() != null;
         for (Branch branch : branches) {
             if (interrupted) {
@@ -395,12 +421,20 @@ final class WorkflowSteps {
 
     // Undoing -----------------------------------------------------------------------------------------------
 
+    /** Something that has been done and can be undone. */
+    sealed interface Undoable {
+        StepRow row();
+    }
+
+    /** A child that has completed, and undoes what it has done itself. */
+    record CompletedChild(StepRow row) implements Undoable {}
+
     /** A step that has been done and can be undone. */
     record Undoing<T>(
             StepRow row,
             Step<T> step,
             Step.Compensation<T> compensation,
-            @Nullable T value) {
+            @Nullable T value) implements Undoable {
 
         int attempt() {
             return row.compensationAttempts() + 1;
@@ -415,8 +449,19 @@ final class WorkflowSteps {
     }
 
     /** In the order in which the method has heard of them. */
-    List<Undoing<?>> undoings() {
+    List<Undoable> undoings() {
         return undoings;
+    }
+
+    void add(Undoable undoable) {
+        undoings.add(undoable);
+    }
+
+    /** What is recorded of the attempts that the database's failure has ended: why, and when they are repeated. */
+    List<StepRow> repeated(String error, Instant next) {
+        return repeated.stream()
+                .map(attempted -> attempted.repeated(error, next))
+                .toList();
     }
 
     void undo(Undoing<?> undoing) throws Failed {
@@ -429,6 +474,11 @@ final class WorkflowSteps {
                         Instant next =
                                 memory.databaseNow().plus(pause(undoing.step, undoing.attempt(), failed.getCause()));
                         return undoing.row.compensating("completed", undoing.attempt(), failed.text(), next);
+                    }
+
+                    @Override
+                    public StepRow repeated(String error, Instant next) {
+                        return undoing.row.compensating("completed", undoing.row.compensationAttempts(), error, next);
                     }
 
                     @Override
@@ -471,6 +521,9 @@ final class WorkflowSteps {
 
         /** How it is remembered that the attempt has failed. */
         StepRow failed(Failed failed);
+
+        /** How it is remembered that the attempt does not count, and is repeated at that time. */
+        StepRow repeated(String error, Instant next);
 
         default boolean undoing() {
             return false;
@@ -527,6 +580,9 @@ final class WorkflowSteps {
                 });
                 return returned;
             } catch (Unwinding e) {
+                if (e.why() instanceof Unwinding.Unwritten) {
+                    repeated.add(attempted);
+                }
                 throw e;
             } catch (Throwable e) {
                 if (job.stopReason() != null) {
@@ -603,7 +659,7 @@ final class WorkflowSteps {
                         "the application's transactions are not those of the cluster's DataSource: use a step, not a transactionalStep");
             }
             StepRow row = remembered.as(returned, millisSince(began));
-            noted = storable(() -> memory.note(row, null));
+            noted = recorded(row);
         } catch (Throwable e) {
             rollBack(status, e);
             throw e;
@@ -617,7 +673,27 @@ final class WorkflowSteps {
         return returned;
     }
 
-    /** What comes after the commit (sending a mail, say) may fail, but does not undo it. */
+    private Noted recorded(StepRow row) {
+        try {
+            return memory.noteInTransaction(row);
+        } catch (DataAccessException e) {
+            if (JobStore.isRefusal(e)) {
+                throw new PermanentJobFailure("what it returned cannot be stored: " + e.getMessage(), e);
+            }
+            if (JobStore.isAborted(e)) {
+                throw new IllegalStateException(
+                        "its transaction was aborted by a database error that the step has caught: let that exception"
+                                + " propagate, or run the statement that may fail in a nested transaction (a savepoint)",
+                        e);
+            }
+            throw e;
+        }
+    }
+
+    /**
+     * What comes after the commit (sending a mail, say) may fail, but does not undo it. What has kept the transaction from
+     * being committed is the step's own failure, unless it is the database's.
+     */
     private void requireCommitted(Completion completion, Step<?> step, RuntimeException failure) {
         if (completion.status == TransactionSynchronization.STATUS_COMMITTED) {
             log.warn(
@@ -625,8 +701,11 @@ final class WorkflowSteps {
                     version.label(),
                     job.id(),
                     step.name(),
-                    failure);
-        } else if (failure instanceof UnexpectedRollbackException || JobStore.isRefusal(failure)) {
+                    ErrorText.loggable(failure));
+        } else if (!DatabaseFault.caused(failure)
+                && (completion.status == TransactionSynchronization.STATUS_ROLLED_BACK
+                        || failure instanceof UnexpectedRollbackException
+                        || DatabaseFault.isAnswered(failure))) {
             throw failure;
         } else {
             // Perhaps it is committed. The next execution will see.
@@ -656,6 +735,9 @@ final class WorkflowSteps {
         }
         try {
             return begin(definition);
+        } catch (TransactionUsageException e) {
+            // The manager cannot do what is asked for, and never will.
+            throw e;
         } catch (TransactionException e) {
             throw memory.unwind(new Unwinding.Unwritten(e));
         }

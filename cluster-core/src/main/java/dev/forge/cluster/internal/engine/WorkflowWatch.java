@@ -106,7 +106,7 @@ final class WorkflowWatch {
         });
         if (revived > 0) {
             log.warn(
-                    "{} runs of workflows were waiting for nothing: their job was gone, or a signal had been inserted by hand; they go on",
+                    "{} runs of workflows were waiting for nothing: their job was gone or had ended, or a signal had been inserted by hand; they go on, or have failed with their job",
                     revived);
             engine.announce(JobPriority.NORMAL);
         }

@@ -1068,13 +1068,18 @@ public final class JobStore {
         return "55P03".equals(state(failure));
     }
 
-    private static @Nullable String state(Throwable failure) {
+    static @Nullable String state(Throwable failure) {
         for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
             if (cause instanceof SQLException sql && sql.getSQLState() != null) {
                 return sql.getSQLState();
             }
         }
         return null;
+    }
+
+    /** Whether an error has aborted the transaction before the statement. */
+    public static boolean isAborted(Throwable failure) {
+        return "25P02".equals(state(failure));
     }
 
     /** Whether the server rejects the values themselves, so that no repetition helps. */

@@ -139,7 +139,8 @@ public final class WorkflowBatches {
                     WHERE j.id = held.id),
                 saved AS (%4$s)
                 UPDATE ~.forge_workflow_runs r
-                SET status = w.status, result = w.result::jsonb, last_error = coalesce(w.error, r.last_error),
+                SET status = w.status, result = w.result::jsonb,
+                    last_error = CASE WHEN w.status <> 'completed' THEN coalesce(w.error, r.last_error) END,
                     finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL
                 FROM held JOIN wanted w ON w.run = held.id
                 WHERE r.id = held.id

@@ -151,8 +151,8 @@ public final class WorkflowKeeping {
     public record Slice(int revived, @Nullable UUID next) {}
 
     /**
-     * Gives runs a job that have lost theirs (somebody has deleted it), and wakes those that wait for a signal which is there
-     * (somebody has inserted it). Looks at the next few in flight only, so that it costs the same however many there are. The
+     * Gives runs a job that have lost theirs (somebody has deleted it), fails those whose job has ended while somebody had
+     * locked the run, and wakes those that wait for a signal which is there (somebody has inserted it). Looks at the next few in flight only, so that it costs the same however many there are. The
      * job of a child is made such that its end frees the parent.
      */
     public Slice revive(@Nullable UUID from, int limit) {
@@ -195,6 +195,17 @@ public final class WorkflowKeeping {
                 """))
                 .param("slice", slice.toArray(UUID[]::new))
                 .update();
+        List<UUID> ended = client.sql(schema.sql("""
+                SELECT r.id FROM ~.forge_workflow_runs r JOIN ~.forge_jobs j ON j.id = r.id
+                WHERE r.id = ANY (:slice::uuid[]) AND r.status NOT IN %s
+                  AND j.status NOT IN ('pending', 'claimed', 'running')
+                """.formatted(WorkflowStore.FINAL)))
+                .param("slice", slice.toArray(UUID[]::new))
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .list();
+        for (UUID run : ended) {
+            revived += WorkflowStore.failIfJobEnded(schema, client, transaction, run) ? 1 : 0;
+        }
         return new Slice(revived, slice.size() < limit ? null : slice.get(slice.size() - 1));
     }
 

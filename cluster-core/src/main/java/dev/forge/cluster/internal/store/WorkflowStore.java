@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import java.sql.ResultSet;
@@ -10,19 +11,25 @@ import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.UUID;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.RowCallbackHandler;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -37,11 +44,15 @@ import org.springframework.transaction.support.TransactionTemplate;
  * wake_seq} and brings the job forward; a run that goes to wait compares {@code wake_seq} with what it has seen, under the
  * row's lock. So whichever of the two commits first, the run sees the signal.
  *
- * <p><b>Locks</b> are taken in one order: the run, then its job.
+ * <p><b>Locks</b> are taken in one order: the run, then its job. The trigger that fails a run whose job has ended goes the
+ * other way, and so waits for nobody: it leaves out a run that somebody has locked. Whoever then finds that the claim is lost
+ * fails the run, and so does the leader when it looks through the runs ({@link WorkflowKeeping#revive}).
  *
  * <p>What people ask about runs is in {@link WorkflowReports}, what keeps the tables in order in {@link WorkflowKeeping}.
  */
 public final class WorkflowStore {
+
+    private static final Logger log = LoggerFactory.getLogger(WorkflowStore.class);
 
     /** Names of jobs that carry runs begin with it. */
     public static final String PREFIX = "workflow:";
@@ -368,6 +379,15 @@ public final class WorkflowStore {
         return rows.stream().filter(row -> row.kind().equals("step")).count();
     }
 
+    /** Says what has gone wrong with a run, which goes on all the same. */
+    public void noteError(Claim claim, String error) {
+        bind(client.sql(schema.sql("""
+                UPDATE ~.forge_workflow_runs r SET last_error = :error, updated_at = clock_timestamp()
+                FROM ~.forge_jobs j WHERE r.id = :run AND r.status NOT IN %s AND %s
+                """.formatted(FINAL, OURS))).param("error", error), claim)
+                .update();
+    }
+
     /** A run that has made progress does not bring its nodes down: what counts its crashes begins anew. */
     public void forgiveCrashes(Claim claim) {
         bind(client.sql(schema.sql("UPDATE ~.forge_jobs j SET recoveries = 0 WHERE %s".formatted(OURS))), claim)
@@ -409,7 +429,7 @@ public final class WorkflowStore {
                     last_error = EXCLUDED.last_error, wake_at = EXCLUDED.wake_at, ref = EXCLUDED.ref,
                     compensation_attempts = EXCLUDED.compensation_attempts, result_bytes = EXCLUDED.result_bytes,
                     -- When it was done, which undoing it does not change.
-                    finished_at = CASE WHEN EXCLUDED.compensation_attempts > 0 THEN s.finished_at
+                    finished_at = CASE WHEN EXCLUDED.compensation_attempts > 0 OR s.status = 'completed' THEN s.finished_at
                                        ELSE EXCLUDED.finished_at END,
                     attempt_history = CASE
                         -- What only goes on waiting brings its last error along.
@@ -423,6 +443,12 @@ public final class WorkflowStore {
                         ELSE coalesce(s.attempt_history, '[]') || EXCLUDED.attempt_history END
                 WHERE s.status IN ('waiting', 'retrying')
                    OR s.status = 'completed' AND EXCLUDED.compensation_attempts > s.compensation_attempts
+                   -- Undoing it is repeated without counting an attempt, and that is why.
+                   OR s.status = 'completed' AND EXCLUDED.status = 'completed' AND EXCLUDED.last_error IS NOT NULL
+                      AND EXCLUDED.compensation_attempts = s.compensation_attempts
+                   -- The child that was asked to undo has ended.
+                   OR s.kind = 'child' AND s.status = 'completed' AND EXCLUDED.status <> 'completed'
+                      AND EXCLUDED.compensation_attempts = s.compensation_attempts
                 RETURNING s.run_id, s.kind""".formatted(of, ATTEMPT, JobStore.LONGEST_HISTORY);
     }
 
@@ -525,6 +551,50 @@ public final class WorkflowStore {
      * @param before what belongs into the same transaction
      */
     public boolean suspend(Claim claim, Wait wait, Runnable before) {
+        boolean back = trySuspend(claim, wait, before);
+        if (!back) {
+            failIfJobEnded(claim);
+        }
+        return back;
+    }
+
+    private void failIfJobEnded(Claim claim) {
+        try {
+            failIfJobEnded(claim.key.id());
+        } catch (DataAccessException | TransactionException e) {
+            // The leader does it later.
+            log.debug("run {}: could not look whether its job has ended", claim.key.id(), e);
+        }
+    }
+
+    /** Fails a run whose job has ended without it while somebody had locked the run; false if there is no need to. */
+    public boolean failIfJobEnded(UUID run) {
+        return failIfJobEnded(schema, client, transaction, run);
+    }
+
+    /**
+     * Fails a run whose job has ended without it while somebody had locked the run. Two statements: the second sees the job as
+     * it is when the run is locked.
+     */
+    static boolean failIfJobEnded(Schema schema, JdbcClient client, TransactionOperations transaction, UUID run) {
+        return Boolean.TRUE.equals(transaction.execute(status -> client.sql(schema.sql("""
+                        SELECT 1 FROM ~.forge_workflow_runs WHERE id = ? AND status NOT IN %s
+                        FOR NO KEY UPDATE SKIP LOCKED
+                        """.formatted(FINAL)))
+                        .param(run)
+                        .query((row, n) -> true)
+                        .optional()
+                        .isPresent()
+                && client.sql(schema.sql("""
+                        UPDATE ~.forge_workflow_runs r
+                        SET status = 'failed', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
+                            last_error = 'its job was ' || j.status || coalesce(': ' || j.last_error, '')
+                        FROM ~.forge_jobs j
+                        WHERE r.id = ? AND j.id = r.id AND j.status NOT IN ('pending', 'claimed', 'running')
+                        """)).param(run).update() == 1));
+    }
+
+    private boolean trySuspend(Claim claim, Wait wait, Runnable before) {
         return Boolean.TRUE.equals(transaction.execute(status -> {
             Seen seen = client.sql(schema.sql("""
                     UPDATE ~.forge_workflow_runs
@@ -618,10 +688,19 @@ public final class WorkflowStore {
 
     /** Ends a run and its job; CALLED_OFF, and nothing is written, if it has to undo instead. */
     public Written end(Claim claim, End end) {
+        Written written = tryEnd(claim, end);
+        if (written == Written.CLAIM_LOST) {
+            failIfJobEnded(claim);
+        }
+        return written;
+    }
+
+    private Written tryEnd(Claim claim, End end) {
         return Objects.requireNonNull(transaction.execute(status -> {
             boolean ended = client.sql(schema.sql("""
                     UPDATE ~.forge_workflow_runs
-                    SET status = :status, result = :result::jsonb, last_error = coalesce(:error, last_error),
+                    SET status = :status, result = :result::jsonb,
+                        last_error = CASE WHEN :status <> 'completed' THEN coalesce(:error, last_error) END,
                         finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL
                     WHERE id = :run AND status NOT IN %s AND unwinding = :unwinding
                     RETURNING %s
@@ -780,29 +859,91 @@ public final class WorkflowStore {
      */
     public CalledOff cancel(UUID run, String reason) {
         return joined(() -> {
-            List<UUID> failed = cancelFailed(run, reason);
-            List<UUID> runs = new ArrayList<>(failed);
-            runs.addAll(client.sql(schema.sql("""
-                    WITH RECURSIVE family AS (
-                        SELECT id FROM ~.forge_workflow_runs WHERE id = :run
-                        -- Not UNION ALL: a circle of parents written by hand must end.
-                        UNION
-                        SELECT c.id FROM ~.forge_workflow_runs c JOIN family f ON c.parent_id = f.id)
-                    UPDATE ~.forge_workflow_runs
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = wake_seq + 1,
-                        awaits = NULL, updated_at = clock_timestamp()
-                    WHERE id IN (SELECT id FROM family) AND status NOT IN %s AND NOT unwinding
-                    RETURNING id
-                    """.formatted(FINAL)))
-                    .param("run", run)
-                    .param("reason", reason)
-                    .query((row, n) -> row.getObject(1, UUID.class))
-                    .list());
+            List<UUID> runs = new ArrayList<>(cancelFailed(run, reason));
+            // Level by level, each with statements of its own: one that is about to start a child is waited for, and
+            // then
+            // its child is seen. A run that is marked starts none.
+            Set<UUID> family = new HashSet<>(List.of(run));
+            List<UUID> level = List.of(run);
+            while (!level.isEmpty()) {
+                runs.addAll(cancelOnly(level, reason));
+                level = childrenOf(level).stream().filter(family::add).toList();
+                if (family.size() > MOST_CANCELLED) {
+                    throw new WorkflowRejectedException(
+                            "run %s was not cancelled: more than %d runs descend from it. Cancel its children one by one."
+                                    .formatted(run, MOST_CANCELLED));
+                }
+            }
             // Before the runs' own jobs, as a run does that goes to wait for one.
             List<UUID> jobs = cancelAwaited(runs);
             runs.forEach(this::bringForward);
             return new CalledOff(runs, jobs);
         });
+    }
+
+    /** More would keep too many rows locked for too long. */
+    private static final int MOST_CANCELLED = 100_000;
+
+    private List<UUID> cancelOnly(List<UUID> runs, String reason) {
+        // Locked whether they are changed or not: one that has been cancelled before may just be starting a child.
+        client.sql(schema.sql("""
+                SELECT id FROM ~.forge_workflow_runs WHERE id = ANY (:runs::uuid[]) AND status NOT IN %s
+                ORDER BY id FOR NO KEY UPDATE
+                """.formatted(FINAL)))
+                .param("runs", runs.toArray(UUID[]::new))
+                .query((row, n) -> true)
+                .list();
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_workflow_runs
+                SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = wake_seq + 1,
+                    awaits = NULL, updated_at = clock_timestamp()
+                WHERE id = ANY (:runs::uuid[]) AND status NOT IN %s AND NOT unwinding
+                RETURNING id
+                """.formatted(FINAL)))
+                .param("runs", runs.toArray(UUID[]::new))
+                .param("reason", reason)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .list();
+    }
+
+    private List<UUID> childrenOf(List<UUID> runs) {
+        return client.sql(schema.sql("SELECT id FROM ~.forge_workflow_runs WHERE parent_id = ANY (:runs::uuid[])"))
+                .param("runs", runs.toArray(UUID[]::new))
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .list();
+    }
+
+    /**
+     * Lets a child that has ended compensate what it has done, and its parent wait for that, in the transaction that runs.
+     *
+     * @param jobKey the unique key of the child's job, so that its end is noticed
+     */
+    public void reopen(UUID child, UUID parent, String jobKey, String reason) {
+        client.sql(schema.sql("""
+                WITH run AS (
+                    UPDATE ~.forge_workflow_runs r
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = r.wake_seq + 1,
+                        finished_at = NULL, updated_at = clock_timestamp()
+                    WHERE r.id = :run AND r.parent_id = :parent AND r.status IN ('completed', 'failed')
+                    RETURNING r.id, r.workflow_name, r.workflow_version),
+                again AS (
+                    UPDATE ~.forge_workflow_steps s
+                    SET status = 'completed', compensation_attempts = 0, wake_at = NULL
+                    FROM run WHERE s.run_id = run.id AND s.status = 'compensation_failed')
+                INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at, unique_key, metadata)
+                SELECT id, '%1$s' || workflow_name || '@' || workflow_version, clock_timestamp(), :key,
+                       jsonb_build_object('%2$s', :parent::text)
+                FROM run
+                ON CONFLICT (id) DO UPDATE
+                SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
+                    lease_expires_at = NULL, finished_at = NULL, started_at = NULL, waits_for = NULL,
+                    unique_key = EXCLUDED.unique_key, metadata = j.metadata || EXCLUDED.metadata
+                """.formatted(PREFIX, AWAITED)))
+                .param("run", child)
+                .param("parent", parent)
+                .param("key", jobKey)
+                .param("reason", reason)
+                .update();
     }
 
     /** A run that has failed without undoing all that it has done gets a job that does. */
@@ -814,7 +955,8 @@ public final class WorkflowStore {
                         finished_at = NULL, updated_at = clock_timestamp()
                     WHERE r.id = :run AND r.status = 'failed'
                       AND EXISTS (SELECT FROM ~.forge_workflow_steps s
-                                  WHERE s.run_id = r.id AND s.kind = 'step' AND s.status IN ('completed', 'compensation_failed'))
+                                  WHERE s.run_id = r.id AND s.kind IN ('step', 'job', 'child')
+                                    AND s.status IN ('completed', 'compensation_failed'))
                     RETURNING r.id, r.workflow_name, r.workflow_version),
                 again AS (
                     UPDATE ~.forge_workflow_steps s
@@ -855,7 +997,10 @@ public final class WorkflowStore {
         return joined(() -> {
             // Of a run that undoes, what could not be undone is tried again. Otherwise steps that have failed are
             // forgotten, unless the method has gone on after them. Times, chance and state are no going on: they are
-            // forgotten with what they follow, so that the method meets them, or does not, in their order.
+            // forgotten with what they follow, so that the method meets them, or does not, in their order. A job or a
+            // child
+            // that somebody has retried before, and that has not failed again, is waited for instead of being started
+            // anew.
             boolean revived = client.sql(schema.sql("""
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
@@ -874,18 +1019,28 @@ public final class WorkflowStore {
                                           WHERE later.run_id = run.id AND later.position > s.position
                                             AND later.kind NOT IN ('now', 'uuid', 'state')
                                             AND (s.beside IS NULL OR later.beside IS DISTINCT FROM s.beside))),
+                    retried AS (
+                        UPDATE ~.forge_workflow_steps s
+                        SET status = 'waiting', attempts = 0, last_error = NULL, finished_at = NULL
+                        FROM broken b JOIN ~.forge_workflow_steps o ON o.run_id = b.run_id AND o.position = b.position
+                        LEFT JOIN ~.forge_jobs j ON o.kind = 'job' AND j.id = o.ref
+                        LEFT JOIN ~.forge_workflow_runs c ON o.kind = 'child' AND c.id = o.ref
+                        WHERE s.run_id = b.run_id AND s.position = b.position
+                          AND (j.status IN ('pending', 'claimed', 'running', 'completed')
+                               OR c.status = 'completed' OR c.status NOT IN %2$s AND NOT c.unwinding)
+                        RETURNING s.run_id, s.position),
                     forgotten AS (
                         DELETE FROM ~.forge_workflow_steps s USING broken b
                         WHERE s.run_id = b.run_id
-                          AND (s.position = b.position
+                          AND (s.position = b.position AND NOT EXISTS (SELECT FROM retried t WHERE t.position = s.position)
                                OR s.position > b.position AND s.kind IN ('now', 'uuid', 'state')))
                     INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at)
-                    SELECT id, '%s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
+                    SELECT id, '%1$s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
                     ON CONFLICT (id) DO UPDATE
                     SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
                         finished_at = NULL, started_at = NULL, waits_for = NULL
                     WHERE j.status NOT IN ('claimed', 'running')
-                    """.formatted(PREFIX)))
+                    """.formatted(PREFIX, FINAL)))
                             .param("run", run)
                             .update()
                     == 1;

@@ -24,6 +24,8 @@ import dev.forge.cluster.internal.engine.TestDaemons.Host;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
+import java.io.IOException;
+import java.io.PrintWriter;
 import java.net.URI;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -481,6 +483,53 @@ class DaemonTests {
         assertThat(pauses.get(0)).isGreaterThanOrEqualTo(90);
         assertThat(pauses.get(1)).isGreaterThanOrEqualTo(180);
         assertThat(pauses.get(2)).isGreaterThanOrEqualTo(360);
+    }
+
+    /** Its methods throw an exception that need not be declared. */
+    private static final class Unprintable extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        @SuppressWarnings("unchecked")
+        private static <E extends Throwable> void undeclared(Throwable failure) throws E {
+            throw (E) failure;
+        }
+
+        @Override
+        public void printStackTrace(PrintWriter writer) {
+            Unprintable.<RuntimeException>undeclared(new IOException("cannot be printed"));
+        }
+    }
+
+    /** Looks harmless, but no logger can print it. */
+    private static final class Unloggable extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public String getMessage() {
+            throw new IllegalStateException("no message");
+        }
+
+        @Override
+        public String toString() {
+            return "unloggable";
+        }
+    }
+
+    @Test
+    void daemon_whose_exception_cannot_be_printed_is_restarted_or_has_failed() {
+        for (RuntimeException failure : List.of(new Unprintable(), new Unloggable())) {
+            String name = failure.getClass().getSimpleName();
+            var calls = new AtomicInteger();
+            Host host = nodes.start(
+                    name, daemon(name).restarts(Duration.ofMillis(10), 2).running(context -> {
+                        calls.incrementAndGet();
+                        throw failure;
+                    }));
+            await().until(() -> status(name) == DaemonStatus.FAILED);
+            assertThat(calls).hasValue(3);
+            assertThat(nodes.instance(name, 0).lastError()).isNotEmpty();
+            host.stop();
+        }
     }
 
     @Test

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.tuple;
+import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.WorkflowStatus;
@@ -18,11 +19,13 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
@@ -246,6 +249,100 @@ class WorkflowStoreTests {
             var store = new WorkflowStore(schema, new SingleConnectionDataSource(connection, true));
             assertThat(store.cancel(runs.get(0), "no longer wanted").runs()).containsExactlyInAnyOrderElementsOf(runs);
         }
+    }
+
+    @Test
+    void cancel_reaches_a_child_that_is_being_started() throws Exception {
+        var store = new WorkflowStore(schema, database.dataSource());
+        UUID run = running(1).get(0);
+        UUID child = UUID.randomUUID();
+        var inserted = new CountDownLatch(1);
+        var wait = new Wait(
+                List.of(StepRow.of(0, "child", "child", "waiting").waitingFor(child)),
+                null,
+                null,
+                child,
+                null,
+                null,
+                0,
+                false);
+        CompletableFuture<Boolean> suspended =
+                CompletableFuture.supplyAsync(() -> store.suspend(claim(run), wait, () -> {
+                    store.insert(new WorkflowStore.NewRun(
+                            child,
+                            new WorkflowStore.Version("child", "1"),
+                            null,
+                            null,
+                            run,
+                            "workflow:child",
+                            50,
+                            "{}"));
+                    inserted.countDown();
+                    await().atMost(Duration.ofSeconds(20)).until(this::isBlocked);
+                }));
+        inserted.await();
+        assertThat(store.cancel(run, "no longer wanted").runs()).containsExactlyInAnyOrder(run, child);
+        assertThat(suspended.get(1, TimeUnit.MINUTES)).isTrue();
+        assertThat(jdbc.sql("SELECT status FROM forge_workflow_runs WHERE id = ?")
+                        .param(child)
+                        .query(String.class)
+                        .single())
+                .isEqualTo("compensating");
+    }
+
+    @Test
+    void run_that_goes_to_wait_while_its_job_is_abandoned_fails_without_a_deadlock() throws Exception {
+        var store = new WorkflowStore(schema, database.dataSource());
+        UUID run = running(1).get(0);
+        var abandoned = new CompletableFuture<Integer>();
+        CompletableFuture<Boolean> suspended =
+                CompletableFuture.supplyAsync(() -> store.suspend(claim(run), forSignal(0), () -> {
+                    CompletableFuture<Void> ending = CompletableFuture.runAsync(() -> {
+                        try {
+                            abandoned.complete(jdbc.sql("UPDATE forge_jobs SET status = 'abandoned' WHERE id = ?")
+                                    .param(run)
+                                    .update());
+                        } catch (RuntimeException e) {
+                            abandoned.completeExceptionally(e);
+                        }
+                    });
+                    await().atMost(Duration.ofSeconds(20)).until(() -> ending.isDone() || isBlocked());
+                }));
+        assertThat(abandoned.get(1, TimeUnit.MINUTES)).as("abandoned jobs").isEqualTo(1);
+        assertThat(suspended.get(1, TimeUnit.MINUTES)).as("goes to wait").isFalse();
+        assertThat(jdbc.sql("SELECT concat_ws(': ', status, last_error) FROM forge_workflow_runs")
+                        .query(String.class)
+                        .single())
+                .isEqualTo("failed: its job was abandoned");
+    }
+
+    private boolean isBlocked() {
+        return jdbc.sql("""
+                        SELECT count(*) > 0 FROM pg_stat_activity
+                        WHERE datname = current_database() AND wait_event_type = 'Lock'
+                        """).query(Boolean.class).single();
+    }
+
+    @Test
+    void run_whose_job_ended_while_somebody_had_locked_the_run_is_found() throws SQLException {
+        UUID run = running(1).get(0);
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.setAutoCommit(false);
+            connection.createStatement().execute("SELECT FROM forge_workflow_runs FOR UPDATE");
+            new TransactionTemplate(new JdbcTransactionManager(database.dataSource())).executeWithoutResult(status -> {
+                jdbc.sql("SET LOCAL lock_timeout = '5s'").update();
+                jdbc.sql("UPDATE forge_jobs SET status = 'failed', last_error = 'by hand'")
+                        .update();
+            });
+            connection.rollback();
+        }
+        var keeping = new WorkflowKeeping(schema, database.dataSource());
+        assertThat(keeping.revive(null, 100).revived()).isEqualTo(1);
+        assertThat(jdbc.sql("SELECT concat_ws(': ', status, last_error) FROM forge_workflow_runs WHERE id = ?")
+                        .param(run)
+                        .query(String.class)
+                        .single())
+                .isEqualTo("failed: its job was failed: by hand");
     }
 
     @Test
@@ -488,7 +585,7 @@ class WorkflowStoreTests {
         var keeping = new WorkflowKeeping(schema, database.dataSource());
         assertThat(pages(() -> assertThat(keeping.revive(null, 10)).isEqualTo(new WorkflowKeeping.Slice(1, null))))
                 .as("pages of a look")
-                .isLessThan(100);
+                .isLessThan(120);
         assertThat(jdbc.sql("SELECT name FROM forge_jobs").query(String.class).list())
                 .containsExactly("workflow:lost@1");
     }
