@@ -121,7 +121,8 @@ record ClusterDatabase(DataSource application, DataSource direct) {
     boolean isForeign(PlatformTransactionManager manager) {
         DataSource own = sourceOf(manager);
         boolean unknown = own == null
-                && (!(manager instanceof ResourceTransactionManager resource) || ORM && Orm.isEntityManagers(resource));
+                && (!(manager instanceof ResourceTransactionManager resource)
+                        || (ORM && Orm.isEntityManagers(resource)));
         return own != source() && !unknown;
     }
 

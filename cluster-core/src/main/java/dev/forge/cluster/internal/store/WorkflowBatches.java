@@ -100,7 +100,8 @@ public final class WorkflowBatches {
                         rows)
                 .query((row, n) -> {
                     UUID run = row.getObject(1, UUID.class);
-                    return written.put(run, Written.of(row.getLong(2) == steps.get(run), row.getBoolean(3)));
+                    return written.put(
+                            run, Written.of(row.getLong(2) == steps.getOrDefault(run, 0L), row.getBoolean(3)));
                 })
                 .list();
         return byClaim(claims, written);
