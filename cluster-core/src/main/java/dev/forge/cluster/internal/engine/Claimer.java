@@ -67,6 +67,15 @@ final class Claimer {
     /** When the next few of them are looked at. */
     private static final Duration NEXT_QUEUES = Duration.ofMillis(250);
 
+    /** After a look that was cancelled because it took too long, looks reach back so far at first; see {@link #lookBack}. */
+    private static final Duration SHORTEST_REACH = Duration.ofSeconds(1);
+
+    private static final Duration LONGEST_REACH = Duration.ofDays(30);
+    /** Such a look reaches twice as far next time if it took less than this. */
+    private static final Duration FAST_LOOK_BACK = Duration.ofMillis(200);
+    /** When a whole look is tried again after one that took too long. */
+    private static final Duration WHOLE_LOOK_AGAIN = Duration.ofMinutes(1);
+
     private static final int MOST_MARKS = 2 * MOST_QUEUES;
     /** A pass ends after so much time or so many claims, so that nothing that begins a pass waits for long. */
     private static final Duration LONGEST_PASS = Duration.ofMillis(50);
@@ -117,6 +126,10 @@ final class Claimer {
     private long lastWholeLook;
     private long wholeLookTook;
     private @Nullable Long nextDue;
+    /** How far looks reach back; null: they are whole, or begin at the marks. */
+    private @Nullable Duration reach;
+
+    private long wholeLookFailed;
     private int passes;
     private final Map<Queue, Caution> cautions = new HashMap<>();
 
@@ -504,6 +517,10 @@ final class Claimer {
             budget.failed(now, host.nanos());
             // Whoever wanted it still does.
             wantLook();
+            if (JobStore.isTimeout(e)) {
+                shortenReach(now, e);
+                return false;
+            }
             // What is known to be due can still be claimed.
             if (!(e instanceof DataAccessException) || bays.stream().allMatch(bay -> bay.due.isEmpty())) {
                 throw e;
@@ -519,8 +536,13 @@ final class Claimer {
      * came in the order of its time. Each of these leaves a whole look to be done.
      */
     private void look(long now) {
+        Duration back = reach;
+        if (back != null && now - wholeLookFailed < WHOLE_LOOK_AGAIN.toNanos()) {
+            lookBack(now, back);
+            return;
+        }
         long wholeAgain = lastWholeLook + Math.min(wholeLookTook * WHOLE_LOOK_COST, LOOK_AT_LEAST.toNanos());
-        boolean whole = !looked || wholeLookTook < CHEAP_LOOK.toNanos() || now - wholeAgain >= 0;
+        boolean whole = !looked || back != null || wholeLookTook < CHEAP_LOOK.toNanos() || now - wholeAgain >= 0;
         Long next = whole ? null : Long.valueOf(wholeAgain);
         for (Bay bay : bays) {
             if (!bay.open || bay.names.isEmpty()) {
@@ -540,20 +562,9 @@ final class Claimer {
                 bay.marks.clear();
             }
             bay.marks.putAll(queues.marks());
-            bay.due.clear();
-            for (Head head : queues.due()) {
-                bay.due.put(head.queue(), head.scheduledAt());
-            }
-            Long millis = bay.continued.isEmpty()
-                    ? queues.nextMillis()
-                    : Long.valueOf(
-                            queues.nextMillis() == null
-                                    ? NEXT_QUEUES.toMillis()
-                                    : Math.min(NEXT_QUEUES.toMillis(), queues.nextMillis()));
-            if (millis != null) {
-                // A little later, so that it is due then by the database's clock too.
-                long at = now + Duration.ofMillis(millis + 1).toNanos();
-                next = next == null ? at : Long.valueOf(Math.min(next, at));
+            next = earlier(next, found(bay, queues, now));
+            if (!bay.continued.isEmpty()) {
+                next = earlier(next, now + NEXT_QUEUES.toNanos());
             }
         }
         // What has gone needs no claim any more.
@@ -565,11 +576,68 @@ final class Claimer {
         if (whole) {
             lastWholeLook = lastLook;
             wholeLookTook = took;
+            reach = null;
         }
         if (!whole || took < CHEAP_LOOK.toNanos()) {
             // Expensive ones have a pace of their own.
             budget.spent(now, lastLook);
         }
+    }
+
+    /**
+     * Looks at the jobs of the last time only, where a look at the whole would take too long: a node that has just started has no
+     * marks from which it could look. It reaches back twice as far each time, as long as that is fast, so that it finds older
+     * jobs too, all of them but those among the dead entries.
+     */
+    private void lookBack(long now, Duration back) {
+        Long next = null;
+        for (Bay bay : bays) {
+            if (bay.open && !bay.names.isEmpty()) {
+                next = earlier(next, found(bay, jobs.recentQueues(bay.names, bay.intake.capabilities, back), now));
+            }
+        }
+        looked = true;
+        lastLook = host.nanos();
+        budget.spent(now, lastLook);
+        if (lastLook - now < FAST_LOOK_BACK.toNanos() && back.compareTo(LONGEST_REACH) < 0) {
+            reach = back.multipliedBy(2);
+            next = earlier(next, lastLook + NEXT_QUEUES.toNanos());
+        }
+        nextDue = next;
+    }
+
+    private void shortenReach(long now, Throwable failure) {
+        Duration back = reach;
+        if (back == null) {
+            log.warn(
+                    "worker: a look for due jobs took too long; recent jobs are claimed first. Does an old transaction keep"
+                            + " dead rows in forge_jobs? pg_stat_activity shows the oldest backend_xmin: {}",
+                    firstLine(failure));
+        }
+        if (back == null || now - wholeLookFailed >= WHOLE_LOOK_AGAIN.toNanos()) {
+            wholeLookFailed = host.nanos();
+            reach = SHORTEST_REACH;
+        } else {
+            Duration half = back.dividedBy(2);
+            reach = half.compareTo(SHORTEST_REACH) > 0 ? half : SHORTEST_REACH;
+        }
+    }
+
+    private static @Nullable Long earlier(@Nullable Long one, @Nullable Long other) {
+        return one == null || (other != null && other - one < 0) ? other : one;
+    }
+
+    /** Takes over what a look has found; answers when the next job is due. */
+    private static @Nullable Long found(Bay bay, Queues queues, long now) {
+        bay.due.clear();
+        for (Head head : queues.due()) {
+            bay.due.put(head.queue(), head.scheduledAt());
+        }
+        Long millis = queues.nextMillis();
+        // A little later, so that it is due then by the database's clock too.
+        return millis == null
+                ? null
+                : Long.valueOf(now + Duration.ofMillis(millis + 1).toNanos());
     }
 
     /** Claims from the queue of this lane whose turn it is; false if there is none, or no room. */

@@ -101,6 +101,7 @@ public final class CronEngine implements Work {
     private static final int PURGE_BATCH = 5_000;
 
     private final Node node;
+    private final PurgeBatch purge;
     private final JobEngine jobs;
     private final JobHandlers handlers;
     private final Settings settings;
@@ -151,6 +152,7 @@ public final class CronEngine implements Work {
 
     public CronEngine(Node node, JobEngine jobs, JobHandlers handlers, JobMonitor monitor, Settings settings) {
         this.node = node;
+        this.purge = new PurgeBatch("rows of the ledger", PURGE_BATCH, node::nanos);
         this.jobs = jobs;
         this.handlers = handlers;
         this.settings = settings;
@@ -879,9 +881,7 @@ public final class CronEngine implements Work {
             return;
         }
         store.keepSets(store.liveSets().digests(), REMEMBERED);
-        while (store.purge(settings.retention, PURGE_BATCH) == PURGE_BATCH) {
-            log.debug("deleted {} rows of the ledger", PURGE_BATCH);
-        }
+        purge.deleteAll(limit -> store.purge(settings.retention, limit));
     }
 
     // For others -------------------------------------------------------------------------------------------

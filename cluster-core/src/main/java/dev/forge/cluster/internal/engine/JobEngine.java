@@ -80,6 +80,8 @@ public final class JobEngine implements Work {
     /** The highest priority of what is to be announced; null: nothing is. */
     private final AtomicReference<@Nullable JobPriority> unannounced = new AtomicReference<>();
 
+    private final PurgeBatch purge = new PurgeBatch("finished jobs", PURGE_BATCH, this::nanos);
+
     private volatile long announceNotBefore;
     private volatile long overloadedSince;
     private volatile boolean overloaded;
@@ -498,9 +500,8 @@ public final class JobEngine implements Work {
         if (!node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
             return;
         }
-        while (keeping.purge(settings.keeping().completed(), settings.keeping().failed(), PURGE_BATCH) == PURGE_BATCH) {
-            log.debug("deleted {} finished jobs", PURGE_BATCH);
-        }
+        purge.deleteAll(limit ->
+                keeping.purge(settings.keeping().completed(), settings.keeping().failed(), limit));
         long dead = keeping.deadRows();
         // While a snapshot somewhere holds them, no vacuum removes them.
         boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;

@@ -62,6 +62,7 @@ public final class WorkflowEngine implements Work {
     private static final int BATCH = 5_000;
 
     private final Node node;
+    private final PurgeBatch purge;
     private final JobEngine engine;
     private final JobHandlers handlers;
     private final StoredJobs jobs;
@@ -133,6 +134,7 @@ public final class WorkflowEngine implements Work {
 
     public WorkflowEngine(Node node, JobEngine engine, JobHandlers handlers, Setup setup, Settings settings) {
         this.node = node;
+        this.purge = new PurgeBatch("ended runs of workflows", BATCH, node::nanos);
         this.engine = engine;
         this.handlers = handlers;
         this.setup = setup;
@@ -435,9 +437,7 @@ public final class WorkflowEngine implements Work {
     /** Deletes what was kept long enough. */
     void keep() {
         if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-            while (control.purge(settings.retention.completed, settings.retention.failed, BATCH) == BATCH) {
-                log.debug("deleted {} ended runs of workflows", BATCH);
-            }
+            purge.deleteAll(limit -> control.purge(settings.retention.completed, settings.retention.failed, limit));
         }
     }
 

@@ -399,12 +399,107 @@ public final class JobStore {
         return queues(new Look(names, capabilities, marks, Integer.MAX_VALUE, Map.of()));
     }
 
+    /**
+     * How long a look may take. Where a snapshot somewhere keeps millions of dead entries it takes longer; then
+     * {@link #recentQueues} finds work, because it does not meet them.
+     */
+    private static final int LOOK_SECONDS = 2;
+
+    /** The end of a look: what is due of a queue, and what comes next. */
+    private static final String SEEN = """
+            ), seen AS (
+                SELECT q.*,
+                       CASE WHEN q.head <= now() THEN
+                           (SELECT j.scheduled_at FROM ~.forge_jobs j
+                            WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = q.name
+                              AND coalesce(j.worker_capability, '') = q.capability
+                              AND j.priority = q.priority
+                              AND j.scheduled_at > now() AND j.scheduled_at < now() + interval '1 day'
+                            ORDER BY j.scheduled_at LIMIT 1)
+                           WHEN q.head < now() + interval '1 day' THEN q.head END AS next
+                FROM queue q
+            )
+            SELECT name, capability, priority, CASE WHEN head <= now() THEN head END,
+                   (extract(epoch FROM next - now()) * 1000)::bigint,
+                   least(head, now() - interval '1 second'), depth
+            FROM seen
+            """;
+
+    /** Collects the rows of {@link #SEEN}. */
+    private static final class Found {
+
+        private final int most;
+        private final List<Head> due = new ArrayList<>();
+        private @Nullable Long next;
+        private final Map<Queue, Instant> marks = new HashMap<>();
+        private final Map<Place, Integer> unseen = new HashMap<>();
+
+        Found(int most) {
+            this.most = most;
+        }
+
+        void add(ResultSet row) throws SQLException {
+            var queue = new Queue(row.getString(1), row.getString(2), row.getInt(3));
+            OffsetDateTime head = row.getObject(4, OffsetDateTime.class);
+            if (head != null) {
+                due.add(new Head(queue, head.toInstant()));
+            }
+            Long soon = row.getObject(5, Long.class);
+            Long earlier = next;
+            if (soon != null && (earlier == null || soon < earlier)) {
+                next = soon;
+            }
+            marks.put(queue, row.getObject(6, OffsetDateTime.class).toInstant());
+            if (row.getInt(7) == most) {
+                // The last one of a gap: the least urgent of these is where the next look goes on.
+                unseen.merge(new Place(queue.name, queue.capability), queue.priority, Math::min);
+            }
+        }
+
+        Queues queues() {
+            due.sort(
+                    Comparator.comparingInt((Head head) -> -head.queue.priority).thenComparing(Head::scheduledAt));
+            // Nothing is less urgent than zero.
+            unseen.values().removeIf(last -> last == 0);
+            return new Queues(due, next, marks, unseen);
+        }
+    }
+
+    /**
+     * Queues of these names and capabilities that are not paused, as if there were no jobs with an earlier time than so long
+     * ago. A look that meets no dead entries from before, however many a snapshot keeps.
+     */
+    public Queues recentQueues(Collection<String> names, Collection<String> capabilities, Duration reach) {
+        var found = new Found(Integer.MAX_VALUE);
+        jdbc.query(
+                connection -> {
+                    // Priority by priority: to find out which there are it would have to pass the dead entries.
+                    PreparedStatement statement = connection.prepareStatement(schema.sql("""
+                            WITH queue (name, capability, priority, head, depth) AS (
+                                SELECT n.name, c.capability, p.priority, first.scheduled_at, 0
+                                FROM unnest(?::text[]) AS n (name) CROSS JOIN unnest(?::text[]) AS c (capability)
+                                CROSS JOIN generate_series(0, 100) AS p (priority)
+                                CROSS JOIN LATERAL (
+                                    SELECT j.scheduled_at FROM ~.forge_jobs j
+                                    WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = n.name
+                                      AND coalesce(j.worker_capability, '') = c.capability AND j.priority = p.priority
+                                      AND j.scheduled_at >= now() - ? * interval '1 millisecond'
+                                    ORDER BY j.scheduled_at LIMIT 1) AS first
+                                WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = n.name)
+                            """ + SEEN));
+                    statement.setQueryTimeout(LOOK_SECONDS);
+                    statement.setArray(1, connection.createArrayOf("text", names.toArray()));
+                    statement.setArray(2, connection.createArrayOf("text", capabilities.toArray()));
+                    statement.setLong(3, reach.toMillis());
+                    return statement;
+                },
+                found::add);
+        return found.queues();
+    }
+
     /** Queues that are not paused. */
     public Queues queues(Look look) {
-        List<Head> due = new ArrayList<>();
-        @Nullable Long[] next = {null};
-        Map<Queue, Instant> marked = new HashMap<>();
-        Map<Place, Integer> unseen = new HashMap<>();
+        var found = new Found(look.most);
         jdbc.query(
                 connection -> {
                     // The first pending row of a queue says both its priority and its head, so that dead entries are
@@ -444,46 +539,13 @@ public final class JobStore {
                                 FROM unnest(?::text[], ?::text[], ?::int[], ?::timestamptz[])
                                          AS m (name, capability, priority, mark)
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = m.name)
-                            ), seen AS (
-                                SELECT q.*,
-                                       CASE WHEN q.head <= now() THEN
-                                           (SELECT j.scheduled_at FROM ~.forge_jobs j
-                                            WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = q.name
-                                              AND coalesce(j.worker_capability, '') = q.capability
-                                              AND j.priority = q.priority
-                                              AND j.scheduled_at > now() AND j.scheduled_at < now() + interval '1 day'
-                                            ORDER BY j.scheduled_at LIMIT 1)
-                                           WHEN q.head < now() + interval '1 day' THEN q.head END AS next
-                                FROM queue q
-                            )
-                            SELECT name, capability, priority, CASE WHEN head <= now() THEN head END,
-                                   (extract(epoch FROM next - now()) * 1000)::bigint,
-                                   least(head, now() - interval '1 second'), depth
-                            FROM seen
-                            """));
+                            """ + SEEN));
+                    statement.setQueryTimeout(LOOK_SECONDS);
                     Places.of(look).bind(statement, look.most);
                     return statement;
                 },
-                row -> {
-                    var queue = new Queue(row.getString(1), row.getString(2), row.getInt(3));
-                    OffsetDateTime head = row.getObject(4, OffsetDateTime.class);
-                    if (head != null) {
-                        due.add(new Head(queue, head.toInstant()));
-                    }
-                    Long soon = row.getObject(5, Long.class);
-                    if (soon != null && (next[0] == null || soon < next[0])) {
-                        next[0] = soon;
-                    }
-                    marked.put(queue, row.getObject(6, OffsetDateTime.class).toInstant());
-                    if (row.getInt(7) == look.most) {
-                        // The last one of a gap: the least urgent of these is where the next look goes on.
-                        unseen.merge(new Place(queue.name, queue.capability), queue.priority, Math::min);
-                    }
-                });
-        due.sort(Comparator.comparingInt((Head head) -> -head.queue.priority).thenComparing(Head::scheduledAt));
-        // Where the look went on and came to the end, the next one begins anew after the most urgent ones.
-        unseen.values().removeIf(last -> last == 0);
-        return new Queues(due, next[0], marked, unseen);
+                found::add);
+        return found.queues();
     }
 
     /** Where a look looks: at queues with a mark, and at all priorities between them. */
@@ -1061,6 +1123,11 @@ public final class JobStore {
             return LastStatement.CLAIM_LOST;
         }
         return blind ? LastStatement.WRITTEN_BLINDLY : LastStatement.WRITTEN;
+    }
+
+    /** Whether a statement was cancelled because it took too long. */
+    public static boolean isTimeout(Throwable failure) {
+        return "57014".equals(state(failure));
     }
 
     /** Whether somebody else has locked what was to be written. */

@@ -15,6 +15,7 @@ import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
@@ -1265,5 +1266,37 @@ class JobTests {
         await().until(() -> member.jobs().find(completed).isEmpty());
         member.engine().compact();
         assertThat(member.jobs().find(failed)).isPresent();
+    }
+
+    @Test
+    void purge_that_took_too_long_goes_on_with_fewer_rows() {
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, finished_at)
+                SELECT gen_random_uuid(), 'job', 'completed', now() - interval '2 days' FROM generate_series(1, 700)
+                """).update();
+        jdbc.sql("""
+                CREATE FUNCTION limit_deletes() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    IF (SELECT count(*) FROM gone) > 50 THEN
+                        RAISE EXCEPTION 'canceling statement due to statement timeout' USING ERRCODE = '57014';
+                    END IF;
+                    RETURN NULL;
+                END $$
+                """).update();
+        jdbc.sql("CREATE TRIGGER limit_deletes AFTER DELETE ON forge_jobs REFERENCING OLD TABLE AS gone"
+                        + " FOR EACH STATEMENT EXECUTE FUNCTION limit_deletes()")
+                .update();
+        try {
+            Member member = cluster.start("one", work, UnaryOperator.identity());
+            await().until(() -> member.leadership().isLeader(Leadership.LOG_COMPACTOR));
+            member.engine().compact();
+            assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs")
+                            .query(Long.class)
+                            .single())
+                    .isZero();
+        } finally {
+            jdbc.sql("DROP TRIGGER limit_deletes ON forge_jobs").update();
+            jdbc.sql("DROP FUNCTION limit_deletes").update();
+        }
     }
 }

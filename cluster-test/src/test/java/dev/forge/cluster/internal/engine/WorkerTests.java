@@ -16,6 +16,8 @@ import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.io.PrintWriter;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -237,6 +239,44 @@ class WorkerTests {
             jdbc.sql("DROP SEQUENCE looks").update();
         }
         assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void node_without_marks_claims_although_a_whole_look_takes_too_long() {
+        work.on("job", context -> {});
+        UUID old = UUID.randomUUID();
+        jdbc.sql(
+                        "INSERT INTO forge_jobs (id, name, priority, scheduled_at) VALUES (?, 'job', 33, now() - interval '20 seconds')")
+                .param(old)
+                .update();
+        var looks = new AtomicInteger();
+        // As if millions of dead entries were in its way.
+        var source = new DelegatingDataSource(database.dataSource()) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection connection = super.getConnection();
+                return (Connection) Proxy.newProxyInstance(
+                        WorkerTests.class.getClassLoader(),
+                        new Class<?>[] {Connection.class},
+                        (proxy, method, arguments) -> {
+                            if (method.getName().equals("prepareStatement")
+                                    && arguments[0].toString().contains("RECURSIVE gap")) {
+                                looks.incrementAndGet();
+                                throw new SQLException("canceling statement due to user request", "57014");
+                            }
+                            try {
+                                return method.invoke(connection, arguments);
+                            } catch (InvocationTargetException e) {
+                                throw e.getTargetException();
+                            }
+                        });
+            }
+        };
+        Member member = cluster.start("one", source, work, UnaryOperator.identity());
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+                .isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(old).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(looks).hasPositiveValue();
     }
 
     @Test

@@ -410,6 +410,49 @@ class JobStoreTests {
     }
 
     @Test
+    void look_sees_the_most_urgent_queues_of_a_name_and_goes_on_with_the_others() {
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, priority, scheduled_at)
+                SELECT gen_random_uuid(), name, priority, now() - interval '1 minute'
+                FROM unnest(ARRAY['job', 'other']) AS name, generate_series(1, 11) AS priority
+                WHERE name = 'job' OR priority < 3
+                """).update();
+        Map<JobStore.Place, Integer> continued = Map.of();
+        var seen = new ArrayList<List<Integer>>();
+        for (int i = 0; i < 4; i++) {
+            JobStore.Queues queues =
+                    jobs.queues(new JobStore.Look(List.of("job", "other"), List.of(""), Map.of(), 3, continued));
+            assertThat(queues.due().stream()
+                            .filter(head -> head.queue().name().equals("other"))
+                            .map(head -> head.queue().priority()))
+                    .containsExactly(2, 1);
+            seen.add(queues.due().stream()
+                    .filter(head -> head.queue().name().equals("job"))
+                    .map(head -> head.queue().priority())
+                    .toList());
+            continued = queues.unseen();
+        }
+        assertThat(seen)
+                .containsExactly(
+                        List.of(11, 10, 9),
+                        List.of(11, 10, 9, 8, 7, 6),
+                        List.of(11, 10, 9, 5, 4, 3),
+                        List.of(11, 10, 9, 2, 1));
+    }
+
+    @Test
+    void recent_look_finds_every_priority_but_nothing_older_than_its_reach() {
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, priority, scheduled_at)
+                SELECT gen_random_uuid(), 'job', n, now() - n * interval '1 minute' FROM generate_series(1, 30) AS n
+                """).update();
+        assertThat(jobs.recentQueues(List.of("job"), List.of(""), Duration.ofSeconds(630))
+                        .due())
+                .hasSize(10)
+                .allSatisfy(head -> assertThat(head.queue().priority()).isLessThanOrEqualTo(10));
+    }
+
+    @Test
     void a_look_from_its_marks_does_not_wade_through_dead_entries() throws Exception {
         int finished = 50_000;
         // Marks stay a second behind the clock.
