@@ -88,9 +88,15 @@ class LogLineTests {
         await().until(() -> member.get().node().hasLiveCandidate());
         member.get().jobs().enqueueNamed("job", null);
         assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
+        UUID id = member.get().node().id();
         member.get().stop();
         assertThat(sawNoCandidate.getCount()).isZero();
         assertThat(lines(Level.WARN)).isEmpty();
+        assertThat(lines(Level.INFO))
+                .filteredOn(line -> line.startsWith("Node %s: drain".formatted(id)))
+                .satisfiesExactly(
+                        begin -> assertThat(begin).contains("draining. Running jobs: 1; they may take PT"),
+                        end -> assertThat(end).contains("drained in PT").endsWith("Interrupted jobs: 0."));
     }
 
     private UUID nodeId() {
@@ -137,9 +143,10 @@ class LogLineTests {
     void row_with_control_characters_from_sql_forges_no_line_and_stops_no_job() {
         String evil = "evil\n2026-01-01 ERROR forged\u001b[31m";
         // Whoever owns the tables can do this.
-        List.of("name", "key", "capability").forEach(column -> database.jdbc()
-                .sql("ALTER DOMAIN forge_job_%1$s DROP CONSTRAINT IF EXISTS forge_jobs_%1$s".formatted(column))
-                .update());
+        List.of("name", "key", "capability")
+                .forEach(column -> database.jdbc()
+                        .sql("ALTER DOMAIN forge_job_%1$s DROP CONSTRAINT IF EXISTS forge_jobs_%1$s".formatted(column))
+                        .update());
         database.jdbc().sql("""
                         INSERT INTO forge_jobs (id, name, unique_key, worker_capability, status, worker_id)
                         VALUES (gen_random_uuid(), :evil, :evil, :evil, 'pending', NULL),
