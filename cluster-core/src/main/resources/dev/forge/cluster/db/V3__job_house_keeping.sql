@@ -12,13 +12,13 @@ CREATE INDEX forge_jobs_retained ON forge_jobs (((finished_at AT TIME ZONE 'UTC'
     WHERE status IN ('completed', 'failed', 'cancelled', 'abandoned') AND retention IS NOT NULL;
 DROP INDEX forge_jobs_finished;
 
--- Names that nodes have had handlers for, also after those nodes have gone.
+-- Names that nodes have had handlers for, also after those nodes have gone. Names of jobs do not count: SQL does not check them.
 CREATE TABLE forge_job_names (
     name     text PRIMARY KEY,
     added_at timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO forge_job_names (name)
-SELECT pg_catalog.unnest(handlers) FROM forge_nodes UNION SELECT name FROM forge_jobs;
+SELECT DISTINCT pg_catalog.unnest(handlers) FROM forge_nodes;
 
 -- As before, but under a snapshot that began earlier (REPEATABLE READ, SERIALIZABLE) the successor may not be visible,
 -- or may have been replaced since, which would fail the whole transaction: then it is freed after the commit, by whoever

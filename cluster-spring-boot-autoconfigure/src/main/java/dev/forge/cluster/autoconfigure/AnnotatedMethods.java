@@ -4,15 +4,22 @@ import java.lang.annotation.Annotation;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
+import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.aop.SpringProxy;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
 import org.springframework.aop.scope.ScopedProxyUtils;
 import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.annotation.AnnotatedBeanDefinition;
+import org.springframework.beans.factory.config.BeanDefinition;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.autoconfigure.AutoConfigurationPackages;
 import org.springframework.core.MethodIntrospector;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.AnnotationUtils;
@@ -21,6 +28,10 @@ import org.springframework.util.ReflectionUtils;
 
 /** Methods with an annotation of ours on all beans, found without creating those that are lazy. */
 final class AnnotatedMethods {
+
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+    /** How many beans a message lists. */
+    private static final int LISTED = 10;
 
     private AnnotatedMethods() {}
 
@@ -41,18 +52,35 @@ final class AnnotatedMethods {
             return annotation.annotationType().getSimpleName();
         }
 
+        /** Refuses final methods of a proxy that is a subclass: they run on the proxy itself, whose fields are null. */
+        private void requireOverridable(Class<?> proxy) {
+            if (Modifier.isFinal(method.getModifiers()) && !Proxy.isProxyClass(proxy)) {
+                throw new IllegalArgumentException(
+                        "it is final, but bean '%s' is a CGLIB proxy (because of @Transactional, @RateLimited or another aspect): the call would run on the proxy, whose fields are null. Remove final from the method"
+                                .formatted(bean));
+            }
+        }
+
         /** How to call it on the bean, which may be a proxy, and is created by the first call if it is lazy. */
         Call call(ConfigurableListableBeanFactory beans) {
-            AsynchronousHandlers.refuseAsync(this);
+            AsynchronousHandlers.refuseAsync(this, beans);
             if (Modifier.isPrivate(method.getModifiers()) || Modifier.isStatic(method.getModifiers())) {
                 throw new IllegalArgumentException("it is private or static");
             }
             Class<?> exposed = beans.getType(bean);
+            if (exposed != null && SpringProxy.class.isAssignableFrom(exposed)) {
+                requireOverridable(exposed);
+            }
             Method invocable = AopUtils.selectInvocableMethod(method, exposed != null ? exposed : type);
             ReflectionUtils.makeAccessible(invocable);
             return arguments -> {
                 try {
-                    return invocable.invoke(beans.getBean(bean), arguments);
+                    Object target = beans.getBean(bean);
+                    // A lazy one, of which it was not known whether there would be a proxy.
+                    if (target instanceof SpringProxy) {
+                        requireOverridable(target.getClass());
+                    }
+                    return invocable.invoke(target, arguments);
                 } catch (InvocationTargetException e) {
                     throw e.getTargetException();
                 }
@@ -65,6 +93,43 @@ final class AnnotatedMethods {
     interface Call {
         @Nullable
         Object with(@Nullable Object... arguments) throws Throwable;
+    }
+
+    /**
+     * Warns of the application's own lazy beans that are declared as interfaces: the class, and whether there are annotations on
+     * its methods, is not known before somebody needs the bean, which nobody may ever do.
+     */
+    static void warnOfHidden(ConfigurableListableBeanFactory beans) {
+        List<String> hidden = new ArrayList<>();
+        for (String bean : beans.getBeanDefinitionNames()) {
+            BeanDefinition definition = beans.getMergedBeanDefinition(bean);
+            Class<?> type = definition.isLazyInit() && !beans.containsSingleton(bean) ? typeOf(beans, bean) : null;
+            if (type != null && type.isInterface() && isOwn(beans, definition)) {
+                hidden.add("%s (%s)".formatted(bean, type.getName()));
+            }
+        }
+        if (!hidden.isEmpty()) {
+            log.warn(
+                    "Lazy beans that are declared as interfaces: {}{}. If methods of their classes have @ClusterJob, @ClusterCron,"
+                            + " @ClusterDaemon or @ClusterWorkflow, they are not found and never run. Declare the class as the"
+                            + " return type of the @Bean method, or remove @Lazy.",
+                    hidden.subList(0, Math.min(hidden.size(), LISTED)),
+                    hidden.size() > LISTED ? " and %d more".formatted(hidden.size() - LISTED) : "");
+        }
+    }
+
+    /** Whether a method of the application makes the bean, and not one of a library. */
+    private static boolean isOwn(ConfigurableListableBeanFactory beans, BeanDefinition definition) {
+        String factory =
+                definition instanceof AnnotatedBeanDefinition annotated && annotated.getFactoryMethodMetadata() != null
+                        ? annotated.getFactoryMethodMetadata().getDeclaringClassName()
+                        : null;
+        if (factory == null || definition.getRole() != BeanDefinition.ROLE_APPLICATION) {
+            return false;
+        }
+        return AutoConfigurationPackages.has(beans)
+                ? AutoConfigurationPackages.get(beans).stream().anyMatch(own -> factory.startsWith(own + "."))
+                : !factory.startsWith("org.springframework.");
     }
 
     static <A extends Annotation> List<Found<A>> find(ConfigurableListableBeanFactory beans, Class<A> annotation) {

@@ -16,6 +16,7 @@ import dev.forge.cluster.internal.store.Schema;
 import dev.forge.cluster.internal.store.StateStore;
 import dev.forge.cluster.internal.store.WorkflowReports;
 import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.config.MeterFilter;
 import io.micrometer.observation.ObservationRegistry;
 import io.micrometer.tracing.Tracer;
 import io.micrometer.tracing.propagation.Propagator;
@@ -174,6 +175,7 @@ public final class ClusterActuatorAutoConfiguration {
                     name.text(),
                     leadership,
                     new ClusterMetrics.Sources(
+                            parts.node(),
                             new NodeStore(schema, parts.control().shared()),
                             new JobReports(schema, parts.control().shared()),
                             new DaemonStore(schema, parts.control().shared()),
@@ -183,6 +185,11 @@ public final class ClusterActuatorAutoConfiguration {
                                     parts.control().shared(),
                                     parts.control().shared()),
                             parts.scheduler()));
+        }
+
+        @Bean
+        static MeterFilter clusterObservationMeterFilter() {
+            return JobMeters.WITHOUT_ERROR_TAG;
         }
 
         @Bean

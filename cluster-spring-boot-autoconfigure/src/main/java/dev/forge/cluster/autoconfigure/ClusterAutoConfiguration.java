@@ -160,14 +160,18 @@ public final class ClusterAutoConfiguration {
             ClusterName name,
             Schema schema,
             ClusterLifecycle.Parts parts,
-            StoredCrons.Engines engines,
-            DaemonEngine daemons) {
-        return new ClusterLifecycle(
-                properties,
-                name.text(),
-                schema,
-                parts,
-                new ClusterLifecycle.Works(engines.jobs(), engines.crons(), daemons));
+            ClusterLifecycle.Works works) {
+        return new ClusterLifecycle(properties, name.text(), schema, parts, works);
+    }
+
+    @Bean
+    ClusterLifecycle.Works clusterWorks(StoredCrons.Engines engines, DaemonEngine daemons, JobSlots slots) {
+        return new ClusterLifecycle.Works(engines.jobs(), engines.crons(), daemons, slots);
+    }
+
+    @Bean
+    JobSlots clusterJobSlots(ClusterProperties properties, JobHandlers handlers, ClusterDatabase database) {
+        return new JobSlots(properties, handlers, database);
     }
 
     @Bean
@@ -205,10 +209,11 @@ public final class ClusterAutoConfiguration {
             ClusterLifecycle.Parts parts,
             JobHandlers handlers,
             JobEngine.Tools tools,
+            JobSlots slots,
             Environment environment) {
         return new JobEngine(
                 parts.node(),
-                work(properties, Threading.VIRTUAL.isActive(environment)),
+                work(properties, slots, Threading.VIRTUAL.isActive(environment)),
                 handlers,
                 tools,
                 properties.worker().routes());
@@ -347,12 +352,11 @@ public final class ClusterAutoConfiguration {
                 job.crashPolicy() == JobProperties.CrashPolicy.FAIL, job.maxAttempts(), job.maxRecoveries());
     }
 
-    private static WorkSettings work(ClusterProperties properties, boolean virtualThreads) {
+    private static WorkSettings work(ClusterProperties properties, JobSlots slots, boolean virtualThreads) {
         WorkerProperties worker = properties.worker();
         JobProperties job = properties.job();
         List<LaneSettings> lanes = new ArrayList<>();
-        lanes.add(new LaneSettings(
-                WorkerProperties.DEFAULT_EXECUTOR, worker.maxConcurrentJobs(), worker.prefetch(), virtualThreads));
+        lanes.add(new LaneSettings(WorkerProperties.DEFAULT_EXECUTOR, slots::jobs, worker.prefetch(), virtualThreads));
         worker.executors()
                 .forEach((name, executor) -> lanes.add(
                         new LaneSettings(name, executor.maxConcurrentJobs(), worker.prefetch(), virtualThreads)));
@@ -361,7 +365,7 @@ public final class ClusterAutoConfiguration {
                 worker.claiming(),
                 worker.pollInterval(),
                 lanes,
-                properties.cron().maxConcurrentJobs(),
+                slots::crons,
                 new WorkSettings.Leases(
                         job.leaseDuration(), job.heartbeatInterval(), job.claimStartTimeout(), crash(job)),
                 new WorkSettings.Keeping(

@@ -206,7 +206,8 @@ record ClusterDatabase(DataSource application, DataSource direct) {
                 marked.isEmpty()
                         ? "There are several DataSource beans, none marked for Forge Cluster: " + eligible
                         : "Several DataSource beans are marked @ClusterDataSource: " + marked,
-                "Put @ClusterDataSource on the one @Bean method whose database holds the cluster.");
+                "Put @ClusterDataSource on the one @Bean method whose database holds the cluster. @Primary does not decide"
+                        + " this: jobs enqueued in transactions of another DataSource would silently not be transactional.");
     }
 
     private static boolean isDefaultCandidate(ConfigurableListableBeanFactory beans, String name) {

@@ -1,13 +1,10 @@
 package dev.forge.cluster.autoconfigure;
 
-import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.ClusterCron;
 import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.JobPriority;
-import dev.forge.cluster.NodeMode;
-import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.internal.engine.JobHandler;
 import dev.forge.cluster.internal.engine.JobHandlers;
 import java.lang.reflect.Method;
@@ -15,24 +12,17 @@ import java.lang.reflect.Type;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
-import java.util.function.Function;
 import java.util.stream.IntStream;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.GenericTypeResolver;
 
 /** Finds {@link ClusterJob} and {@link ClusterCron} methods on all beans. */
 final class ClusterJobRegistrar extends HandlerRegistrar {
 
-    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
-
     private final ConfigurableListableBeanFactory beans;
     private final JobHandlers handlers;
     private final ClusterProperties cluster;
-    private final ClusterDatabase database;
     private final AttributeReader attributes;
     private final JobLimits limits;
     private final MethodTransactions transactions;
@@ -45,7 +35,6 @@ final class ClusterJobRegistrar extends HandlerRegistrar {
         this.beans = beans;
         this.handlers = handlers;
         this.cluster = cluster;
-        this.database = database;
         this.attributes = new AttributeReader(beans);
         this.limits = new JobLimits(beans, cluster.job());
         this.transactions = new MethodTransactions(beans, database);
@@ -53,47 +42,10 @@ final class ClusterJobRegistrar extends HandlerRegistrar {
 
     @Override
     void register() {
+        AnnotatedMethods.warnOfHidden(beans);
         AnnotatedMethods.find(beans, ClusterJob.class).forEach(found -> handlers.add(handler(found)));
         var crons = new ClusterCronReader(beans, cluster.cron(), limits, transactions);
         AnnotatedMethods.find(beans, ClusterCron.class).forEach(found -> crons.add(found, handlers));
-        if (ClusterDatabase.HIKARI && isWorker()) {
-            HikariSize.compare(this);
-        }
-    }
-
-    private boolean isWorker() {
-        return cluster.node().roles().contains(NodeRole.WORKER)
-                && cluster.node().mode() != NodeMode.OBSERVER;
-    }
-
-    /** How many handlers may want a transaction at the same time: all slots of the executors that run such handlers. */
-    private int transactionalSlots() {
-        Function<String, String> routes = cluster.worker().routes();
-        return handlers.all().stream()
-                .filter(handler -> handler.target().transaction() != null)
-                .flatMap(handler -> Stream.concat(Stream.of(handler.name()), handler.aliases().stream()))
-                .map(routes)
-                .distinct()
-                .mapToInt(cluster.worker()::slots)
-                .sum();
-    }
-
-    /** Apart, so that HikariCP may be absent. */
-    private static final class HikariSize {
-        static void compare(ClusterJobRegistrar registrar) {
-            HikariDataSource hikari = ClusterDatabase.hikari(registrar.database.application());
-            int slots = registrar.transactionalSlots();
-            if (hikari != null && slots > hikari.getMaximumPoolSize()) {
-                log.warn(
-                        "Transactional jobs may want {} connections at once, but the pool '{}' has {} at most: raise"
-                                + " spring.datasource.hikari.maximum-pool-size, or lower"
-                                + " forge.cluster.worker.max-concurrent-jobs; until then jobs wait for each other, and"
-                                + " requests for them",
-                        slots,
-                        hikari.getPoolName(),
-                        hikari.getMaximumPoolSize());
-            }
-        }
     }
 
     private JobHandler handler(AnnotatedMethods.Found<ClusterJob> found) {

@@ -50,7 +50,7 @@ final class ClusterLifecycle implements SmartLifecycle {
             KeepAliveThread keepAlive) {}
 
     /** What the node does besides being a member: it must be there, with its handlers, when the node joins. */
-    record Works(JobEngine jobs, CronEngine crons, DaemonEngine daemons) {}
+    record Works(JobEngine jobs, CronEngine crons, DaemonEngine daemons, JobSlots slots) {}
 
     ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts, Works works) {
         this.works = works;
@@ -63,6 +63,8 @@ final class ClusterLifecycle implements SmartLifecycle {
     @Override
     public void start() {
         properties.warnings().forEach(log::warn);
+        // All handlers are known by now, and no job has begun.
+        works.slots.choose();
         parts.control.reopen();
         parts.control.warm();
         parts.scheduler.initialize();
@@ -127,6 +129,7 @@ final class ClusterLifecycle implements SmartLifecycle {
                 "Connections: {}{} control, beside the application's pool",
                 ground == Ground.LOCK ? "1 session, " : "",
                 properties.controlConnections());
+        works.slots.report();
         JobEngine jobs = works.jobs;
         var names = new TreeSet<>(jobs.names());
         Set<String> crons = works.crons.names();

@@ -4,6 +4,7 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
 import dev.forge.cluster.NodeStatus;
+import dev.forge.cluster.internal.engine.Node;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.NodeStore;
@@ -50,6 +51,7 @@ final class ClusterMetrics {
 
     /** What there is to be told of the whole cluster, and who asks for it in time. */
     record Sources(
+            Node node,
             NodeStore nodes,
             JobReports jobs,
             DaemonStore daemons,
@@ -78,6 +80,7 @@ final class ClusterMetrics {
                 .register(registry);
         List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
                 .forEach(this::gaugesOf);
+        sources.node.onCandidacy(this::gaugesOf);
     }
 
     @EventListener

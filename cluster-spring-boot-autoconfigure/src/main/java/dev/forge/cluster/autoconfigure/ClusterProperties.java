@@ -328,7 +328,8 @@ public record ClusterProperties(
      * @param misfire What to do with slots that nobody could fire in time: skip, fire-once or catch-up.
      * @param misfireThreshold How late a slot may fire without being a misfire.
      * @param catchUpLimit How many missed slots catch-up fires at most.
-     * @param maxConcurrentJobs How many runs of crons the leader works on at once; those for any worker do not count.
+     * @param maxConcurrentJobs How many runs of crons the leader works on at once; those for any worker do not count. By default
+     *     4, or fewer if crons are transactional and the application's HikariCP pool is small.
      * @param retention How long it is kept in the ledger what became of slots.
      */
     public record Cron(
@@ -336,7 +337,7 @@ public record ClusterProperties(
             @DefaultValue("fire-once") Misfire misfire,
             @DefaultValue("10s") Duration misfireThreshold,
             @DefaultValue("10") int catchUpLimit,
-            @DefaultValue("4") int maxConcurrentJobs,
+            @Nullable Integer maxConcurrentJobs,
             @DefaultValue("7d") Duration retention) {
         public Cron {
             positive("cron.retention", retention);

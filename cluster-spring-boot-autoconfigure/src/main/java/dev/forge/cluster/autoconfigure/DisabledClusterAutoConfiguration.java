@@ -135,6 +135,16 @@ public final class DisabledClusterAutoConfiguration {
                     default -> type.getSimpleName() + " (disabled: forge.cluster.enabled=false)";
                 };
             }
+            if (type == StartupCoordinator.class && name.equals("once") && arguments != null) {
+                log.info(
+                        "Startup action '{}' version '{}' runs on this node and is not recorded: the cluster is disabled"
+                                + " (forge.cluster.enabled=false).",
+                        arguments[0],
+                        arguments[1]);
+                // There is nobody to share it with: the data that the application needs must be there all the same.
+                ((Runnable) arguments[arguments.length - 1]).run();
+                return true;
+            }
             if (type == Leadership.class) {
                 switch (name) {
                     // As on a node that is no candidate.

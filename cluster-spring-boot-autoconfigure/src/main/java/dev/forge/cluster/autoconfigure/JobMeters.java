@@ -3,14 +3,32 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.CronRun;
 import dev.forge.cluster.internal.engine.JobMonitor;
 import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
+import io.micrometer.core.instrument.config.MeterFilter;
 import java.time.Duration;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 
 /** Timers and counters of what this node does with jobs. Tagged by the names it has handlers for, never by ids. */
 final class JobMeters implements JobMonitor {
+
+    private static final Set<String> OBSERVED =
+            Set.of(JobObservations.NAME, JobObservations.STEP, JobObservations.COMPENSATION);
+
+    /** Micrometer adds a tag {@code error}, which has the value of our {@code exception}. */
+    static final MeterFilter WITHOUT_ERROR_TAG = new MeterFilter() {
+        @Override
+        public Meter.Id map(Meter.Id id) {
+            return OBSERVED.contains(id.getName())
+                    ? id.replaceTags(id.getTags().stream()
+                            .filter(tag -> !tag.getKey().equals("error"))
+                            .toList())
+                    : id;
+        }
+    };
 
     private final MeterRegistry registry;
     private final String cluster;

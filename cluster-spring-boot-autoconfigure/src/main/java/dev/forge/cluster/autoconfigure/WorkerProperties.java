@@ -17,7 +17,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 /**
  * How this node works on jobs.
  *
- * @param maxConcurrentJobs How many jobs run at once on the default executor.
+ * @param maxConcurrentJobs How many jobs run at once on the default executor. By default 10, or fewer if it runs transactional
+ *     handlers or workflows, which hold connections: at least a third of the application's HikariCP pool stays free.
  * @param prefetch How many claimed jobs may wait for a free slot; measured from how long jobs take by default.
  * @param pollInterval Pause between two looks for work when nothing wakes the worker.
  * @param claiming Whether workers share the jobs by claiming them. False: this node expects to be the only worker,
@@ -27,7 +28,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param defaultExecutor The executor of jobs that no rule matches.
  */
 public record WorkerProperties(
-        @DefaultValue("10") int maxConcurrentJobs,
+        @Nullable Integer maxConcurrentJobs,
         @Nullable Integer prefetch,
         @DefaultValue("5s") Duration pollInterval,
         @DefaultValue("true") boolean claiming,
@@ -68,11 +69,6 @@ public record WorkerProperties(
                 .map(Map.Entry::getValue)
                 .findFirst()
                 .orElse(defaultExecutor);
-    }
-
-    int slots(String executor) {
-        Executor own = executors.get(executor);
-        return own == null ? maxConcurrentJobs : own.maxConcurrentJobs;
     }
 
     private static void requireExecutor(Map<String, Executor> known, String key, @Nullable String name) {

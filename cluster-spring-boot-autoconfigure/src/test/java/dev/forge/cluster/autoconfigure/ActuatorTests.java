@@ -14,6 +14,7 @@ import dev.forge.cluster.LeaderRole;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.LeaderElection;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
@@ -221,6 +222,23 @@ class ActuatorTests {
                 }
             }
         });
+    }
+
+    @Test
+    void candidate_that_does_not_lead_has_a_gauge_too() {
+        var other = new LeaderElection(database);
+        assertThat(other.tryBecomeLeader("reports")).isTrue();
+        runner().run(context -> {
+            MeterRegistry meters = context.getBean(MeterRegistry.class);
+            context.getBean(Leadership.class).join("reports");
+            assertThat(meters.get("forge.cluster.leader")
+                            .tag("role", "reports")
+                            .gauge()
+                            .value())
+                    .isZero();
+        });
+        other.releaseLeadership("reports");
+        database.jdbc().sql("DELETE FROM forge_nodes").update();
     }
 
     @Test
@@ -443,7 +461,7 @@ class ActuatorTests {
             await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.COMPLETED);
             // They run already: nothing to be done, and nothing wrong.
             assertThat(post(context, "running", "jobs", "send")).isEqualTo(Map.of("name", "send", "state", "running"));
-            assertThat(missing(post(context, "paused", "jobs", "nobody"))).contains("no node of this cluster knows");
+            assertThat(missing(post(context, "paused", "jobs", "nobody"))).contains("Unknown job 'nobody'");
             missing(post(context, "running", "jobs", "nobody"));
             refused(post(context, "paused", "jobs", id), "'cancelled' and 'retry' can");
             refused(post(context, "cancelled", "jobs", "send"), "'paused' and 'running' can");

@@ -27,6 +27,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.scheduling.annotation.Async;
+import org.springframework.scheduling.annotation.EnableAsync;
 import org.springframework.transaction.annotation.Transactional;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
@@ -63,6 +64,17 @@ class AsynchronousHandlerTests {
         public CompletableFuture<String> work() {
             return CompletableFuture.completedFuture("");
         }
+    }
+
+    /** Nothing but the application's {@code @EnableAsync} makes it what it is. */
+    @Retention(RetentionPolicy.RUNTIME)
+    @interface InBackground {}
+
+    @EnableAsync(annotation = InBackground.class)
+    static class OwnAsyncAnnotation {
+        @InBackground
+        @ClusterJob
+        public void work() {}
     }
 
     static class AsyncCron {
@@ -118,6 +130,10 @@ class AsynchronousHandlerTests {
                 Arguments.of(AsyncJob.class, "@ClusterJob", "its method is @Async"),
                 Arguments.of(AsyncClass.class, "@ClusterJob", "its class is @Async"),
                 Arguments.of(AsyncByMetaAnnotation.class, "@ClusterJob", "its method is @Async"),
+                Arguments.of(
+                        OwnAsyncAnnotation.class,
+                        "@ClusterJob",
+                        "its method is @AsynchronousHandlerTests.InBackground"),
                 Arguments.of(AsyncCron.class, "@ClusterCron", "its method is @Async"),
                 Arguments.of(AsyncDaemon.class, "@ClusterDaemon", "its method is @Async"),
                 Arguments.of(AsyncWorkflow.class, "@ClusterWorkflow", "its method is @Async"),

@@ -8,6 +8,7 @@ import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.ClusterDataSource;
+import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.Leadership;
@@ -28,6 +29,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -44,6 +46,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.LoggerFactory;
+import org.springframework.beans.factory.InitializingBean;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -112,6 +115,36 @@ class ClusterAutoConfigurationTests {
             assertThat(context.getBean(SeedsOnce.class).seeded).isTrue();
             assertThat(context.getBean(StartupCoordinator.class).once("seed", "1", () -> {}))
                     .isFalse();
+        });
+    }
+
+    /** Creating all beans comes before joining; application runners come after it. */
+    static class SeedsBeforeJobs {
+
+        final List<String> order = new CopyOnWriteArrayList<>();
+
+        @Bean
+        InitializingBean seeds(StartupCoordinator startup) {
+            return () -> startup.once("seed-before-jobs", "1", () -> order.add("seed"));
+        }
+
+        @ClusterJob
+        void needsSeed() {
+            order.add("job");
+        }
+    }
+
+    @Test
+    void action_that_is_run_while_beans_are_created_ends_before_the_first_job_begins() {
+        Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+        database.jdbc()
+                .sql("SELECT forge_enqueue('needs-seed')")
+                .query(UUID.class)
+                .single();
+        runner().withUserConfiguration(SeedsBeforeJobs.class).run(context -> {
+            List<String> order = context.getBean(SeedsBeforeJobs.class).order;
+            await().until(() -> order.contains("job"));
+            assertThat(order).containsExactly("seed", "job");
         });
     }
 

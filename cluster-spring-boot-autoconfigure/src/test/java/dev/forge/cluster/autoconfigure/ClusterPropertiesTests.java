@@ -320,7 +320,7 @@ class ClusterPropertiesTests {
         leader.check-interval=250ms
         leader.lease-duration=5s
         leader.renew-interval=1s
-        worker.max-concurrent-jobs=10
+        worker.max-concurrent-jobs=null
         worker.prefetch=null
         worker.poll-interval=5s
         worker.claiming=true
@@ -348,7 +348,7 @@ class ClusterPropertiesTests {
         cron.misfire=fire-once
         cron.misfire-threshold=10s
         cron.catch-up-limit=10
-        cron.max-concurrent-jobs=4
+        cron.max-concurrent-jobs=null
         cron.retention=7d
         daemon.restart-delay=5s
         daemon.startup-delay=0s

@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.mockito.Mockito.mock;
 
 import ch.qos.logback.classic.Level;
@@ -30,6 +31,7 @@ import dev.forge.cluster.Workflows;
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -94,6 +96,23 @@ class DisabledClusterTests {
                     () -> service.limiter.tryAcquire("name", RateLimit.of(1, Duration.ofSeconds(1))));
             rejects("ClusterStateStore.find", () -> service.states.find("key", String.class));
             rejects("StartupCoordinator.tryAcquire", () -> service.startup.tryAcquire("import"));
+        });
+    }
+
+    @Test
+    void action_that_is_to_run_once_runs_at_each_start() {
+        RUNNER.run(context -> {
+            StartupCoordinator startup = context.getBean(StartupCoordinator.class);
+            var runs = new AtomicInteger();
+            assertThat(startup.once("seed", "1", runs::incrementAndGet)).isTrue();
+            assertThat(startup.once("seed", "1", Duration.ofSeconds(1), runs::incrementAndGet))
+                    .isTrue();
+            assertThat(runs).hasValue(2);
+            assertThatIllegalStateException()
+                    .isThrownBy(() -> startup.once("seed", "2", () -> {
+                        throw new IllegalStateException("no items");
+                    }))
+                    .withMessage("no items");
         });
     }
 

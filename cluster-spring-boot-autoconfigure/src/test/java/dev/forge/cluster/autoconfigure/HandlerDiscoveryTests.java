@@ -6,8 +6,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.mockito.Mockito.mock;
 
+import com.zaxxer.hikari.HikariDataSource;
+import dev.forge.cluster.ClusterCron;
+import dev.forge.cluster.ClusterDaemon;
 import dev.forge.cluster.ClusterJob;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.DaemonContext;
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobName;
@@ -25,7 +29,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
@@ -35,6 +41,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.context.PropertyPlaceholderAutoConfiguration;
@@ -239,8 +246,22 @@ class HandlerDiscoveryTests {
         void impossible() {}
     }
 
+    static class Final {
+        @ClusterJob
+        @Transactional
+        public final void impossible() {}
+    }
+
+    static class PackagePrivateFinal {
+        @ClusterJob
+        @Transactional
+        final void impossible() {}
+    }
+
     static Stream<Arguments> impossible() {
         return Stream.of(
+                Arguments.of(Final.class, "it is final, but bean 'handlerDiscoveryTests.Final' is a CGLIB proxy"),
+                Arguments.of(PackagePrivateFinal.class, "it is final, but bean"),
                 Arguments.of(TwoPayloads.class, "java.lang.String"),
                 Arguments.of(TwoContexts.class, "JobContext"),
                 Arguments.of(Private.class, "private"),
@@ -266,6 +287,132 @@ class HandlerDiscoveryTests {
                 .run(context -> assertThat(refusal(context.getStartupFailure()))
                         .hasMessageContaining("@ClusterJob on " + bean.getName() + ".impossible")
                         .hasMessageContaining(reason));
+    }
+
+    static class FinalCron {
+        @ClusterCron("0 0 1 1 *")
+        @Transactional
+        public final void impossible() {}
+    }
+
+    static class FinalDaemon {
+        @ClusterDaemon
+        final void impossible(DaemonContext daemon) {}
+
+        @Transactional
+        void other() {}
+    }
+
+    @ParameterizedTest
+    @ValueSource(classes = {FinalCron.class, FinalDaemon.class})
+    void final_method_of_a_proxied_cron_or_daemon_fails_the_start(Class<?> bean) {
+        runner().withBean(bean)
+                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                        .hasMessageContaining(" on " + bean.getName() + ".impossible: it is final, but bean"));
+    }
+
+    static class FinalWithoutProxy {
+        private final String result = "done";
+
+        @ClusterJob
+        final String unproxied() {
+            return result;
+        }
+    }
+
+    static class LazyFinal {
+        @ClusterJob(maxAttempts = "1")
+        @Transactional
+        public final void late() {}
+    }
+
+    @Test
+    void final_method_runs_without_a_proxy_and_fails_with_a_reason_on_a_lazy_one() {
+        runner().withBean(FinalWithoutProxy.class)
+                .withBean(LazyFinal.class, LazyFinal::new, definition -> definition.setLazyInit(true))
+                .run(context -> {
+                    Jobs jobs = context.getBean(Jobs.class);
+                    assertThat(ended(context, jobs.enqueueNamed("unproxied", null))
+                                    .result())
+                            .isEqualTo("\"done\"");
+                    assertThat(ended(context, jobs.enqueueNamed("late", null)).lastError())
+                            .contains("it is final, but bean");
+                });
+    }
+
+    interface Face {}
+
+    static class Hidden implements Face {
+        @ClusterJob
+        void hidden() {}
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class LazyFaces {
+        @Bean
+        @Lazy
+        Face lazyFace() {
+            return new Hidden();
+        }
+
+        @Bean
+        Face eagerFace() {
+            return new Face() {};
+        }
+
+        @Bean
+        @Lazy
+        Named lazyClass() {
+            return new Named();
+        }
+    }
+
+    @Test
+    void lazy_bean_that_is_declared_as_an_interface_is_warned_of(CapturedOutput output) {
+        runner().withPropertyValues("reports.job=report")
+                .withUserConfiguration(LazyFaces.class)
+                .run(context -> assertThat(context.getBean(JobHandlers.class).names())
+                        .contains("process-order")
+                        .doesNotContain("hidden"));
+        assertThat(output.getAll())
+                .contains("Lazy beans that are declared as interfaces: [lazyFace (" + Face.class.getName() + ")]. If");
+    }
+
+    record Unreadable(String name, Supplier<String> value) {}
+
+    static final class WithoutGetter {
+        final String value;
+
+        WithoutGetter(String value) {
+            this.value = value;
+        }
+    }
+
+    static class Unreadables {
+        @ClusterJob
+        void takesUnreadable(Unreadable payload) {}
+
+        @ClusterJob
+        void takesWithoutGetter(WithoutGetter payload) {}
+    }
+
+    @Test
+    void payload_that_can_be_written_but_not_read_is_refused() {
+        runner().withBean(Unreadables.class).withBean(Signatures.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            for (Object payload : List.of(new Unreadable("x", () -> "y"), new WithoutGetter("x"))) {
+                assertThatExceptionOfType(JobRejectedException.class)
+                        .isThrownBy(() -> jobs.enqueue(payload))
+                        .withMessageContaining(payload.getClass().getName())
+                        .withMessageContaining("cannot be read as");
+            }
+            // Members that the type does not have are ignored.
+            UUID id = database.jdbc()
+                    .sql("SELECT forge_enqueue('payload-only', '{\"to\": \"world\", \"from\": \"SQL\"}')")
+                    .query(UUID.class)
+                    .single();
+            assertThat(ended(context, id).result()).isEqualTo("\"world\"");
+        });
     }
 
     record Greeting(String to) {}
@@ -632,27 +779,73 @@ class HandlerDiscoveryTests {
 
     // The pool ----------------------------------------------------------------------------------------------
 
+    record Latches(CountDownLatch begun, CountDownLatch end) {}
+
+    static class Patient {
+        private final Latches latches;
+
+        Patient(Latches latches) {
+            this.latches = latches;
+        }
+
+        @ClusterJob
+        @Transactional
+        public void wait(Integer number) throws InterruptedException {
+            latches.begun.countDown();
+            latches.end.await();
+        }
+    }
+
     @Test
-    void more_transactional_slots_than_connections_are_warned_of(CapturedOutput output) {
+    void transactional_jobs_leave_connections_to_the_application(CapturedOutput output) {
+        var latches = new Latches(new CountDownLatch(3), new CountDownLatch(1));
+        runner().withBean(Latches.class, () -> latches)
+                .withBean(Patient.class)
+                .withPropertyValues(
+                        "spring.datasource.hikari.maximum-pool-size=5",
+                        "spring.datasource.hikari.connection-timeout=2000",
+                        "spring.datasource.hikari.pool-name=small")
+                .run(context -> {
+                    List<UUID> ids = context.getBean(Jobs.class).enqueueAll(List.of(1, 2, 3, 4, 5, 6));
+                    latches.begun.await();
+                    assertThat(context.getBean(HikariDataSource.class)
+                                    .getHikariPoolMXBean()
+                                    .getActiveConnections())
+                            .isEqualTo(3);
+                    assertThat(context.getBean(JdbcClient.class)
+                                    .sql("SELECT count(*) FROM forge_jobs WHERE status = 'running'")
+                                    .query(Integer.class)
+                                    .single())
+                            .isEqualTo(3);
+                    latches.end.countDown();
+                    ids.forEach(id -> assertThat(ended(context, id).status()).isEqualTo(JobStatus.COMPLETED));
+                });
+        assertThat(output.getAll()).doesNotContain("may hold");
+    }
+
+    @Test
+    void settings_that_may_take_all_connections_are_warned_of(CapturedOutput output) {
         database.jdbc().sql("CREATE TABLE IF NOT EXISTS entries (entry text)").update();
         runner().withBean(Entries.class)
                 .withPropertyValues(
-                        "spring.datasource.hikari.maximum-pool-size=4", "spring.datasource.hikari.pool-name=small")
+                        "spring.datasource.hikari.pool-name=small", "forge.cluster.worker.max-concurrent-jobs=10")
                 .run(context -> assertThat(output.getAll())
-                        .contains("Transactional jobs may want 10 connections", "'small' has 4"));
+                        .contains("may hold 10 connections", "'small' has 10", "maximum-pool-size to 15"));
         int before = output.getAll().length();
         runner().withBean(Entries.class)
                 .withBean(Signatures.class)
                 .withPropertyValues(
-                        "spring.datasource.hikari.maximum-pool-size=4",
                         "forge.cluster.worker.executors.narrow.max-concurrent-jobs=4",
                         "forge.cluster.worker.routing[0].pattern=enter",
                         "forge.cluster.worker.routing[0].executor=narrow")
-                .run(context -> assertThat(output.getAll().substring(before)).doesNotContain("Transactional jobs"));
+                .run(context -> {
+                    assertThat(context.getBean(JobSlots.class).jobs()).isEqualTo(10);
+                    assertThat(output.getAll().substring(before)).doesNotContain("may hold");
+                });
         runner().withBean(Entries.class)
                 .withPropertyValues(
-                        "spring.datasource.hikari.maximum-pool-size=4", "forge.cluster.node.roles=scheduler")
-                .run(context -> assertThat(output.getAll().substring(before)).doesNotContain("Transactional jobs"));
+                        "spring.datasource.hikari.maximum-pool-size=2", "forge.cluster.node.roles=scheduler")
+                .run(context -> assertThat(output.getAll().substring(before)).doesNotContain("may hold"));
         database.jdbc().sql("DROP TABLE entries").update();
     }
 }

@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.tuple;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterJob;
@@ -66,6 +67,8 @@ import org.springframework.boot.health.contributor.HealthIndicator;
 import org.springframework.boot.health.contributor.Status;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceTransactionManagerAutoConfiguration;
+import org.springframework.boot.micrometer.metrics.autoconfigure.MetricsAutoConfiguration;
+import org.springframework.boot.micrometer.metrics.autoconfigure.export.simple.SimpleMetricsExportAutoConfiguration;
 import org.springframework.boot.test.context.FilteredClassLoader;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ApplicationContext;
@@ -233,6 +236,40 @@ class JobObservabilityTests {
                                         KeyValue.of("forge.node.id", node.toString()),
                                         KeyValue.of("forge.node.name", "first"));
                     });
+                });
+    }
+
+    @Test
+    void timers_have_the_documented_tags_only() {
+        new ApplicationContextRunner()
+                .withPropertyValues(
+                        "spring.application.name=orders",
+                        "spring.datasource.url=" + database.url(),
+                        "spring.datasource.username=" + database.username(),
+                        "spring.datasource.password=" + database.password())
+                .withConfiguration(AutoConfigurations.of(
+                        DataSourceAutoConfiguration.class,
+                        MetricsAutoConfiguration.class,
+                        SimpleMetricsExportAutoConfiguration.class,
+                        ClusterAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class))
+                .withBean(Handlers.class)
+                .withBean(ObservationRegistry.class, ObservationRegistry::create)
+                .run(context -> {
+                    MeterRegistry meters = context.getBean(MeterRegistry.class);
+                    context.getBean(ObservationRegistry.class)
+                            .observationConfig()
+                            .observationHandler(new DefaultMeterObservationHandler(meters));
+                    Jobs jobs = context.getBean(Jobs.class);
+                    ended(context, jobs.enqueueNamed("fails-for-good", null));
+                    await().until(() -> meters.find(JobObservations.NAME).timer() != null);
+                    assertThat(meters.get(JobObservations.NAME).timer().getId().getTags())
+                            .extracting(Tag::getKey, Tag::getValue)
+                            .containsExactlyInAnyOrder(
+                                    tuple("cluster", "orders"),
+                                    tuple("job", "fails-for-good"),
+                                    tuple("outcome", "FAILED"),
+                                    tuple("exception", "PermanentJobFailure"));
                 });
     }
 

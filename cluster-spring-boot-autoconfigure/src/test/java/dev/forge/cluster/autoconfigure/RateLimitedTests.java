@@ -122,6 +122,9 @@ class RateLimitedTests {
         @RateLimited(expression = "#tenant.toLowerCase()", requests = "2", per = "1d", burst = "3")
         void perTenant(String tenant) {}
 
+        @RateLimited(expression = "#p0.nothing + #a0 + #root + (#x = #tenant)", requests = "1", per = "1d")
+        public void perNothing(String tenant) {}
+
         @RateLimited(expression = "@tenants.current()", requests = "1", per = "1d")
         void perBean() {}
     }
@@ -300,6 +303,11 @@ class RateLimitedTests {
             assertThatIllegalStateException()
                     .isThrownBy(quotes::perBean)
                     .withMessageContaining("expression (@tenants.current()) has no value");
+            assertThatIllegalStateException()
+                    .isThrownBy(() -> quotes.perNothing("acme"))
+                    .withMessageContaining(
+                            "@RateLimited on " + Quotes.class.getName() + ".perNothing: expression (#p0.nothing")
+                    .withMessageContaining("cannot be evaluated");
         });
     }
 
@@ -423,6 +431,11 @@ class RateLimitedTests {
         void limited(String a) {}
     }
 
+    static class NoVariable {
+        @RateLimited(expression = "#ordr.length()", requests = "1", per = "1s")
+        void limited(String order) {}
+    }
+
     static class Overloaded {
         @RateLimited(requests = "1", per = "1s")
         void limited() {}
@@ -458,6 +471,9 @@ class RateLimitedTests {
                 Arguments.of(None.class, "requests (0): must lie between 1 and 1000000000"),
                 Arguments.of(NoTime.class, "per (soon): "),
                 Arguments.of(NoExpression.class, "expression (#{): "),
+                Arguments.of(
+                        NoVariable.class,
+                        "expression (#ordr.length()) uses #ordr, but the parameters of the method are [order]"),
                 Arguments.of(Both.class, "it has both key (IP) and expression (#a)"),
                 Arguments.of(Overloaded.class, "it shares the name rate-limited-tests-overloaded.limited with "),
                 Arguments.of(Early.class, "calls of bean 'rateLimitedTests.Early' go past the limiter"),

@@ -581,8 +581,10 @@ public final class CronEngine implements Work {
                 }
             }
             advances.forEach(advance -> aside.remove(advance.name()));
-            left.forEach((cron, count) ->
-                    log.warn("cron {}: {} slots were missed; see forge_cron_runs", Names.printable(cron), count));
+            left.forEach((cron, count) -> log.warn(
+                    "cron {}: {} missed; see forge_cron_runs",
+                    Names.printable(cron),
+                    count == 1 ? "1 slot was" : count + " slots were"));
             if (decided.stream().anyMatch(slot -> slot.job() != null)) {
                 jobs.announce(JobPriority.NORMAL);
             }

@@ -90,6 +90,7 @@ final class Elector {
     private final BlockedFences fences;
     private final Set<String> wanted = ConcurrentHashMap.newKeySet();
     private final ConcurrentMap<String, Held> held = new ConcurrentHashMap<>();
+    private volatile Consumer<String> joined = role -> {};
     private volatile boolean competing;
     private volatile boolean wakened;
     private volatile boolean resigning;
@@ -116,8 +117,16 @@ final class Elector {
     }
 
     void join(String role) {
-        wanted.add(role);
+        if (wanted.add(role)) {
+            joined.accept(role);
+        }
         wakened = true;
+    }
+
+    /** Calls the listener with each role that this node stands for, now and later; with some of them perhaps twice. */
+    void onJoin(Consumer<String> listener) {
+        joined = listener;
+        wanted.forEach(listener);
     }
 
     /** Ends the present term of the role, if there is one: who joins the role again leads in a new one. */

@@ -327,7 +327,7 @@ public final class JobEngine implements Work {
     public int slots() {
         return isWorking()
                 ? settings.lanes().stream()
-                        .mapToInt(WorkSettings.LaneSettings::slots)
+                        .mapToInt(lane -> lane.slots().getAsInt())
                         .sum()
                 : 0;
     }
@@ -541,7 +541,7 @@ public final class JobEngine implements Work {
     /** What has taken all slots that a leader has for crons for longer than that; empty if there is room. */
     List<String> cronsThatFillTheLeader(Duration time) {
         List<String> names = worker == null ? List.of() : worker.runningFor(time, LEADER);
-        return names.size() < settings.cronSlots() ? List.of() : names;
+        return names.size() < settings.cronSlots().getAsInt() ? List.of() : names;
     }
 
     /** The names of the executors. */

@@ -116,6 +116,11 @@ public final class JobHandlers {
         return crons;
     }
 
+    /** The cron of that name that is declared here; null if there is none. */
+    public @Nullable Definition cron(String name) {
+        return crons.get(name);
+    }
+
     /** Every name, aliases included. */
     public Set<String> names() {
         return byName.keySet();

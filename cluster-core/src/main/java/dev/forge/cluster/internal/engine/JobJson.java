@@ -4,7 +4,9 @@ import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.store.PrintedJson;
 import java.lang.reflect.Type;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 import org.springframework.util.ClassUtils;
 
@@ -21,6 +23,8 @@ final class JobJson {
 
     private final PayloadCodec codec;
     private final int maxBytes;
+    /** Types of which a value was written and could be read; as many as handlers take. */
+    private final Set<Type> readable = ConcurrentHashMap.newKeySet();
 
     /** @param maxBytes how large a text may be */
     JobJson(PayloadCodec codec, int maxBytes) {
@@ -69,8 +73,8 @@ final class JobJson {
     }
 
     /**
-     * Checks that what was written can be read as that type. A value of just that class is not read: that would double the
-     * cost of enqueueing it.
+     * Checks that what was written can be read as that type. Of values of just that class only the first one is read: others
+     * are like it, and reading each of them would double the cost of enqueueing it.
      *
      * @param value what was written; null: nothing
      * @param reader who takes it, for people
@@ -78,11 +82,15 @@ final class JobJson {
      */
     void requireReadable(@Nullable Object value, String json, Type type, String reader) {
         Type exact = type instanceof Class<?> raw ? ClassUtils.resolvePrimitiveIfNecessary(raw) : type;
-        if (value != null && value.getClass() == exact) {
+        boolean sameClass = value != null && value.getClass() == exact;
+        if (sameClass && readable.contains(exact)) {
             return;
         }
         try {
             codec.read(json, type);
+            if (sameClass) {
+                readable.add(exact);
+            }
         } catch (RuntimeException e) {
             throw new IllegalArgumentException(
                     "cannot be read as %s, which %s takes: %s".formatted(type.getTypeName(), reader, firstLine(e)), e);

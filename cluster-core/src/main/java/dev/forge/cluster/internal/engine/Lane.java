@@ -72,8 +72,8 @@ final class Lane {
         }
         var pool = new ThreadPoolTaskExecutor();
         pool.setThreadNamePrefix(prefix);
-        pool.setCorePoolSize(settings.slots());
-        pool.setMaxPoolSize(settings.slots());
+        pool.setCorePoolSize(settings.slots().getAsInt());
+        pool.setMaxPoolSize(settings.slots().getAsInt());
         pool.setAllowCoreThreadTimeOut(true);
         pool.setDaemon(true);
         pool.initialize();
@@ -91,7 +91,8 @@ final class Lane {
     }
 
     int slots() {
-        return throttled ? Math.max(1, settings.slots() / 2) : settings.slots();
+        int slots = settings.slots().getAsInt();
+        return throttled ? Math.max(1, slots / 2) : slots;
     }
 
     /** While the machine is overloaded only half of the slots take new work. */

@@ -29,6 +29,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
 import java.time.OffsetDateTime;
+import java.time.temporal.ChronoUnit;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
@@ -372,17 +373,36 @@ public final class Node {
             log.debug("node {}: could not say that it drains", current, e);
         }
         works.forEach(Work::quiesce);
-        long deadline = pace.nanos() + settings.drainTimeout().toNanos();
+        log.info(
+                "Node {}: draining. Running jobs: {}; they may take {} to end (forge.cluster.shutdown.drain-timeout).",
+                current,
+                works.stream().mapToInt(Work::load).sum(),
+                settings.drainTimeout());
+        long begin = pace.nanos();
+        int interrupted = awaitWork(begin + settings.drainTimeout().toNanos());
+        log.info(
+                "Node {}: drained in {}. Interrupted jobs: {}.",
+                current,
+                Duration.ofNanos(pace.nanos() - begin).truncatedTo(ChronoUnit.MILLIS),
+                interrupted);
+    }
+
+    /** Waits for the end of all work until then; returns how many jobs were still under way and were interrupted. */
+    private int awaitWork(long deadline) {
+        int unfinished = 0;
         for (Work work : works) {
             try {
                 if (!work.awaitIdle(Duration.ofNanos(Math.max(0, deadline - pace.nanos())))) {
+                    unfinished += work.load();
                     work.release();
                 }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
+                unfinished += work.load();
                 work.release();
             }
         }
+        return unfinished;
     }
 
     /** Begins with the node and drains before it leaves, in the order of registration; before the node starts. */
@@ -518,6 +538,15 @@ public final class Node {
     @Nullable
     OffsetDateTime serverStart() {
         return observer.serverStart();
+    }
+
+    /** Calls the listener with each role that this node stands for, those of daemons left out, now and later. */
+    public void onCandidacy(Consumer<String> listener) {
+        elector.onJoin(role -> {
+            if (!DaemonStore.isDaemon(role)) {
+                listener.accept(role);
+            }
+        });
     }
 
     Elector elector() {

@@ -306,18 +306,24 @@ public final class StoredJobs implements Jobs {
         }
     }
 
+    /** Refuses names that no node has ever had a handler for: jobs of such a name, which SQL may enqueue, do not make it known. */
     private void requireKnown(String name) {
         requireJob(name);
         if (handlers.named(name) != null || knownElsewhere.contains(name)) {
             return;
         }
-        if (!controlReports.knows(name)) {
-            throw new UnknownJobException("no node of this cluster knows a job '%s', or ever did; known are %s"
-                    .formatted(name, knownNames()));
+        if (!controlReports.hasHandler(name)) {
+            throw unknown(name);
         }
         if (knownElsewhere.size() < MOST_KNOWN) {
             knownElsewhere.add(name);
         }
+    }
+
+    private UnknownJobException unknown(String name) {
+        return new UnknownJobException(
+                "Unknown job '%s': no node of this cluster has ever had a handler for it; known are %s"
+                        .formatted(name, knownNames()));
     }
 
     private String knownNames() {
@@ -386,7 +392,11 @@ public final class StoredJobs implements Jobs {
         requireStorable("job name", name);
         handlers.requireComplete("Jobs.pause");
         if (!handlers.crons().containsKey(name) && !WorkflowStore.isWorkflow(name)) {
-            requireKnown(name);
+            requireJob(name);
+            // Unlike enqueueing: what somebody enqueued from SQL can be paused, too.
+            if (handlers.named(name) == null && !controlReports.knows(name)) {
+                throw unknown(name);
+            }
         }
         keeping.pause(name);
     }

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.IntSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -16,17 +17,35 @@ public record WorkSettings(
         boolean claiming,
         Duration pollInterval,
         List<LaneSettings> lanes,
-        int cronSlots,
+        IntSupplier cronSlots,
         Leases leases,
         Keeping keeping) {
+
+    /** With a number of slots for crons that does not depend on anything. */
+    public WorkSettings(
+            boolean claiming,
+            Duration pollInterval,
+            List<LaneSettings> lanes,
+            int cronSlots,
+            Leases leases,
+            Keeping keeping) {
+        this(claiming, pollInterval, lanes, () -> cronSlots, leases, keeping);
+    }
 
     /**
      * An executor.
      *
+     * @param slots how many jobs run at once; asked when the node starts, as the default depends on its handlers
      * @param prefetch how many claimed jobs may wait for a free slot; null: measured
      */
     public record LaneSettings(
-            String name, int slots, @Nullable Integer prefetch, boolean virtualThreads) {}
+            String name, IntSupplier slots, @Nullable Integer prefetch, boolean virtualThreads) {
+
+        /** Of a size that does not depend on anything. */
+        public LaneSettings(String name, int slots, @Nullable Integer prefetch, boolean virtualThreads) {
+            this(name, () -> slots, prefetch, virtualThreads);
+        }
+    }
 
     /**
      * How jobs are held.

@@ -76,7 +76,7 @@ public final class Schema {
                 return new Schema(direct, name, VERSION, server, keys(jdbc, name));
             }
             if (mode == SchemaMode.MIGRATE && installed(jdbc, name).version() < VERSION) {
-                Migrator.migrate(direct, name);
+                migrate(direct, name);
             }
             Installed installed = installed(jdbc, name);
             requireUsable(name, installed);
@@ -89,6 +89,24 @@ public final class Schema {
         } catch (DataAccessException e) {
             throw unreadable(name, e);
         }
+    }
+
+    private static void migrate(DataSource direct, String name) {
+        try {
+            Migrator.migrate(direct, name);
+        } catch (NoClassDefFoundError e) {
+            throw withoutFlyway(name, e);
+        }
+    }
+
+    private static ClusterStartupException withoutFlyway(String name, Throwable cause) {
+        return new ClusterStartupException(
+                "Forge Cluster cannot install its tables in schema '%s': Flyway is not on the class path (%s)"
+                        .formatted(name, cause.getMessage()),
+                "Add org.flywaydb:flyway-database-postgresql, which cluster-spring-boot-starter brings. Or run the scripts in"
+                        + " dev/forge/cluster/db of the cluster-core jar by other means, and set"
+                        + " forge.cluster.schema.mode=validate, which needs no Flyway.",
+                cause);
     }
 
     /** The schema in which that data source's connections find unqualified names. */

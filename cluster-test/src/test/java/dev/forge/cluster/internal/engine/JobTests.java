@@ -725,6 +725,7 @@ class JobTests {
         // Enqueued from SQL: somebody will have to look after these.
         jdbc.sql("SELECT forge_enqueue('nobody-knows')").query(UUID.class).single();
         producer.jobs().pause("nobody-knows");
+        refused(() -> producer.jobs().enqueueNamed("nobody-knows", null), "'nobody-knows'", "[job]");
         refused(() -> producer.jobs().enqueueNamed("jab", null), "'jab'", "[job]");
         refused(() -> producer.jobs().pause("jab"), "'jab'");
         assertThat(cluster.start("again", copy(), UnaryOperator.identity())

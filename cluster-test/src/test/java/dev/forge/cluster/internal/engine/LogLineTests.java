@@ -88,9 +88,15 @@ class LogLineTests {
         await().until(() -> member.get().node().hasLiveCandidate());
         member.get().jobs().enqueueNamed("job", null);
         assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
+        UUID id = member.get().node().id();
         member.get().stop();
         assertThat(sawNoCandidate.getCount()).isZero();
         assertThat(lines(Level.WARN)).isEmpty();
+        assertThat(lines(Level.INFO))
+                .filteredOn(line -> line.startsWith("Node %s: drain".formatted(id)))
+                .satisfiesExactly(
+                        begin -> assertThat(begin).contains("draining. Running jobs: 1; they may take PT"),
+                        end -> assertThat(end).contains("drained in PT").endsWith("Interrupted jobs: 0."));
     }
 
     private UUID nodeId() {

@@ -1298,6 +1298,8 @@ class JobStoreTests {
         assertThat(keeping.handledNames(10)).isEqualTo(new FewNames(new TreeMap<>(Map.of("a", 0L, "b", 0L)), 0));
         assertThat(keeping.handledNames(1)).isEqualTo(new FewNames(new TreeMap<>(Map.of("a", 0L)), 1));
         assertThat(List.of("a", "b", "held", "pending")).allMatch(reports::knows);
+        assertThat(List.of("a", "b")).allMatch(reports::hasHandler);
+        assertThat(List.of("held", "pending")).noneMatch(reports::hasHandler);
         assertThat(reports.knows("c")).isFalse();
     }
 

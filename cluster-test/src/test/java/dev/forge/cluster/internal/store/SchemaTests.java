@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterStartupException;
@@ -9,7 +10,13 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
+import java.io.File;
 import java.io.IOException;
+import java.lang.reflect.Method;
+import java.net.MalformedURLException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -24,6 +31,7 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.Test;
 import org.postgresql.PGConnection;
+import org.postgresql.ds.PGSimpleDataSource;
 import org.springframework.core.io.ClassPathResource;
 import org.springframework.core.io.Resource;
 import org.springframework.core.io.support.EncodedResource;
@@ -430,5 +438,41 @@ class SchemaTests {
     private static void dropRole(TestDatabase database) {
         database.jdbc().sql("DROP OWNED BY " + roleName(database)).update();
         database.jdbc().sql("DROP ROLE " + roleName(database)).update();
+    }
+
+    @Test
+    void missing_flyway_is_named_with_the_way_to_do_without() throws Exception {
+        URL[] classPath = Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
+                .filter(entry -> !entry.contains("flyway"))
+                .map(SchemaTests::url)
+                .toArray(URL[]::new);
+        onEmptyDatabase(database -> {
+            try (var loader = new URLClassLoader(classPath, ClassLoader.getPlatformClassLoader())) {
+                var source = (DataSource) loader.loadClass(PGSimpleDataSource.class.getName())
+                        .getConstructor()
+                        .newInstance();
+                source.getClass().getMethod("setUrl", String.class).invoke(source, database.url());
+                source.getClass().getMethod("setUser", String.class).invoke(source, database.username());
+                source.getClass().getMethod("setPassword", String.class).invoke(source, database.password());
+                Class<?> modes = loader.loadClass(SchemaMode.class.getName());
+                Method open = loader.loadClass(Schema.class.getName())
+                        .getMethod("open", DataSource.class, modes, String.class);
+                Object migrate = modes.getField("MIGRATE").get(null);
+                assertThatThrownBy(() -> open.invoke(null, source, migrate, "public"))
+                        .cause()
+                        .hasMessageContaining("Flyway is not on the class path")
+                        .satisfies(e -> assertThat((String)
+                                        e.getClass().getMethod("action").invoke(e))
+                                .contains("forge.cluster.schema.mode=validate"));
+            }
+        });
+    }
+
+    private static URL url(String entry) {
+        try {
+            return Path.of(entry).toUri().toURL();
+        } catch (MalformedURLException e) {
+            throw new IllegalArgumentException(e);
+        }
     }
 }
