@@ -278,23 +278,25 @@ public final class ControlConnections extends AbstractDataSource implements Auto
     private static Object watched(Statement statement, Class<?> type, Physical physical) {
         Class<?> shown = type == CallableStatement.class || type == PreparedStatement.class ? type : Statement.class;
         return Proxy.newProxyInstance(
-                ControlConnections.class.getClassLoader(), new Class<?>[] {shown}, (proxy, method, arguments) -> {
-                    switch (method.getName()) {
-                        case "equals":
-                            return proxy == arguments[0];
-                        case "hashCode":
-                            return System.identityHashCode(proxy);
-                        default:
-                            try {
-                                return invoke(statement, method, arguments);
-                            } catch (SQLException e) {
-                                if (ServerFailure.isReadOnly(e)) {
-                                    physical.readOnly = true;
-                                }
-                                throw e;
-                            }
-                    }
+                ControlConnections.class.getClassLoader(),
+                new Class<?>[] {shown},
+                (proxy, method, arguments) -> switch (method.getName()) {
+                    case "equals" -> proxy == arguments[0];
+                    case "hashCode" -> System.identityHashCode(proxy);
+                    default -> invokeWatched(statement, method, arguments, physical);
                 });
+    }
+
+    private static @Nullable Object invokeWatched(
+            Statement statement, Method method, Object[] arguments, Physical physical) throws Throwable {
+        try {
+            return invoke(statement, method, arguments);
+        } catch (SQLException e) {
+            if (ServerFailure.isReadOnly(e)) {
+                physical.readOnly = true;
+            }
+            throw e;
+        }
     }
 
     private static @Nullable Object invoke(Object target, Method method, Object[] arguments) throws Throwable {
