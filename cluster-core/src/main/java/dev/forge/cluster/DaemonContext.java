@@ -1,6 +1,7 @@
 package dev.forge.cluster;
 
 import java.time.Duration;
+import java.util.OptionalLong;
 import java.util.function.Supplier;
 
 /**
@@ -20,10 +21,16 @@ public interface DaemonContext {
     String nodeName();
 
     /**
-     * The term in which this node runs it, a fencing token for systems outside of the database: whoever runs it later has
-     * a higher one. 0 for a daemon of scope {@link DaemonScope#NODE}.
+     * The term in which this node runs it: whoever runs it later has a higher one, unless a standby was promoted that had not
+     * received the last transactions. 0 for a daemon of scope {@link DaemonScope#NODE}.
      */
     long term();
+
+    /**
+     * The fencing token of that term for systems outside of the database, see {@link Leadership#fencingToken}. Empty for a
+     * daemon of scope {@link DaemonScope#NODE}, if the term is over, or if the server does not tell its timeline.
+     */
+    OptionalLong fencingToken();
 
     /** Whether to come to an end: the node drains, the daemon is paused or moves elsewhere, or the term is over. */
     boolean stopRequested();

@@ -38,8 +38,23 @@ public interface Leadership {
      */
     boolean isLeader(String role);
 
-    /** The term in which this node leads; empty if it does not. */
+    /**
+     * The term in which this node leads; empty if it does not. For systems outside of the database use the {@linkplain
+     * #fencingToken fencing token}.
+     */
     OptionalLong term(String role);
+
+    /**
+     * A number for systems outside of the database, which refuse whoever comes with a smaller one than they have seen. Empty if
+     * this node does not lead, or if the server does not tell its timeline.
+     *
+     * <p>A {@linkplain #term term} alone can repeat: a standby that was promoted without the last transactions of its primary
+     * may give the same number to another node. The token has the server's timeline in its upper bits (above 40 bits of term),
+     * which every promotion and every recovery to a point in time raises: tokens of the promoted server are larger than all of
+     * the former one. It does not protect against two standbys that were promoted side by side, nor against a database that
+     * was restored from a dump or moved by logical replication into a new server, which begins with timeline 1.
+     */
+    OptionalLong fencingToken(String role);
 
     /**
      * Runs {@code work} in a transaction that commits only if this node leads in the same term at the moment of the

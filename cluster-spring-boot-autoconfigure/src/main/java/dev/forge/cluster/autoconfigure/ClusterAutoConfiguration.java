@@ -10,7 +10,9 @@ import dev.forge.cluster.Jobs;
 import dev.forge.cluster.LeaderStrategy;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeIdentityProvider;
+import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.StartupCoordinator;
 import dev.forge.cluster.internal.engine.CronContexts;
 import dev.forge.cluster.internal.engine.CronEngine;
@@ -45,11 +47,13 @@ import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
@@ -63,6 +67,7 @@ import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
 import org.springframework.core.env.Environment;
+import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import org.springframework.transaction.PlatformTransactionManager;
 import tools.jackson.databind.json.JsonMapper;
@@ -86,12 +91,6 @@ public final class ClusterAutoConfiguration {
     /** How long a statement of ours waits for one of our few connections. */
     private static final Duration CONTROL_PATIENCE = Duration.ofSeconds(2);
 
-    /**
-     * More than there are loops, most of them idle: however many wait for the database, those that beat, and those that
-     * end what this node may not do any more, do not.
-     */
-    private static final int SCHEDULER_THREADS = 16;
-
     @Bean
     ClusterDatabase clusterDatabase(ConfigurableListableBeanFactory beans, ClusterProperties properties) {
         return ClusterDatabase.of(beans, properties.directConnection());
@@ -100,14 +99,28 @@ public final class ClusterAutoConfiguration {
     @Bean
     Schema clusterSchema(ClusterDatabase database, ClusterProperties properties) {
         String name = properties.schema().name();
-        Schema schema = Schema.open(
-                database.direct(),
-                properties.schema().mode(),
-                name != null ? name : Schema.currentSchemaOf(database.application()));
+        Schema schema = open(
+                database.direct(), properties, name != null ? name : Schema.currentSchemaOf(database.application()));
         if (properties.directConnection().url() != null) {
             schema.requireSeenBy(database.application());
         }
         return schema;
+    }
+
+    private static Schema open(DataSource direct, ClusterProperties properties, String name) {
+        SchemaMode mode = properties.schema().mode();
+        if (mode != SchemaMode.MIGRATE || properties.node().mode() != NodeMode.OBSERVER) {
+            return Schema.open(direct, mode, name);
+        }
+        try {
+            return Schema.open(direct, SchemaMode.VALIDATE, name);
+        } catch (ClusterStartupException e) {
+            throw new ClusterStartupException(
+                    String.valueOf(e.getMessage()),
+                    "forge.cluster.node.mode (observer): an observer changes nothing, and does not migrate the schema either."
+                            + " Start another node of the cluster first.",
+                    e);
+        }
     }
 
     @Bean
@@ -149,6 +162,7 @@ public final class ClusterAutoConfiguration {
                         identities),
                 scheduler,
                 events);
+        node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
         return new ClusterLifecycle.Parts(
                 control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
     }
@@ -444,11 +458,16 @@ public final class ClusterAutoConfiguration {
         return pooler == Pooler.TRANSACTION || strategy == LeaderStrategy.LEASE ? Ground.LEASE : Ground.LOCK;
     }
 
+    /** On a thread of its own: closing the context waits for the node's loops, one of which asks for this. */
+    private static void exit(ApplicationContext context) {
+        new SimpleAsyncTaskExecutor("forge-cluster-exit-")
+                .execute(() -> System.exit(SpringApplication.exit(context, () -> 1)));
+    }
+
     /** Not a bean: it would become the scheduler of the application's own {@code @Scheduled} methods. */
     private static ThreadPoolTaskScheduler scheduler() {
         var scheduler = new ThreadPoolTaskScheduler();
         scheduler.setThreadNamePrefix("forge-cluster-");
-        scheduler.setPoolSize(SCHEDULER_THREADS);
         scheduler.setRemoveOnCancelPolicy(true);
         scheduler.setDaemon(true);
         return scheduler;

@@ -84,6 +84,13 @@ final class ClusterHealth {
             if (properties.health().readinessIncludesDatabase() && !node.isInContact()) {
                 health.down().withDetail("reason", "the database does not answer");
             }
+            if (node.isUnreadyWithoutLeadership()) {
+                health.outOfService()
+                        .withDetail(
+                                "reason",
+                                "forge.cluster.node.mode (leader): this node does not lead;"
+                                        + " see forge.cluster.node.on-lost-leadership");
+            }
             List<String> stuck = node.stuckLoops();
             if (!stuck.isEmpty()) {
                 health.down().withDetail("stuckLoops", stuck);

@@ -67,6 +67,10 @@ final class ClusterLifecycle implements SmartLifecycle {
         works.slots.choose();
         parts.control.reopen();
         parts.control.warm();
+        // A thread for each loop, and one for a drain on an operator's order: however many wait for the database, those
+        // that
+        // beat, and those that end what this node may not do any more, do not.
+        parts.scheduler.setPoolSize(parts.node.loops() + 1);
         parts.scheduler.initialize();
         parts.events.start();
         try {

@@ -12,6 +12,7 @@ import static dev.forge.cluster.autoconfigure.Rules.shorter;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.LeaderStrategy;
+import dev.forge.cluster.LostLeadership;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.SchemaMode;
@@ -173,6 +174,8 @@ public record ClusterProperties(
      * @param mode How the node takes part, on top of its roles.
      * @param roles What the node does for the cluster.
      * @param capabilities What kinds of work the node can do; a job may require one of them.
+     * @param onLostLeadership What a node of mode leader does that has lost the leadership for longer than
+     *     leader.lease-duration: it is not ready until it leads again, stands by, or exits.
      */
     public record Node(
             @Nullable String id,
@@ -183,7 +186,8 @@ public record ClusterProperties(
             @DefaultValue({"gateway", "function", "worker", "scheduler"})
             Set<NodeRole> roles,
 
-            @DefaultValue("general") List<String> capabilities) {
+            @DefaultValue("general") List<String> capabilities,
+            @DefaultValue("not-ready") LostLeadership onLostLeadership) {
         public Node {
             notBlank("node.id", id);
             notBlank("node.name", name);

@@ -154,7 +154,7 @@ public final class DisabledClusterAutoConfiguration {
                     case "isLeader" -> {
                         return false;
                     }
-                    case "term" -> {
+                    case "term", "fencingToken" -> {
                         return OptionalLong.empty();
                     }
                     default -> {

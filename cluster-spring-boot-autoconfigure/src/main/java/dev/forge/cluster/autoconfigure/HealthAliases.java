@@ -39,7 +39,10 @@ final class HealthAliases {
             Supplier<Boolean> stranded) {
 
         Verdict verdict() {
-            if (node.state() != Node.State.RUNNING || !accepting.get() || stranded.get()) {
+            if (node.state() != Node.State.RUNNING
+                    || !accepting.get()
+                    || stranded.get()
+                    || node.isUnreadyWithoutLeadership()) {
                 return new Verdict("OUT_OF_SERVICE", false);
             }
             boolean down = (includesDatabase && !node.isInContact())

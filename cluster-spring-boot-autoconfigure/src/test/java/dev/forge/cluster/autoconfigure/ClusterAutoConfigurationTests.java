@@ -168,6 +168,24 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
+    void every_loop_has_a_thread() {
+        runner().run(context -> {
+            ClusterLifecycle.Parts parts = context.getBean(ClusterLifecycle.Parts.class);
+            assertThat(parts.scheduler().getScheduledThreadPoolExecutor().getCorePoolSize())
+                    .isGreaterThan(parts.node().loops());
+        });
+    }
+
+    @Test
+    void observer_creates_no_schema() {
+        runner().withPropertyValues("forge.cluster.node.mode=observer").run(context -> {
+            assertThat(context).hasFailed();
+            assertThat(context.getStartupFailure()).rootCause().isInstanceOf(ClusterStartupException.class);
+            assertThat(tables("public")).isEmpty();
+        });
+    }
+
+    @Test
     void the_applications_flyway_runs_first_in_the_same_schema_and_stays_in_charge_of_its_own() {
         runner().withConfiguration(AutoConfigurations.of(FlywayAutoConfiguration.class))
                 .run(context -> {

@@ -309,6 +309,7 @@ class ClusterPropertiesTests {
         node.mode=auto
         node.roles=[gateway, function, worker, scheduler]
         node.capabilities=general
+        node.on-lost-leadership=not-ready
         heartbeat.interval=5s
         heartbeat.adaptive=false
         heartbeat.max-interval=60s

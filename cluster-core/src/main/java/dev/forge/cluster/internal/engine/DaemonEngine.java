@@ -849,6 +849,11 @@ public final class DaemonEngine implements Work {
         }
 
         @Override
+        public OptionalLong fencingToken(DaemonRun run) {
+            return node.elector().fencingToken(run.key(), run.term());
+        }
+
+        @Override
         public <T> T fenced(DaemonRun run, Supplier<T> work) {
             return leadership.fenced(run.key(), run.tenure().node(), run.term(), work);
         }

@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.DaemonStore.Change;
 import dev.forge.cluster.internal.store.DaemonStore.Tenure;
 import java.time.Duration;
+import java.util.OptionalLong;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
@@ -39,6 +40,8 @@ final class DaemonRun implements DaemonContext {
         String nodeName();
 
         boolean holds(DaemonRun run);
+
+        OptionalLong fencingToken(DaemonRun run);
 
         <T> T fenced(DaemonRun run, Supplier<T> work);
     }
@@ -434,6 +437,11 @@ final class DaemonRun implements DaemonContext {
     @Override
     public long term() {
         return tenure.term();
+    }
+
+    @Override
+    public OptionalLong fencingToken() {
+        return isElected() ? host.fencingToken(this) : OptionalLong.empty();
     }
 
     // Asks for the time, too: after a long pause of the process this must be true before anybody had a chance to say

@@ -52,6 +52,11 @@ final class Elector {
     private static final int FENCE_ATTEMPTS = 3;
     /** How long a role whose fence stays blocked is left alone. */
     private static final Duration BLOCKED_PAUSE = Duration.ofSeconds(2);
+    /** How much of a fencing token is the term. */
+    private static final int TERM_BITS = 40;
+
+    private static final long LAST_TERM = (1L << TERM_BITS) - 1;
+    private static final long LAST_TIMELINE = (1L << (63 - TERM_BITS)) - 1;
     /** How soon the lock of an evicted leader is tried again. */
     private static final Duration AFTER_EVICTION = Duration.ofMillis(20);
 
@@ -64,22 +69,23 @@ final class Elector {
             long quietUntil,
             @Nullable UUID predecessor,
             boolean locked,
-            boolean left) {
+            boolean left,
+            OptionalLong token) {
         Held confirmed(long at) {
-            return new Held(term, at, quietUntil, predecessor, locked, left);
+            return new Held(term, at, quietUntil, predecessor, locked, left, token);
         }
 
         Held withLock() {
-            return new Held(term, confirmedAt, quietUntil, predecessor, true, left);
+            return new Held(term, confirmedAt, quietUntil, predecessor, true, left, token);
         }
 
         Held settled(long at) {
-            return new Held(term, confirmedAt, at, null, locked, left);
+            return new Held(term, confirmedAt, at, null, locked, left, token);
         }
 
         /** To be released with the next step, even if the role is joined again before. */
         Held leaving() {
-            return new Held(term, confirmedAt, quietUntil, predecessor, locked, true);
+            return new Held(term, confirmedAt, quietUntil, predecessor, locked, true, token);
         }
     }
 
@@ -99,6 +105,11 @@ final class Elector {
     private final Map<String, Integer> fenceBusy = new HashMap<>();
     /** Roles whose fence stays blocked, with when to try them again: the others must not wait for them. */
     private final Map<String, Long> blockedUntil = new HashMap<>();
+
+    /** The server's timeline, as of this pass. */
+    private OptionalLong timeline = OptionalLong.empty();
+
+    private boolean askedForTimeline;
 
     private long nextTry;
     private long nextRenewal;
@@ -172,6 +183,27 @@ final class Elector {
     OptionalLong term(String role) {
         Held leadership = held.get(role);
         return leadership != null && leads(leadership) ? OptionalLong.of(leadership.term) : OptionalLong.empty();
+    }
+
+    OptionalLong fencingToken(String role) {
+        Held leadership = held.get(role);
+        return leadership != null && leads(leadership) ? leadership.token : OptionalLong.empty();
+    }
+
+    /** See {@link #fencingToken(String)}; of that very term. */
+    OptionalLong fencingToken(String role, long term) {
+        Held leadership = held.get(role);
+        return leadership != null && leadership.term == term && leads(leadership)
+                ? leadership.token
+                : OptionalLong.empty();
+    }
+
+    /** The timeline above the term; empty if the server does not tell its timeline, or one of them has grown too large. */
+    private OptionalLong token(long term) {
+        long line = timeline.orElse(0);
+        return line > 0 && line <= LAST_TIMELINE && term <= LAST_TERM
+                ? OptionalLong.of((line << TERM_BITS) + term)
+                : OptionalLong.empty();
     }
 
     /** Whether nobody else can still believe that it leads: only then may side effects begin that no fence protects. */
@@ -334,6 +366,7 @@ final class Elector {
 
     private void compete(LeaderStore store, UUID node) {
         won.clear();
+        askedForTimeline = false;
         try {
             takeWhatIsFree(store, node);
         } finally {
@@ -420,6 +453,11 @@ final class Elector {
     }
 
     private boolean begin(LeaderStore store, String role, UUID node, Ground on) {
+        if (!askedForTimeline) {
+            // Once for all terms that begin in this pass: another timeline is another server, or a new connection.
+            timeline = store.timeline();
+            askedForTimeline = true;
+        }
         long sent = pace.nanos();
         Beginning beginning = store.begin(role, node, timing.lease, on, fencePatience(role));
         if (!(beginning instanceof Beginning.Begun begun)) {
@@ -445,7 +483,8 @@ final class Elector {
                         pace.nanos() + term.disputed().toNanos(),
                         term.predecessor(),
                         on == Ground.LOCK,
-                        false));
+                        false,
+                        token(term.number())));
         won.put(role, term.number());
         events.accept(new LeadershipAcquired(role, term.number()));
         return true;

@@ -65,6 +65,12 @@ public final class FencedLeadership implements Leadership {
     }
 
     @Override
+    public OptionalLong fencingToken(String role) {
+        Arguments.required("Leadership.fencingToken", "role", role);
+        return node.elector().fencingToken(role);
+    }
+
+    @Override
     public void fenced(String role, Runnable work) {
         Arguments.required("Leadership.fenced", "work", work);
         Leadership.super.fenced(role, work);

@@ -5,6 +5,7 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
+import dev.forge.cluster.LostLeadership;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.NodeDied;
 import dev.forge.cluster.NodeIdentity;
@@ -120,6 +121,11 @@ public final class Node {
     private volatile boolean leaving;
     private volatile boolean stopping;
     private volatile boolean suspicious;
+    private volatile LostLeadership onLostLeadership = LostLeadership.NOT_READY;
+    private volatile Runnable exit = () -> {};
+    private volatile boolean hasLed;
+    private volatile @Nullable Long leadsNotSince;
+    private volatile boolean missesLeadership;
     private volatile Duration untilElection = Duration.ofMillis(50);
     private volatile @Nullable Future<?> draining;
 
@@ -174,11 +180,16 @@ public final class Node {
         loop("heartbeat", () -> pulse.pause(hasSession()), this::beat, scheduler);
         loop("observe", this::observationPause, this::observe, scheduler);
         loop("compact", () -> pace.stretched(COMPACT), this::compact, scheduler);
-        loop("watch-leadership", () -> WATCH, elector::expireOverdue, scheduler);
+        loop("watch-leadership", () -> WATCH, this::watchLeadership, scheduler);
         if (session == null) {
             var store = new LeaderStore(members.schema, members.control);
             loop("elect", () -> untilElection, () -> elect(store), scheduler);
         }
+    }
+
+    private void watchLeadership() {
+        elector.expireOverdue();
+        watchOwnLeadership();
     }
 
     private void loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler) {
@@ -211,6 +222,7 @@ public final class Node {
 
     private void joinAndRun() {
         try {
+            hasLed = false;
             elector.compete(false);
             join(joining -> {});
             state = State.RUNNING;
@@ -403,6 +415,68 @@ public final class Node {
             }
         }
         return unfinished;
+    }
+
+    /**
+     * What a node of mode leader does that leads no more; before the node starts.
+     *
+     * @param exit closes the application and ends the process
+     */
+    public void onLostLeadership(LostLeadership reaction, Runnable exit) {
+        this.onLostLeadership = reaction;
+        this.exit = exit;
+    }
+
+    /** Whether this node must lead to be ready, and has not led for longer than an election takes. */
+    public boolean isUnreadyWithoutLeadership() {
+        return missesLeadership && onLostLeadership == LostLeadership.NOT_READY;
+    }
+
+    /** A lease is longer than an election takes: a leader that lost only its session leads again by then. */
+    private void watchOwnLeadership() {
+        if (settings.presence().mode() != NodeMode.LEADER || state != State.RUNNING || stopping) {
+            leadsNotSince = null;
+            missesLeadership = false;
+            return;
+        }
+        if (elector.isLeader(Leadership.SCHEDULER)) {
+            hasLed = true;
+            leadsNotSince = null;
+            if (missesLeadership) {
+                missesLeadership = false;
+                log.info("node {}: leads again", id);
+            }
+            return;
+        }
+        Long since = leadsNotSince;
+        if (!hasLed) {
+            // Start-up fails by itself if it is not elected.
+            return;
+        }
+        if (since == null) {
+            leadsNotSince = pace.nanos();
+        } else if (!missesLeadership
+                && pace.nanos() - since > settings.election().lease().toNanos()) {
+            missesLeadership = true;
+            log.warn(
+                    "node {}: forge.cluster.node.mode (leader), but another node leads, or none can."
+                            + " forge.cluster.node.on-lost-leadership ({}): {}",
+                    id,
+                    onLostLeadership.name().toLowerCase(Locale.ROOT).replace('_', '-'),
+                    switch (onLostLeadership) {
+                        case NOT_READY -> "this node is not ready until it leads again";
+                        case STAND_BY -> "this node stands by";
+                        case EXIT -> "this process ends";
+                    });
+            if (onLostLeadership == LostLeadership.EXIT) {
+                exit.run();
+            }
+        }
+    }
+
+    /** How many loops there are: with as many threads none of them waits for another. */
+    public int loops() {
+        return loops.size();
     }
 
     /** Begins with the node and drains before it leaves, in the order of registration; before the node starts. */
@@ -652,7 +726,7 @@ public final class Node {
                 joining,
                 identity,
                 presence.hostname(),
-                presence.roles(),
+                presence.effectiveRoles(),
                 presence.capabilities(),
                 presence.version(),
                 session != null && settings.detection().livenessLock() ? session.livenessKey() : null,

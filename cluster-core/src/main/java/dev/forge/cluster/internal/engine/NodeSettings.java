@@ -33,6 +33,14 @@ public record NodeSettings(
             Map<String, String> info,
             Supplier<Load> load) {
 
+        /** What it does for the cluster: an observer serves requests, and has no other role whatever it was given. */
+        public Set<NodeRole> effectiveRoles() {
+            if (mode != NodeMode.OBSERVER) {
+                return roles;
+            }
+            return roles.contains(NodeRole.GATEWAY) ? Set.of(NodeRole.GATEWAY) : Set.of();
+        }
+
         /** Whether it may be elected. */
         public boolean isCandidate() {
             return roles.contains(NodeRole.SCHEDULER) && (mode == NodeMode.AUTO || mode == NodeMode.LEADER);

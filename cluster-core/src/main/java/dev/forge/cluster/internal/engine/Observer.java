@@ -81,6 +81,9 @@ final class Observer {
 
         boolean lockSeen;
         boolean suspect;
+        /** This observer would declare it dead, if it were its business. */
+        boolean presumedDead;
+
         long suspectSince;
         Duration suspicion = SUSPICION;
 
@@ -125,7 +128,7 @@ final class Observer {
         locksReliableFrom = pace.nanos() + LOCKS_UNRELIABLE.toNanos();
     }
 
-    /** Our own heartbeat could not be written: so may those of others, and their silence says nothing. */
+    /** Our own heartbeat could not be written: if that goes on, those of others cannot, and their silence says nothing. */
     void ownBeatFailed() {
         if (unheardSince == null) {
             unheardSince = pace.nanos();
@@ -162,13 +165,15 @@ final class Observer {
         if (looked && gap) {
             sessionLost();
         }
-        boolean unheard = unheardSince != null;
+        // A single beat that got lost is made up for at once, and must not begin the time of a silent node anew.
+        Long since = unheardSince;
+        boolean unheard = since != null && now - since > GAP.toNanos();
         if (restarted || gap || unheard) {
             beginAnew(now);
         }
         lastLook = now;
         boolean changed = compare(sightings.nodes(), self, now);
-        if (declares && !unheard) {
+        if (!unheard) {
             for (Sighting node : sightings.nodes()) {
                 if (!node.id().equals(self) && node.status() != NodeStatus.DEAD) {
                     changed |= judgeUnlessNobodyCanWrite(node, now);
@@ -176,7 +181,7 @@ final class Observer {
             }
         }
         List<Sighting> live = sightings.nodes().stream()
-                .filter(node -> node.status() != NodeStatus.DEAD)
+                .filter(node -> node.status() != NodeStatus.DEAD && !isPresumedDead(node))
                 .toList();
         return new View(
                 changed,
@@ -187,8 +192,14 @@ final class Observer {
                 live.stream().filter(node -> node.id().equals(self)).findFirst().orElse(null));
     }
 
+    private boolean isPresumedDead(Sighting node) {
+        Seen known = seen.get(node.id());
+        return known != null && known.presumedDead;
+    }
+
     private void beginAnew(long now) {
         seen.values().forEach(node -> {
+            node.presumedDead = false;
             node.since = now;
             node.suspect = false;
         });
@@ -234,6 +245,7 @@ final class Observer {
                 known.beats = node.beats();
                 known.since = now;
                 known.suspect = false;
+                known.presumedDead = false;
             }
         }
         for (Map.Entry<UUID, Seen> former : gone.entrySet()) {
@@ -262,7 +274,7 @@ final class Observer {
         Duration silence = Duration.ofNanos(now - known.since);
         if (silence.compareTo(node.deadAfter()) > 0) {
             return declareDead(node, "silent for " + silence.toMillis() + " ms");
-        } else if (silence.compareTo(node.staleAfter()) > 0 && node.status() == NodeStatus.ACTIVE) {
+        } else if (declares && silence.compareTo(node.staleAfter()) > 0 && node.status() == NodeStatus.ACTIVE) {
             if (nodes.declareStale(node.id(), node.beats())) {
                 log.info(
                         "node {} '{}': stale, silent for {} ms",
@@ -290,6 +302,21 @@ final class Observer {
         return false;
     }
 
+    /** What an observer by mode does instead: it changes nothing, but counts the node no more. */
+    private boolean presumeDead(Sighting node, String reason) {
+        Seen known = seen.get(node.id());
+        if (known == null || known.presumedDead) {
+            return false;
+        }
+        known.presumedDead = true;
+        log.warn(
+                "node {} '{}': presumed dead, {}. An observer declares nobody dead; another node has to.",
+                node.id(),
+                Names.printable(node.name()),
+                reason);
+        return true;
+    }
+
     private static boolean isAliveLately(Seen known, Duration silence, long now) {
         Long used = known.sessionUsedAt;
         return silence.compareTo(ALIVE_LATELY) <= 0 || (used != null && now - used <= ALIVE_LATELY.toNanos());
@@ -299,6 +326,9 @@ final class Observer {
     record JobsReturned(List<Recovered> jobs) {}
 
     private boolean declareDead(Sighting node, String reason) {
+        if (!declares) {
+            return presumeDead(node, reason);
+        }
         var returned = new ArrayList<Recovered>();
         if (!nodes.declareDead(node.id(), node.beats(), returned::addAll)) {
             return false;

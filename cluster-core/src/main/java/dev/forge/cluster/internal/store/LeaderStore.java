@@ -7,6 +7,7 @@ import java.time.OffsetDateTime;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
@@ -14,6 +15,8 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.CannotAcquireLockException;
 import org.springframework.dao.DataAccessException;
@@ -31,6 +34,7 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class LeaderStore {
 
+    private static final Logger log = LoggerFactory.getLogger(LeaderStore.class);
     private static final String LOCK_NOT_AVAILABLE = "55P03";
     private static final String QUERY_CANCELED = "57014";
 
@@ -109,6 +113,25 @@ public final class LeaderStore {
                     return got;
                 })
                 .single();
+    }
+
+    /**
+     * The server's timeline, which each promotion of a standby raises; empty where the server does not tell, as some managed
+     * ones do. Not in a transaction: a refusal would end it.
+     */
+    public OptionalLong timeline() {
+        try {
+            // The last checkpoint would tell a former one for a while after a promotion.
+            return OptionalLong.of(jdbc.sql("SELECT pg_walfile_name(pg_current_wal_lsn())")
+                    .query((row, n) -> Long.parseLong(row.getString(1).substring(0, 8), 16))
+                    .single());
+        } catch (DataAccessException e) {
+            if (ServerFailure.caused(e)) {
+                throw e;
+            }
+            log.debug("the server does not tell its timeline: there are no fencing tokens", e);
+            return OptionalLong.empty();
+        }
     }
 
     /** A round trip, to know that the connection lives. */
@@ -410,11 +433,14 @@ public final class LeaderStore {
             long term,
             @Nullable OffsetDateTime acquiredAt) {}
 
-    /** All roles that ever had a leader, without those of daemons. */
+    /** All roles that ever had a leader, without those of daemons. Who has not renewed its lease does not lead. */
     public List<Leader> leaders() {
         return jdbc.sql(schema.sql("""
-                        SELECT role, node_id, current_term, acquired_at FROM ~.forge_leaders
-                        WHERE role NOT LIKE 'daemon:%' ORDER BY role
+                        SELECT l.role, CASE WHEN s.lease_until > clock_timestamp() THEN l.node_id END, l.current_term,
+                               l.acquired_at
+                        FROM ~.forge_leaders l
+                        LEFT JOIN ~.forge_leader_leases s ON s.role = l.role AND s.node_id = l.node_id
+                        WHERE l.role NOT LIKE 'daemon:%' ORDER BY l.role
                         """))
                 .query((row, n) -> new Leader(
                         row.getString(1),

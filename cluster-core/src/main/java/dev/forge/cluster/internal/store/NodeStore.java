@@ -374,6 +374,7 @@ public final class NodeStore {
             String key,
             String name,
             String hostname,
+            String mode,
             List<String> roles,
             List<String> capabilities,
             String status,
@@ -389,7 +390,8 @@ public final class NodeStore {
     public List<Row> all() {
         return jdbc.sql(schema.sql("""
                 SELECT id, node_key, name, hostname, roles, worker_capabilities, status, version, started_at,
-                       last_heartbeat, current_connections, current_jobs, cpu_usage, memory_usage
+                       last_heartbeat, current_connections, current_jobs, cpu_usage, memory_usage,
+                       coalesce(info ->> 'mode', 'auto')
                 FROM ~.forge_nodes ORDER BY started_at, id
                 """))
                 .query((row, n) -> new Row(
@@ -397,6 +399,7 @@ public final class NodeStore {
                         row.getString(2),
                         row.getString(3),
                         row.getString(4),
+                        row.getString(15),
                         texts(row.getArray(5)),
                         texts(row.getArray(6)),
                         row.getString(7),

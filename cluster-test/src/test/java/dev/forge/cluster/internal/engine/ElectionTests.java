@@ -9,6 +9,7 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
 import dev.forge.cluster.LeadershipLostException;
+import dev.forge.cluster.LostLeadership;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
@@ -27,6 +28,7 @@ import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
 import java.util.random.RandomGenerator;
@@ -99,6 +101,70 @@ class ElectionTests {
         assertThat(two.leadership().term(SCHEDULER)).hasValue(term + 1);
         assertThat(one.events()).contains(new LeadershipAcquired(SCHEDULER, term), new LeadershipLost(SCHEDULER, term));
         await().until(() -> two.events().contains(new LeadershipAcquired(SCHEDULER, term + 1)));
+    }
+
+    private static NodeSettings mustLead(NodeSettings settings) {
+        return new NodeSettings(
+                TestNodes.settings(Duration.ofSeconds(5), NodeMode.LEADER, Set.of(NodeRole.values()))
+                        .presence(),
+                settings.heartbeat(),
+                settings.detection(),
+                new NodeSettings.Election(
+                        LeaderStore.Ground.LOCK,
+                        Duration.ofMillis(100),
+                        Duration.ofSeconds(2),
+                        Duration.ofMillis(500),
+                        Duration.ofSeconds(1)),
+                settings.drainTimeout());
+    }
+
+    @Test
+    void node_that_must_lead_and_does_not_is_not_ready_until_it_leads_again() {
+        Member one = cluster.start("one", ElectionTests::mustLead);
+        Member two = cluster.start("two", s -> s);
+        one.leadership().leave(SCHEDULER);
+        await().until(() -> two.leadership().isLeader(SCHEDULER));
+        one.leadership().join(SCHEDULER);
+        await().until(() -> one.node().isUnreadyWithoutLeadership());
+        assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
+        two.stop();
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        await().until(() -> !one.node().isUnreadyWithoutLeadership());
+    }
+
+    @Test
+    void node_that_must_lead_and_does_not_exits_if_it_is_told_to() {
+        var exits = new AtomicInteger();
+        Member one = cluster.create("one", database.dataSource(), ElectionTests::mustLead);
+        one.node().onLostLeadership(LostLeadership.EXIT, exits::incrementAndGet);
+        try {
+            one.node().start();
+            assertThat(exits).hasValue(0);
+            one.leadership().leave(SCHEDULER);
+            await().until(() -> exits.get() == 1);
+            assertThat(one.node().isUnreadyWithoutLeadership()).isFalse();
+        } finally {
+            one.stop();
+        }
+    }
+
+    @Test
+    void fencing_token_has_the_servers_timeline_above_the_term() {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        long timeline = Long.parseLong(
+                jdbc.sql("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)")
+                        .query(String.class)
+                        .single(),
+                16);
+        long term = one.leadership().term(SCHEDULER).orElseThrow();
+        long token = one.leadership().fencingToken(SCHEDULER).orElseThrow();
+        assertThat(token).isEqualTo((timeline << 40) + term);
+        Member two = cluster.start("two", s -> s);
+        assertThat(two.leadership().fencingToken(SCHEDULER)).isEmpty();
+        one.leadership().leave(SCHEDULER);
+        await().until(() -> two.leadership().fencingToken(SCHEDULER).orElse(0) > token);
+        assertThat(one.leadership().fencingToken(SCHEDULER)).isEmpty();
     }
 
     @Test

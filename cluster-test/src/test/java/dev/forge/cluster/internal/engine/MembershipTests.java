@@ -16,6 +16,8 @@ import dev.forge.cluster.NodeLeft;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
+import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
@@ -577,7 +579,7 @@ class MembershipTests {
                 cluster.start("one", s -> TestNodes.with(s, adaptiveWorker(s).heartbeat()));
         await().until(() -> one.leadership().isLeader("scheduler"));
         await().until(() -> declared("one") < 3);
-        await().during(Duration.ofSeconds(1)).until(() -> declared("one") < 3);
+        await().during(Duration.ofSeconds(3)).until(() -> declared("one") < 3);
     }
 
     @Test
@@ -706,6 +708,42 @@ class MembershipTests {
         await().during(Duration.ofMillis(1_500))
                 .until(() -> cluster.status("crashed").equals("active"));
         await().until(() -> observer.node().sinceLastContact().compareTo(Duration.ofSeconds(1)) < 0);
+    }
+
+    @Test
+    void observer_says_what_it_is_and_sees_that_the_leader_is_gone() {
+        UUID killed = corpse("killed", null, "700 milliseconds", "1 second");
+        jdbc.sql("UPDATE forge_nodes SET roles = '{scheduler}'").update();
+        jdbc.sql(
+                        "INSERT INTO forge_leaders (role, node_id, current_term, acquired_at) VALUES ('scheduler', ?, 7, now())")
+                .param(killed)
+                .update();
+        jdbc.sql(
+                        "INSERT INTO forge_leader_leases (role, node_id, lease_until) VALUES ('scheduler', ?, now() - interval '1 second')")
+                .param(killed)
+                .update();
+        Member observer = cluster.start("observer", s -> presence(s, NodeMode.OBSERVER, Set.of(NodeRole.values())));
+        assertThat(new NodeStore(cluster.schema, database.dataSource()).all())
+                .filteredOn(row -> row.name().equals("observer"))
+                .singleElement()
+                .satisfies(row -> {
+                    assertThat(row.mode()).isEqualTo("observer");
+                    assertThat(row.roles()).containsExactly("gateway");
+                });
+        assertThat(new LeaderStore(cluster.schema, database.dataSource()).leaders())
+                .singleElement()
+                .satisfies(leader -> {
+                    assertThat(leader.node()).isNull();
+                    assertThat(leader.term()).isEqualTo(7);
+                });
+        await().until(() -> !observer.node().hasLiveCandidate());
+        // It still leaves judging to others.
+        assertThat(cluster.status("killed")).isEqualTo("active");
+        assertThat(observer.events()).noneMatch(NodeDied.class::isInstance);
+        jdbc.sql("UPDATE forge_nodes SET beats = beats + 1 WHERE id = ?")
+                .param(killed)
+                .update();
+        await().until(() -> observer.node().hasLiveCandidate());
     }
 
     private static NodeSettings presence(NodeSettings settings, NodeMode mode, Set<NodeRole> roles) {
