@@ -317,7 +317,10 @@ class BoundsTests {
                 .satisfies(e -> assertThat(e.getMessage())
                         .contains("'missing'", "zebra", "more")
                         .hasSizeLessThan(2_000));
-        assertThat(member.jobs().enqueueNamed("junk-2999", null)).isNotNull();
+        assertThatExceptionOfType(UnknownJobException.class)
+                .as("a name that only rows written by SQL have")
+                .isThrownBy(() -> member.jobs().enqueueNamed("junk-2999", null));
+        assertThat(member.jobs().enqueueNamed("former-2999", null)).isNotNull();
         jdbc.sql("TRUNCATE forge_jobs, forge_job_names").update();
     }
 
