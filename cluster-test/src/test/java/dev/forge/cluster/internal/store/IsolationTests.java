@@ -77,7 +77,8 @@ class IsolationTests {
         try (var control = new ControlConnections(database.dataSource(), pooler, 1, Duration.ofSeconds(2))) {
             var locks = new LockStore(schema, control);
             locks.take("import", UUID.randomUUID(), Duration.ofMinutes(1));
-            String change = "UPDATE forge_locks SET locked_at = clock_timestamp() WHERE lock_name = 'import'";
+            execute("UPDATE forge_locks SET expires_at = clock_timestamp() - interval '1 minute'");
+            String change = "UPDATE forge_locks SET expires_at = clock_timestamp() + interval '1 minute'";
             assertThat(whileChanged(change, () -> locks.take("import", UUID.randomUUID(), Duration.ofMinutes(1))))
                     .isEmpty();
         }
