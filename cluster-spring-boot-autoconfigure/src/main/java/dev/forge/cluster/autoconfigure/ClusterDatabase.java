@@ -31,6 +31,7 @@ import org.springframework.jdbc.datasource.TransactionAwareDataSourceProxy;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.orm.jpa.JpaTransactionManager;
 import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.annotation.TransactionManagementConfigurer;
 import org.springframework.transaction.support.ResourceTransactionManager;
 import org.springframework.util.ClassUtils;
 
@@ -40,7 +41,8 @@ import org.springframework.util.ClassUtils;
  * @param application serves the application's own transactions
  * @param direct opens a connection of its own each time, with the credentials that are valid then
  */
-record ClusterDatabase(DataSource application, DataSource direct) {
+record ClusterDatabase(
+        DataSource application, DataSource direct, ObjectProvider<TransactionManagementConfigurer> configurers) {
 
     static final boolean HIKARI =
             ClassUtils.isPresent("com.zaxxer.hikari.HikariDataSource", ClusterDatabase.class.getClassLoader());
@@ -56,7 +58,10 @@ record ClusterDatabase(DataSource application, DataSource direct) {
 
     static ClusterDatabase of(ConfigurableListableBeanFactory beans, ClusterProperties.DirectConnection settings) {
         DataSource application = transactional(beans.getBean(select(beans), DataSource.class));
-        return new ClusterDatabase(new SelfCommitting(application), new Direct(application, settings));
+        return new ClusterDatabase(
+                new SelfCommitting(application),
+                new Direct(application, settings),
+                beans.getBeanProvider(TransactionManagementConfigurer.class));
     }
 
     /**
@@ -81,8 +86,14 @@ record ClusterDatabase(DataSource application, DataSource direct) {
         };
     }
 
-    private static PlatformTransactionManager primary(
+    private PlatformTransactionManager primary(
             ObjectProvider<PlatformTransactionManager> managers, List<PlatformTransactionManager> own) {
+        TransactionManagementConfigurer configurer = configurers.getIfUnique();
+        if (configurer != null
+                && configurer.annotationDrivenTransactionManager() instanceof PlatformTransactionManager chosen
+                && own.contains(chosen)) {
+            return chosen;
+        }
         String names = "";
         try {
             PlatformTransactionManager primary = managers.getIfAvailable();

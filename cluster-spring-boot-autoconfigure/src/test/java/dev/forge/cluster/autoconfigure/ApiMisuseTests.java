@@ -326,9 +326,8 @@ class ApiMisuseTests {
                     .isEqualTo("\"anvil\"");
             // What a handler on another node takes is not known here.
             database.jdbc()
-                    .sql("SELECT forge_enqueue('elsewhere')")
-                    .query(UUID.class)
-                    .single();
+                    .sql("INSERT INTO forge_job_names (name) VALUES ('elsewhere')")
+                    .update();
             jobs.enqueueNamed("elsewhere", List.of("any", "thing"));
         });
     }
@@ -415,12 +414,9 @@ class ApiMisuseTests {
                 .withBean(Transactionally.class)
                 .run(context -> {
                     assertThat(refusal(context.getStartupFailure()))
-                            .hasMessageContaining(Transactionally.class.getName() + ".book")
                             .hasMessageContaining("first")
                             .hasMessageContaining("second");
-                    assertThat(refusal(context.getStartupFailure()).action())
-                            .contains("@Primary")
-                            .contains("@Transactional(\"first\")");
+                    assertThat(refusal(context.getStartupFailure()).action()).contains("@Primary");
                 });
         runner().withUserConfiguration(TwoManagers.class, Configured.class)
                 .withBean(Transactionally.class)
