@@ -403,7 +403,7 @@ final class Claimer {
             }
         }
         // The first turn goes round, too.
-        int first = passes++ % bays.size();
+        int first = Math.floorMod(passes++, bays.size());
         int made = 0;
         boolean more = true;
         while (more) {
@@ -567,8 +567,7 @@ final class Claimer {
                 next = earlier(next, now + NEXT_QUEUES.toNanos());
             }
         }
-        // What has gone needs no claim any more.
-        troubles.keySet().removeIf(queue -> bays.stream().noneMatch(bay -> bay.due.containsKey(queue)));
+        forgetTroubles();
         nextDue = next;
         looked = true;
         lastLook = host.nanos();
@@ -596,6 +595,7 @@ final class Claimer {
                 next = earlier(next, found(bay, jobs.recentQueues(bay.names, bay.intake.capabilities, back), now));
             }
         }
+        forgetTroubles();
         looked = true;
         lastLook = host.nanos();
         budget.spent(now, lastLook);
@@ -606,12 +606,17 @@ final class Claimer {
         nextDue = next;
     }
 
+    /** Queues that have gone need no claim any more. */
+    private void forgetTroubles() {
+        troubles.keySet().removeIf(queue -> bays.stream().noneMatch(bay -> bay.due.containsKey(queue)));
+    }
+
     private void shortenReach(long now, Throwable failure) {
         Duration back = reach;
         if (back == null) {
             log.warn(
-                    "worker: a look for due jobs took too long; recent jobs are claimed first. Does an old transaction keep"
-                            + " dead rows in forge_jobs? pg_stat_activity shows the oldest backend_xmin: {}",
+                    "worker: a look for due jobs took too long; recent jobs are claimed first ({}). An old transaction may keep"
+                            + " dead rows in forge_jobs: see backend_xmin in pg_stat_activity.",
                     firstLine(failure));
         }
         if (back == null || now - wholeLookFailed >= WHOLE_LOOK_AGAIN.toNanos()) {
@@ -855,7 +860,7 @@ final class Claimer {
                 Comparator.comparingInt(entry -> -entry.getKey().priority());
         return bay.due.entrySet().stream()
                 .filter(entry -> !bay.skipped.contains(entry.getKey()))
-                .min(bay.claims % AGING == AGING - 1 ? oldest : urgent.thenComparing(oldest))
+                .min(Math.floorMod(bay.claims, AGING) == AGING - 1 ? oldest : urgent.thenComparing(oldest))
                 .map(Map.Entry::getKey)
                 .orElse(null);
     }
