@@ -1,7 +1,7 @@
 package sample;
 
-import dev.forge.cluster.WorkflowInfo;
-import dev.forge.cluster.Workflows;
+import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.Workflows;
 import java.net.URI;
 import java.util.List;
 import java.util.Locale;

@@ -1,8 +1,8 @@
 package sample;
 
-import dev.forge.cluster.ClusterWorkflow;
-import dev.forge.cluster.PermanentJobFailure;
-import dev.forge.cluster.WorkflowContext;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.workflow.WorkflowContext;
 import java.time.Duration;
 import java.util.UUID;
 import org.springframework.jdbc.core.simple.JdbcClient;

@@ -1,7 +1,7 @@
 package sample;
 
-import dev.forge.cluster.NodeRole;
-import dev.forge.cluster.StartupCoordinator;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.startup.StartupCoordinator;
 import dev.forge.cluster.autoconfigure.ConditionalOnClusterRole;
 import java.math.BigDecimal;
 import java.util.List;

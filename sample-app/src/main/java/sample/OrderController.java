@@ -1,6 +1,6 @@
 package sample;
 
-import dev.forge.cluster.Jobs;
+import dev.forge.cluster.job.Jobs;
 import java.net.URI;
 import java.time.OffsetDateTime;
 import java.util.List;

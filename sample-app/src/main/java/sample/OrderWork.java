@@ -1,7 +1,7 @@
 package sample;
 
-import dev.forge.cluster.ClusterJob;
-import dev.forge.cluster.JobContext;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobContext;
 import java.util.concurrent.TimeUnit;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;

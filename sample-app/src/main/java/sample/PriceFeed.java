@@ -1,7 +1,7 @@
 package sample;
 
-import dev.forge.cluster.ClusterDaemon;
-import dev.forge.cluster.DaemonContext;
+import dev.forge.cluster.daemon.ClusterDaemon;
+import dev.forge.cluster.daemon.DaemonContext;
 import java.time.Duration;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;

@@ -1,6 +1,6 @@
 package sample;
 
-import dev.forge.cluster.JobName;
+import dev.forge.cluster.job.JobName;
 import java.util.UUID;
 
 /**

@@ -1,7 +1,7 @@
 package sample;
 
-import dev.forge.cluster.RateLimitKey;
-import dev.forge.cluster.RateLimited;
+import dev.forge.cluster.ratelimit.RateLimitKey;
+import dev.forge.cluster.ratelimit.RateLimited;
 import java.math.BigDecimal;
 import java.util.concurrent.ThreadLocalRandom;
 import org.springframework.web.bind.annotation.GetMapping;

@@ -1,8 +1,8 @@
 package sample;
 
-import dev.forge.cluster.ClusterCron;
-import dev.forge.cluster.CronContext;
-import dev.forge.cluster.CronTarget;
+import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.cron.CronContext;
+import dev.forge.cluster.cron.CronTarget;
 import java.sql.Timestamp;
 import org.springframework.context.annotation.Profile;
 import org.springframework.jdbc.core.simple.JdbcClient;

@@ -1,7 +1,7 @@
 package faults;
 
-import dev.forge.cluster.Leadership;
-import dev.forge.cluster.LeadershipLostException;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.leader.LeadershipLostException;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import org.springframework.beans.factory.annotation.Value;

@@ -1,7 +1,7 @@
 package feed;
 
-import dev.forge.cluster.ClusterDaemon;
-import dev.forge.cluster.DaemonContext;
+import dev.forge.cluster.daemon.ClusterDaemon;
+import dev.forge.cluster.daemon.DaemonContext;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import org.springframework.boot.SpringApplication;

@@ -1,8 +1,8 @@
 package storm;
 
-import dev.forge.cluster.ClusterJob;
-import dev.forge.cluster.JobContext;
-import dev.forge.cluster.JobName;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobName;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;

@@ -1,10 +1,10 @@
 package storm;
 
-import dev.forge.cluster.ClusterJob;
-import dev.forge.cluster.ClusterWorkflow;
-import dev.forge.cluster.PermanentJobFailure;
-import dev.forge.cluster.WorkflowContext;
-import dev.forge.cluster.Workflows;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.Workflows;
 import java.time.Duration;
 import java.util.UUID;
 import org.springframework.jdbc.core.simple.JdbcClient;

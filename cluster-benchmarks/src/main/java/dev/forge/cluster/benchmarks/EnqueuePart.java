@@ -1,6 +1,6 @@
 package dev.forge.cluster.benchmarks;
 
-import dev.forge.cluster.JobOptions;
+import dev.forge.cluster.job.JobOptions;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;

@@ -1,31 +1,31 @@
 package dev.forge.cluster.benchmarks;
 
 import com.sun.management.OperatingSystemMXBean;
-import dev.forge.cluster.JobOptions;
-import dev.forge.cluster.JobPriority;
-import dev.forge.cluster.Misfire;
-import dev.forge.cluster.NodeIdentity;
-import dev.forge.cluster.NodeMode;
-import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.cron.Misfire;
+import dev.forge.cluster.node.NodeIdentity;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.internal.engine.Backoff;
-import dev.forge.cluster.internal.engine.CronEngine;
-import dev.forge.cluster.internal.engine.JobEngine;
-import dev.forge.cluster.internal.engine.JobHandler;
-import dev.forge.cluster.internal.engine.JobHandlers;
-import dev.forge.cluster.internal.engine.JobMonitor;
-import dev.forge.cluster.internal.engine.Node;
-import dev.forge.cluster.internal.engine.NodeSettings;
-import dev.forge.cluster.internal.engine.StoredJobs;
-import dev.forge.cluster.internal.engine.WorkSettings;
-import dev.forge.cluster.internal.engine.WorkflowEngine;
-import dev.forge.cluster.internal.store.ControlConnections;
-import dev.forge.cluster.internal.store.JobStore.CrashRule;
-import dev.forge.cluster.internal.store.LeaderStore.Ground;
-import dev.forge.cluster.internal.store.NodeStore;
-import dev.forge.cluster.internal.store.NodeStore.Load;
-import dev.forge.cluster.internal.store.Pooler;
-import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.runtime.Backoff;
+import dev.forge.cluster.internal.cron.CronEngine;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.job.DefaultJobs;
+import dev.forge.cluster.internal.job.WorkerSettings;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.job.JobStore.CrashRule;
+import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.node.NodeStore.Load;
+import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.internal.database.Schema;
 import java.lang.management.ManagementFactory;
 import java.lang.reflect.Type;
 import java.time.Duration;
@@ -58,7 +58,7 @@ final class Ours implements AutoCloseable {
     private final ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
     private final ControlConnections control;
     private final Node node;
-    final StoredJobs jobs;
+    final DefaultJobs jobs;
     final WorkflowEngine flows;
 
     Ours(String name, Server server, Set<NodeRole> roles, Consumer<Trivial> handler) {
@@ -106,14 +106,14 @@ final class Ours implements AutoCloseable {
         var tools = new JobEngine.Tools(application, new Json(), JobMonitor.NONE, null, 1 << 20);
         var engine = new JobEngine(
                 node,
-                new WorkSettings(
+                new WorkerSettings(
                         true,
                         Duration.ofSeconds(5),
-                        List.of(new WorkSettings.LaneSettings("default", SLOTS, null, false)),
+                        List.of(new WorkerSettings.LaneSettings("default", SLOTS, null, false)),
                         4,
-                        new WorkSettings.Leases(
+                        new WorkerSettings.Leases(
                                 Duration.ofSeconds(60), Duration.ofSeconds(10), Duration.ofMinutes(5), crash),
-                        new WorkSettings.Keeping(
+                        new WorkerSettings.Keeping(
                                 Duration.ofSeconds(10),
                                 Duration.ofSeconds(60),
                                 Duration.ofDays(1),
@@ -130,8 +130,8 @@ final class Ours implements AutoCloseable {
                         Duration.ofSeconds(10),
                         Duration.ofDays(7),
                         new CronEngine.Defaults("UTC", Misfire.FIRE_ONCE, 10)));
-        var setup = new StoredJobs.Setup(application, control.shared(), tools);
-        jobs = new StoredJobs(node, engine, handlers, setup);
+        var setup = new DefaultJobs.Setup(application, control.shared(), tools);
+        jobs = new DefaultJobs(node, engine, handlers, setup);
         flows = new WorkflowEngine(
                 node,
                 engine,

@@ -3,7 +3,7 @@ package dev.forge.cluster.benchmarks;
 import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.database.Schema;
 import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
 import java.io.IOException;
 import java.sql.Connection;

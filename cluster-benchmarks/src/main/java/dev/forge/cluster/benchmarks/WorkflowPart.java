@@ -1,7 +1,7 @@
 package dev.forge.cluster.benchmarks;
 
-import dev.forge.cluster.internal.engine.WorkflowHandler;
-import dev.forge.cluster.internal.store.WorkflowStore.Version;
+import dev.forge.cluster.internal.workflow.WorkflowHandler;
+import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;

@@ -6,7 +6,7 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /** An address or a network, {@code 10.0.0.0/8}. */
-final class AddressRange {
+public final class AddressRange {
 
     private static final Pattern V4 =
             Pattern.compile("(25[0-5]|2[0-4]\\d|1?\\d?\\d)(\\.(25[0-5]|2[0-4]\\d|1?\\d?\\d)){3}");

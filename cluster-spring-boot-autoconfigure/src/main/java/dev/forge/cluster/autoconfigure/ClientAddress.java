@@ -12,18 +12,18 @@ import java.util.List;
  * Where a request comes from. Anybody may send {@code X-Forwarded-For}, so it is believed from right to left, as far as
  * the one who added an entry is trusted.
  */
-final class ClientAddress {
+public final class ClientAddress {
 
     private static final int NETWORK = 8;
 
     private final List<AddressRange> trusted;
 
-    ClientAddress(List<AddressRange> trusted) {
+    public ClientAddress(List<AddressRange> trusted) {
         this.trusted = trusted;
     }
 
     /** The client's address; of IPv6 its network, since a client usually has all of one. */
-    String of(HttpServletRequest request) {
+    public String of(HttpServletRequest request) {
         String remote = request.getRemoteAddr();
         byte[] address = AddressRange.bytes(remote);
         if (address == null) {

@@ -1,48 +1,55 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.ClusterCoordinator;
-import dev.forge.cluster.ClusterLocks;
+import dev.forge.cluster.autoconfigure.daemon.ClusterDaemonRegistrar;
+import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
+import dev.forge.cluster.autoconfigure.job.ClusterJobRegistrar;
+import dev.forge.cluster.autoconfigure.job.JobMonitors;
+import dev.forge.cluster.autoconfigure.job.JobProperties;
+import dev.forge.cluster.autoconfigure.job.JobSlots;
+import dev.forge.cluster.autoconfigure.job.WorkerProperties;
+import dev.forge.cluster.job.ClusterCoordinator;
+import dev.forge.cluster.lock.ClusterLocks;
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.ClusterStateStore;
-import dev.forge.cluster.Crons;
-import dev.forge.cluster.Daemons;
-import dev.forge.cluster.Jobs;
-import dev.forge.cluster.LeaderStrategy;
-import dev.forge.cluster.Leadership;
-import dev.forge.cluster.NodeIdentityProvider;
-import dev.forge.cluster.NodeMode;
+import dev.forge.cluster.state.ClusterStateStore;
+import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.leader.LeaderStrategy;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.node.NodeIdentityProvider;
+import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.StartupCoordinator;
-import dev.forge.cluster.internal.engine.CronContexts;
-import dev.forge.cluster.internal.engine.CronEngine;
-import dev.forge.cluster.internal.engine.DaemonEngine;
-import dev.forge.cluster.internal.engine.DaemonHandlers;
-import dev.forge.cluster.internal.engine.FencedLeadership;
-import dev.forge.cluster.internal.engine.JobEngine;
-import dev.forge.cluster.internal.engine.JobHandlers;
-import dev.forge.cluster.internal.engine.JobMonitor;
-import dev.forge.cluster.internal.engine.Node;
-import dev.forge.cluster.internal.engine.NodeSettings;
-import dev.forge.cluster.internal.engine.StartupActions;
-import dev.forge.cluster.internal.engine.StoredCrons;
-import dev.forge.cluster.internal.engine.StoredDaemons;
-import dev.forge.cluster.internal.engine.StoredJobs;
-import dev.forge.cluster.internal.engine.StoredLocks;
-import dev.forge.cluster.internal.engine.StoredStartupCoordinator;
-import dev.forge.cluster.internal.engine.StoredStates;
-import dev.forge.cluster.internal.engine.WorkSettings;
-import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
-import dev.forge.cluster.internal.store.ControlConnections;
-import dev.forge.cluster.internal.store.DaemonStore;
-import dev.forge.cluster.internal.store.JobStore.CrashRule;
-import dev.forge.cluster.internal.store.LeaderStore;
-import dev.forge.cluster.internal.store.LeaderStore.Ground;
-import dev.forge.cluster.internal.store.LockStore;
-import dev.forge.cluster.internal.store.NodeStore;
-import dev.forge.cluster.internal.store.Pooler;
-import dev.forge.cluster.internal.store.Schema;
-import dev.forge.cluster.internal.store.StateStore;
+import dev.forge.cluster.startup.StartupCoordinator;
+import dev.forge.cluster.internal.cron.CronContexts;
+import dev.forge.cluster.internal.cron.CronEngine;
+import dev.forge.cluster.internal.daemon.DaemonEngine;
+import dev.forge.cluster.internal.daemon.DaemonHandlers;
+import dev.forge.cluster.internal.leader.FencedLeadership;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.startup.StartupActions;
+import dev.forge.cluster.internal.cron.DefaultCrons;
+import dev.forge.cluster.internal.daemon.DefaultDaemons;
+import dev.forge.cluster.internal.job.DefaultJobs;
+import dev.forge.cluster.internal.lock.DefaultClusterLocks;
+import dev.forge.cluster.internal.startup.DefaultStartupCoordinator;
+import dev.forge.cluster.internal.state.DefaultClusterStateStore;
+import dev.forge.cluster.internal.job.WorkerSettings;
+import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.job.JobStore.CrashRule;
+import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.state.StateStore;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -138,7 +145,7 @@ public final class ClusterAutoConfiguration {
     }
 
     /** What logs, metrics and the endpoint call the cluster. */
-    record ClusterName(String text) {}
+    public record ClusterName(String text) {}
 
     @Bean
     ClusterLifecycle.Parts clusterParts(
@@ -179,7 +186,7 @@ public final class ClusterAutoConfiguration {
     }
 
     @Bean
-    ClusterLifecycle.Works clusterWorks(StoredCrons.Engines engines, DaemonEngine daemons, JobSlots slots) {
+    ClusterLifecycle.Works clusterWorks(DefaultCrons.Engines engines, DaemonEngine daemons, JobSlots slots) {
         return new ClusterLifecycle.Works(engines.jobs(), engines.crons(), daemons, slots);
     }
 
@@ -242,11 +249,11 @@ public final class ClusterAutoConfiguration {
             JobEngine engine,
             JobEngine.Tools tools,
             JobHandlers handlers) {
-        return new StoredJobs(
+        return new DefaultJobs(
                 parts.node(),
                 engine,
                 handlers,
-                new StoredJobs.Setup(database.application(), parts.control().shared(), tools));
+                new DefaultJobs.Setup(database.application(), parts.control().shared(), tools));
     }
 
     @Bean
@@ -314,21 +321,21 @@ public final class ClusterAutoConfiguration {
     Crons clusterCrons(
             ClusterDatabase database,
             ClusterLifecycle.Parts parts,
-            StoredCrons.Engines engines,
+            DefaultCrons.Engines engines,
             JobEngine.Tools tools,
             JobHandlers handlers) {
-        return new StoredCrons(parts.node(), engines, handlers, database.application(), tools);
+        return new DefaultCrons(parts.node(), engines, handlers, database.application(), tools);
     }
 
     @Bean
-    StoredCrons.Engines clusterEngines(JobEngine jobs, CronEngine crons) {
-        return new StoredCrons.Engines(jobs, crons);
+    DefaultCrons.Engines clusterEngines(JobEngine jobs, CronEngine crons) {
+        return new DefaultCrons.Engines(jobs, crons);
     }
 
     @Bean
     @ConditionalOnMissingBean
     Daemons clusterDaemons(Schema schema, ClusterLifecycle.Parts parts, DaemonEngine engine) {
-        return new StoredDaemons(
+        return new DefaultDaemons(
                 parts.node(), engine, new DaemonStore(schema, parts.control().shared()));
     }
 
@@ -366,7 +373,7 @@ public final class ClusterAutoConfiguration {
                 job.crashPolicy() == JobProperties.CrashPolicy.FAIL, job.maxAttempts(), job.maxRecoveries());
     }
 
-    private static WorkSettings work(ClusterProperties properties, JobSlots slots, boolean virtualThreads) {
+    private static WorkerSettings work(ClusterProperties properties, JobSlots slots, boolean virtualThreads) {
         WorkerProperties worker = properties.worker();
         JobProperties job = properties.job();
         List<LaneSettings> lanes = new ArrayList<>();
@@ -375,14 +382,14 @@ public final class ClusterAutoConfiguration {
                 .forEach((name, executor) -> lanes.add(
                         new LaneSettings(name, executor.maxConcurrentJobs(), worker.prefetch(), virtualThreads)));
         Duration grace = properties.sweep().startupGrace();
-        return new WorkSettings(
+        return new WorkerSettings(
                 worker.claiming(),
                 worker.pollInterval(),
                 lanes,
                 slots::crons,
-                new WorkSettings.Leases(
+                new WorkerSettings.Leases(
                         job.leaseDuration(), job.heartbeatInterval(), job.claimStartTimeout(), crash(job)),
-                new WorkSettings.Keeping(
+                new WorkerSettings.Keeping(
                         properties.sweep().interval(),
                         grace != null ? grace : job.leaseDuration(),
                         job.retention().completed(),
@@ -409,7 +416,7 @@ public final class ClusterAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     ClusterLocks clusterLocks(ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
-        return new StoredLocks(
+        return new DefaultClusterLocks(
                 parts.node(),
                 new LockStore(schema, parts.control().shared()),
                 properties.lock().leaseDuration());
@@ -420,7 +427,7 @@ public final class ClusterAutoConfiguration {
     StartupCoordinator clusterStartupCoordinator(
             ClusterLocks locks, ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
         ClusterProperties.Startup startup = properties.startup();
-        return new StoredStartupCoordinator(
+        return new DefaultStartupCoordinator(
                 locks,
                 startup.leaseDuration(),
                 new StartupActions(
@@ -434,7 +441,7 @@ public final class ClusterAutoConfiguration {
     @ConditionalOnMissingBean
     ClusterStateStore clusterStateStore(
             ClusterDatabase database, Schema schema, ClusterLifecycle.Parts parts, JobEngine.Tools tools) {
-        return new StoredStates(
+        return new DefaultClusterStateStore(
                 parts.node(),
                 new StateStore(schema, database.application(), parts.control().shared()),
                 tools.codec(),

@@ -41,10 +41,10 @@ import org.springframework.util.ClassUtils;
  * @param application serves the application's own transactions
  * @param direct opens a connection of its own each time, with the credentials that are valid then
  */
-record ClusterDatabase(
+public record ClusterDatabase(
         DataSource application, DataSource direct, ObjectProvider<TransactionManagementConfigurer> configurers) {
 
-    static final boolean HIKARI =
+    public static final boolean HIKARI =
             ClassUtils.isPresent("com.zaxxer.hikari.HikariDataSource", ClusterDatabase.class.getClassLoader());
 
     private static final boolean ORM = ClassUtils.isPresent(
@@ -52,7 +52,7 @@ record ClusterDatabase(
             && ClassUtils.isPresent("jakarta.persistence.EntityManagerFactory", ClusterDatabase.class.getClassLoader());
 
     /** The pool behind a data source; only where HikariCP is present. */
-    static @Nullable HikariDataSource hikari(DataSource application) {
+    public static @Nullable HikariDataSource hikari(DataSource application) {
         return Hikari.behind(application);
     }
 
@@ -70,7 +70,7 @@ record ClusterDatabase(
      *
      * @throws ClusterStartupException if several could be meant, or the cluster's statements would not join its transactions
      */
-    PlatformTransactionManager transactions(ObjectProvider<PlatformTransactionManager> managers) {
+    public PlatformTransactionManager transactions(ObjectProvider<PlatformTransactionManager> managers) {
         List<PlatformTransactionManager> all = managers.stream().toList();
         List<PlatformTransactionManager> own =
                 all.stream().filter(manager -> sourceOf(manager) == source()).toList();
@@ -129,7 +129,7 @@ record ClusterDatabase(
     }
 
     /** Whether its transactions are known to be those of another data source, or of none at all. */
-    boolean isForeign(PlatformTransactionManager manager) {
+    public boolean isForeign(PlatformTransactionManager manager) {
         DataSource own = sourceOf(manager);
         boolean unknown = own == null
                 && (!(manager instanceof ResourceTransactionManager resource)

@@ -1,15 +1,16 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.ClusterCron;
-import dev.forge.cluster.ClusterDaemon;
-import dev.forge.cluster.ClusterJob;
-import dev.forge.cluster.ClusterWorkflow;
-import dev.forge.cluster.CronContext;
-import dev.forge.cluster.DaemonContext;
-import dev.forge.cluster.JobContext;
-import dev.forge.cluster.Outcome;
-import dev.forge.cluster.WorkflowContext;
-import dev.forge.cluster.internal.engine.AsyncResults;
+import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
+import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.daemon.ClusterDaemon;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.cron.CronContext;
+import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.Outcome;
+import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.internal.runtime.AsyncResults;
 import java.lang.annotation.Annotation;
 import java.lang.reflect.Method;
 import java.lang.reflect.Type;
@@ -96,7 +97,7 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
         public void registerHints(RuntimeHints hints, @Nullable ClassLoader loader) {
             BINDING.registerReflectionHints(
                     hints.reflection(),
-                    ClassUtils.resolveClassName("dev.forge.cluster.internal.engine.Running$Progress", loader));
+                    ClassUtils.resolveClassName("dev.forge.cluster.internal.job.RunningJob$Progress", loader));
             hints.resources().registerPattern("dev/forge/cluster/db/*.sql");
             DisabledClusterAutoConfiguration.TYPES.forEach(
                     type -> hints.proxies().registerJdkProxy(type));

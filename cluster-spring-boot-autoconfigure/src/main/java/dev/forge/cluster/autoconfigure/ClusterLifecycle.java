@@ -1,14 +1,15 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.NodeMode;
-import dev.forge.cluster.internal.engine.CronEngine;
-import dev.forge.cluster.internal.engine.DaemonEngine;
-import dev.forge.cluster.internal.engine.JobEngine;
-import dev.forge.cluster.internal.engine.Node;
-import dev.forge.cluster.internal.store.ControlConnections;
-import dev.forge.cluster.internal.store.LeaderStore.Ground;
-import dev.forge.cluster.internal.store.Schema;
-import dev.forge.cluster.internal.store.WorkflowStore;
+import dev.forge.cluster.autoconfigure.job.JobSlots;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.internal.cron.CronEngine;
+import dev.forge.cluster.internal.daemon.DaemonEngine;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.workflow.WorkflowStore;
 import java.util.Locale;
 import java.util.Set;
 import java.util.TreeSet;
@@ -22,7 +23,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
  * The one place where the cluster starts and stops with the application. Stopped and started again (as Spring does to
  * test contexts it pauses) the node joins anew.
  */
-final class ClusterLifecycle implements SmartLifecycle {
+public final class ClusterLifecycle implements SmartLifecycle {
 
     /**
      * Joins after the web server has started and leaves before it stops taking requests, so that a load balancer which
@@ -30,7 +31,7 @@ final class ClusterLifecycle implements SmartLifecycle {
      * and stop earlier. Leaving takes as long as the drain needs: stop() returns when it is done, so Spring's timeout
      * for a phase does not cut it short.
      */
-    static final int PHASE = DEFAULT_PHASE - 512;
+    public static final int PHASE = DEFAULT_PHASE - 512;
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
@@ -42,7 +43,7 @@ final class ClusterLifecycle implements SmartLifecycle {
     private volatile boolean running;
 
     /** What starts and stops together. */
-    record Parts(
+    public record Parts(
             ControlConnections control,
             ThreadPoolTaskScheduler scheduler,
             EventThread events,
@@ -157,11 +158,11 @@ final class ClusterLifecycle implements SmartLifecycle {
         }
     }
 
-    static String word(Enum<?> value) {
+    public static String word(Enum<?> value) {
         return value.name().toLowerCase(Locale.ROOT).replace('_', '-');
     }
 
-    static String version() {
+    public static String version() {
         String version = ClusterLifecycle.class.getPackage().getImplementationVersion();
         return version != null ? version : "development";
     }

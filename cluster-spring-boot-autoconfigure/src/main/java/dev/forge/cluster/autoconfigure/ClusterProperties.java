@@ -1,22 +1,24 @@
 package dev.forge.cluster.autoconfigure;
 
-import static dev.forge.cluster.autoconfigure.Rules.atLeast;
-import static dev.forge.cluster.autoconfigure.Rules.named;
-import static dev.forge.cluster.autoconfigure.Rules.notBlank;
-import static dev.forge.cluster.autoconfigure.Rules.notNegative;
-import static dev.forge.cluster.autoconfigure.Rules.notShorter;
-import static dev.forge.cluster.autoconfigure.Rules.positive;
-import static dev.forge.cluster.autoconfigure.Rules.require;
-import static dev.forge.cluster.autoconfigure.Rules.shorter;
+import dev.forge.cluster.autoconfigure.job.JobProperties;
+import dev.forge.cluster.autoconfigure.job.WorkerProperties;
+import static dev.forge.cluster.autoconfigure.PropertyRules.atLeast;
+import static dev.forge.cluster.autoconfigure.PropertyRules.named;
+import static dev.forge.cluster.autoconfigure.PropertyRules.notBlank;
+import static dev.forge.cluster.autoconfigure.PropertyRules.notNegative;
+import static dev.forge.cluster.autoconfigure.PropertyRules.notShorter;
+import static dev.forge.cluster.autoconfigure.PropertyRules.positive;
+import static dev.forge.cluster.autoconfigure.PropertyRules.require;
+import static dev.forge.cluster.autoconfigure.PropertyRules.shorter;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.JobPriority;
-import dev.forge.cluster.LeaderStrategy;
-import dev.forge.cluster.LostLeadership;
-import dev.forge.cluster.NodeMode;
-import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.leader.LeaderStrategy;
+import dev.forge.cluster.leader.LostLeadership;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.engine.NamePattern;
+import dev.forge.cluster.internal.runtime.NamePattern;
 import java.nio.charset.StandardCharsets;
 import java.time.DateTimeException;
 import java.time.Duration;
@@ -293,19 +295,19 @@ public record ClusterProperties(
                     "leader.lease-duration",
                     leaseDuration,
                     "must be longer than the %s after which a leader without the database stops by itself"
-                            .formatted(Rules.text(LOCAL_DEADLINE)));
+                            .formatted(PropertyRules.text(LOCAL_DEADLINE)));
             require(
                     leaseDuration.compareTo(SERVER_RELEASE) < 0,
                     "leader.lease-duration",
                     leaseDuration,
                     "must be shorter than the %s after which the server frees the locks of a lost session"
-                            .formatted(Rules.text(SERVER_RELEASE)));
+                            .formatted(PropertyRules.text(SERVER_RELEASE)));
             require(
                     renewInterval.compareTo(LOCAL_DEADLINE) < 0,
                     "leader.renew-interval",
                     renewInterval,
                     "must be shorter than the %s after which a leader without the database stops by itself"
-                            .formatted(Rules.text(LOCAL_DEADLINE)));
+                            .formatted(PropertyRules.text(LOCAL_DEADLINE)));
         }
     }
 
@@ -374,8 +376,8 @@ public record ClusterProperties(
             /** Fire each of them. */
             CATCH_UP;
 
-            dev.forge.cluster.Misfire policy() {
-                return dev.forge.cluster.Misfire.valueOf(name());
+            public dev.forge.cluster.cron.Misfire policy() {
+                return dev.forge.cluster.cron.Misfire.valueOf(name());
             }
         }
     }
@@ -460,7 +462,7 @@ public record ClusterProperties(
         }
 
         /** The trusted proxies, to be compared with. */
-        List<AddressRange> trustedRanges() {
+        public List<AddressRange> trustedRanges() {
             return trustedProxies.stream().map(RateLimit::range).toList();
         }
 
@@ -577,7 +579,7 @@ public record ClusterProperties(
         }
 
         /** Whether jobs of a name may be submitted. */
-        Predicate<String> allowed() {
+        public Predicate<String> allowed() {
             Predicate<String> allowed = name -> false;
             for (String entry : jobs) {
                 // Names may hold what a pattern may not, a single colon for one.

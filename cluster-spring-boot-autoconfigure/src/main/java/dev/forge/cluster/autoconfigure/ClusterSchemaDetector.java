@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.database.Schema;
 import java.util.Set;
 import org.springframework.boot.sql.init.dependency.AbstractBeansOfTypeDatabaseInitializerDetector;
 import org.springframework.core.Ordered;

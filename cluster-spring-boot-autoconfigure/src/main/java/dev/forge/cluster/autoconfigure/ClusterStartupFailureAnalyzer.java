@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.engine.ErrorText;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;

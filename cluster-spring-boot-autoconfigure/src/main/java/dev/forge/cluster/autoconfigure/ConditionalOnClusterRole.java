@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.node.NodeRole;
 import java.lang.annotation.Documented;
 import java.lang.annotation.ElementType;
 import java.lang.annotation.Retention;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.NodeIdentity;
-import dev.forge.cluster.NodeIdentityProvider;
+import dev.forge.cluster.node.NodeIdentity;
+import dev.forge.cluster.node.NodeIdentityProvider;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.UUID;

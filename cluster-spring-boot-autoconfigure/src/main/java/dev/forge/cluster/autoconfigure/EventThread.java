@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.internal.engine.ErrorText;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import java.util.Map;
 import java.util.function.Consumer;
 import org.slf4j.Logger;

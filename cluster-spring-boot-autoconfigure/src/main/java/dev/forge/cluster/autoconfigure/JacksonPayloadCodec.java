@@ -6,11 +6,11 @@ import org.jspecify.annotations.Nullable;
 import tools.jackson.databind.json.JsonMapper;
 
 /** Payloads as the application's own Jackson writes them. */
-final class JacksonPayloadCodec implements PayloadCodec {
+public final class JacksonPayloadCodec implements PayloadCodec {
 
     private final JsonMapper mapper;
 
-    JacksonPayloadCodec(JsonMapper mapper) {
+    public JacksonPayloadCodec(JsonMapper mapper) {
         this.mapper = mapper;
     }
 

@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.LeaderRole;
-import dev.forge.cluster.Leadership;
+import dev.forge.cluster.leader.LeaderRole;
+import dev.forge.cluster.leader.Leadership;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;

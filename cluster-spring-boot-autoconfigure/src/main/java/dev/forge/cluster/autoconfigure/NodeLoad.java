@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import com.zaxxer.hikari.HikariDataSource;
-import dev.forge.cluster.internal.store.NodeStore.Load;
+import dev.forge.cluster.internal.node.NodeStore.Load;
 import java.util.function.Supplier;
 
 /** How busy this process is, for its heartbeat. */

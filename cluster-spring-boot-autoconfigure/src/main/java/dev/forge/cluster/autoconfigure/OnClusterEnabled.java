@@ -9,7 +9,7 @@ import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotatedTypeMetadata;
 
 /** Matches unless {@code forge.cluster.enabled} is false. A value that is no boolean fails instead of counting as one. */
-final class OnClusterEnabled extends SpringBootCondition {
+public final class OnClusterEnabled extends SpringBootCondition {
 
     @Override
     public ConditionOutcome getMatchOutcome(ConditionContext context, AnnotatedTypeMetadata metadata) {

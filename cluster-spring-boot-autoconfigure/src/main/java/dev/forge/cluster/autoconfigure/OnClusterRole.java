@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.node.NodeRole;
 import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.Set;
@@ -14,7 +14,7 @@ import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotatedTypeMetadata;
 
 /** Behind {@link ConditionalOnClusterRole}. */
-final class OnClusterRole extends SpringBootCondition {
+public final class OnClusterRole extends SpringBootCondition {
 
     @Override
     public ConditionOutcome getMatchOutcome(ConditionContext context, AnnotatedTypeMetadata metadata) {
@@ -28,7 +28,7 @@ final class OnClusterRole extends SpringBootCondition {
                         message.didNotFind("any of them among roles").items(own));
     }
 
-    static Set<NodeRole> roles(Environment environment) {
+    public static Set<NodeRole> roles(Environment environment) {
         return OnClusterEnabled.isEnabled(environment)
                 ? Binder.get(environment)
                         .bind("forge.cluster.node.roles", Bindable.setOf(NodeRole.class))

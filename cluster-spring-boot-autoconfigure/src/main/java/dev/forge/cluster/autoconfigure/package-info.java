@@ -1,4 +1,4 @@
-/** Wiring: properties, auto-configuration and lifecycle for Spring Boot. */
+/** Auto-configuration of the node: data source, schema, life cycle, and the properties that all capabilities share. */
 @NullMarked
 package dev.forge.cluster.autoconfigure;
 

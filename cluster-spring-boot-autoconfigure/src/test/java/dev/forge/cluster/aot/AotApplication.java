@@ -1,13 +1,13 @@
 package dev.forge.cluster.aot;
 
-import dev.forge.cluster.ClusterCron;
-import dev.forge.cluster.ClusterDaemon;
-import dev.forge.cluster.ClusterJob;
-import dev.forge.cluster.ClusterWorkflow;
-import dev.forge.cluster.DaemonContext;
-import dev.forge.cluster.RateLimited;
-import dev.forge.cluster.WorkflowContext;
-import dev.forge.cluster.Workflows;
+import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.daemon.ClusterDaemon;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.ratelimit.RateLimited;
+import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.Workflows;
 import java.time.Duration;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;

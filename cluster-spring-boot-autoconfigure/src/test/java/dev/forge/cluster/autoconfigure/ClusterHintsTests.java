@@ -2,9 +2,9 @@ package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.ClusterJob;
-import dev.forge.cluster.JobContext;
-import dev.forge.cluster.Outcome;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.Outcome;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -21,7 +21,7 @@ import org.springframework.beans.factory.support.RootBeanDefinition;
 import org.springframework.context.aot.ApplicationContextAotGenerator;
 import org.springframework.context.support.GenericApplicationContext;
 
-class ClusterHintsTests {
+public class ClusterHintsTests {
 
     record Item(String name) {}
 
@@ -97,7 +97,7 @@ class ClusterHintsTests {
 
     record Outer(Work work) {}
 
-    static RuntimeHints hintsOf(Class<?> bean) {
+    public static RuntimeHints hintsOf(Class<?> bean) {
         var context = new GenericApplicationContext();
         context.registerBeanDefinition("bean", new RootBeanDefinition(bean));
         var generation = new TestGenerationContext();
@@ -168,7 +168,7 @@ class ClusterHintsTests {
                 .accepts(hints);
         DisabledClusterAutoConfiguration.TYPES.forEach(type ->
                 assertThat(RuntimeHintsPredicates.proxies().forInterfaces(type)).accepts(hints));
-        Class<?> progress = Class.forName("dev.forge.cluster.internal.engine.Running$Progress");
+        Class<?> progress = Class.forName("dev.forge.cluster.internal.job.RunningJob$Progress");
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(progress.getRecordComponents()[0].getAccessor()))
                 .accepts(hints);

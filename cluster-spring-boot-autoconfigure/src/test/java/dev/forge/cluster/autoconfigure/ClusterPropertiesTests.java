@@ -263,7 +263,7 @@ class ClusterPropertiesTests {
     })
     void a_duration_reads_as_it_is_written(String written, String text) {
         Duration duration = DurationStyle.detectAndParse(written);
-        assertThat(Rules.text(duration)).isEqualTo(text);
+        assertThat(PropertyRules.text(duration)).isEqualTo(text);
     }
 
     @Test

@@ -3,11 +3,11 @@ package dev.forge.cluster.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.ClusterLocks;
-import dev.forge.cluster.Leadership;
+import dev.forge.cluster.lock.ClusterLocks;
+import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.NodeMode;
-import dev.forge.cluster.NodeRole;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.io.IOException;

@@ -3,7 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.ClusterJob;
+import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;

@@ -9,13 +9,13 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import org.slf4j.LoggerFactory;
 
 /** What was logged from here on: by one class from INFO on, by all others as the tests' configuration has it. */
-final class LogLines extends AppenderBase<ILoggingEvent> implements AutoCloseable {
+public final class LogLines extends AppenderBase<ILoggingEvent> implements AutoCloseable {
 
     private final List<ILoggingEvent> events = new CopyOnWriteArrayList<>();
     private final Logger root = (Logger) LoggerFactory.getLogger(org.slf4j.Logger.ROOT_LOGGER_NAME);
     private final Logger watched;
 
-    LogLines(Class<?> type) {
+    public LogLines(Class<?> type) {
         watched = (Logger) LoggerFactory.getLogger(type);
         watched.setLevel(Level.INFO);
         root.addAppender(this);
@@ -27,12 +27,12 @@ final class LogLines extends AppenderBase<ILoggingEvent> implements AutoCloseabl
         events.add(event);
     }
 
-    void clear() {
+    public void clear() {
         events.clear();
     }
 
     /** Of that class. */
-    List<String> own(Level level) {
+    public List<String> own(Level level) {
         return events.stream()
                 .filter(event -> event.getLoggerName().equals(watched.getName()) && event.getLevel() == level)
                 .map(ILoggingEvent::getFormattedMessage)
@@ -40,7 +40,7 @@ final class LogLines extends AppenderBase<ILoggingEvent> implements AutoCloseabl
     }
 
     /** Of anybody. */
-    List<String> errors() {
+    public List<String> errors() {
         return events.stream()
                 .filter(event -> event.getLevel() == Level.ERROR)
                 .map(event -> event.getLoggerName() + ": " + event.getFormattedMessage())

@@ -1,10 +1,11 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.JobInfo;
-import dev.forge.cluster.Jobs;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
@@ -21,12 +22,12 @@ import org.springframework.boot.transaction.autoconfigure.TransactionAutoConfigu
 import org.springframework.context.ApplicationContext;
 
 /** Applications as the starter makes them, on a test's database. */
-final class TestApplications {
+public final class TestApplications {
 
     private TestApplications() {}
 
     /** One with a data source and a cluster; the rest is the test's. */
-    static ApplicationContextRunner on(TestDatabase database) {
+    public static ApplicationContextRunner on(TestDatabase database) {
         return new ApplicationContextRunner()
                 .withPropertyValues(
                         "spring.application.name=orders",
@@ -38,7 +39,7 @@ final class TestApplications {
     }
 
     /** One with transactions, meters and the endpoint, too. */
-    static ApplicationContextRunner whole(TestDatabase database) {
+    public static ApplicationContextRunner whole(TestDatabase database) {
         return on(database)
                 .withPropertyValues(
                         "management.endpoints.web.exposure.include=forgecluster",
@@ -54,14 +55,14 @@ final class TestApplications {
     }
 
     /** The job, once it has ended. */
-    static JobInfo ended(ApplicationContext context, UUID job) {
+    public static JobInfo ended(ApplicationContext context, UUID job) {
         Jobs jobs = context.getBean(Jobs.class);
         await().until(() -> jobs.find(job).orElseThrow().status().isFinal());
         return jobs.find(job).orElseThrow();
     }
 
     /** Why the cluster refused to start. */
-    static ClusterStartupException refusal(@Nullable Throwable failure) {
+    public static ClusterStartupException refusal(@Nullable Throwable failure) {
         for (Throwable e = failure; e != null; e = e.getCause()) {
             if (e instanceof ClusterStartupException startup) {
                 return startup;

@@ -19,7 +19,7 @@ import org.springframework.context.ApplicationContext;
 import tools.jackson.databind.json.JsonMapper;
 
 /** Talks to an application under test as any client would. */
-final class TestHttp {
+public final class TestHttp {
 
     private static final JsonMapper JSON = JsonMapper.builder().build();
 
@@ -27,31 +27,31 @@ final class TestHttp {
             HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     private final int port;
 
-    TestHttp(int port) {
+    public TestHttp(int port) {
         this.port = port;
     }
 
-    static TestHttp to(ApplicationContext context) {
+    public static TestHttp to(ApplicationContext context) {
         return new TestHttp(context.getEnvironment().getRequiredProperty("local.server.port", Integer.class));
     }
 
-    record Answer(int status, HttpHeaders headers, String body) {
+    public record Answer(int status, HttpHeaders headers, String body) {
 
-        String header(String name) {
+        public String header(String name) {
             return headers.firstValue(name).orElse("");
         }
 
-        Object json() {
+        public Object json() {
             return JSON.readValue(body, Object.class);
         }
 
         @SuppressWarnings("unchecked")
-        Map<String, Object> object() {
+        public Map<String, Object> object() {
             return JSON.readValue(body, Map.class);
         }
 
         /** The member at that place. */
-        Object at(Object... path) {
+        public Object at(Object... path) {
             Object value = json();
             for (Object step : path) {
                 value = step instanceof Integer index ? ((List<?>) value).get(index) : ((Map<?, ?>) value).get(step);
@@ -60,7 +60,7 @@ final class TestHttp {
         }
 
         /** A problem as RFC 9457 wants it, of that status; answers what it says. */
-        String problem(int expected) {
+        public String problem(int expected) {
             assertThat(status).as(body).isEqualTo(expected);
             assertThat(header("Content-Type")).isEqualTo("application/problem+json");
             assertThat(object()).containsEntry("status", expected).containsKeys("title", "detail");
@@ -68,24 +68,24 @@ final class TestHttp {
         }
     }
 
-    Answer get(String path) {
+    public Answer get(String path) {
         return send("GET", path, BodyPublishers.noBody());
     }
 
-    Answer delete(String path) {
+    public Answer delete(String path) {
         return send("DELETE", path, BodyPublishers.noBody());
     }
 
-    Answer post(String path, String json) {
+    public Answer post(String path, String json) {
         return post(path, json.getBytes(StandardCharsets.UTF_8));
     }
 
-    Answer post(String path, byte[] json) {
+    public Answer post(String path, byte[] json) {
         return send("POST", path, BodyPublishers.ofByteArray(json), "Content-Type", "application/json");
     }
 
     /** In chunks, without saying how large it is. */
-    Answer postChunked(String path, byte[] json) {
+    public Answer postChunked(String path, byte[] json) {
         return send(
                 "POST",
                 path,
@@ -94,7 +94,7 @@ final class TestHttp {
                 "application/json");
     }
 
-    Answer send(String method, String path, BodyPublisher body, String... headers) {
+    public Answer send(String method, String path, BodyPublisher body, String... headers) {
         var request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
                 .method(method, body);
         if (headers.length > 0) {

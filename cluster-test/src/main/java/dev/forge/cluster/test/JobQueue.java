@@ -1,16 +1,16 @@
 package dev.forge.cluster.test;
 
-import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.store.JobStore;
-import dev.forge.cluster.internal.store.JobStore.ClaimKey;
-import dev.forge.cluster.internal.store.JobStore.Claimed;
-import dev.forge.cluster.internal.store.JobStore.Claiming;
-import dev.forge.cluster.internal.store.JobStore.Finish;
-import dev.forge.cluster.internal.store.JobStore.Head;
-import dev.forge.cluster.internal.store.JobStore.NewJob;
-import dev.forge.cluster.internal.store.JobStore.Reading;
-import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.job.JobStore;
+import dev.forge.cluster.internal.job.JobStore.ClaimKey;
+import dev.forge.cluster.internal.job.JobStore.Claimed;
+import dev.forge.cluster.internal.job.JobStore.Claiming;
+import dev.forge.cluster.internal.job.JobStore.Finish;
+import dev.forge.cluster.internal.job.JobStore.Head;
+import dev.forge.cluster.internal.job.JobStore.NewJob;
+import dev.forge.cluster.internal.job.JobStore.Reading;
+import dev.forge.cluster.internal.database.Schema;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.database.Schema;
 import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
 import java.io.IOException;
 import java.io.UncheckedIOException;

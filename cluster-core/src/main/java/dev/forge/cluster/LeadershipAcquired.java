@@ -1,9 +1,0 @@
-package dev.forge.cluster;
-
-/**
- * Spring event: this node leads from now on.
- *
- * @param role what it leads
- * @param term the number of this leadership, larger than any before
- */
-public record LeadershipAcquired(String role, long term) {}

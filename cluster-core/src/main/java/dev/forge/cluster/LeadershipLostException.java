@@ -1,9 +1,0 @@
-package dev.forge.cluster;
-
-/** A fenced write was refused and rolled back: this node does not lead, or no longer in the term it began in. */
-public class LeadershipLostException extends RuntimeException {
-
-    public LeadershipLostException(String message) {
-        super(message);
-    }
-}

@@ -1,0 +1,56 @@
+package dev.forge.cluster.internal.daemon;
+
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.Arguments;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.daemon.DaemonInfo;
+import dev.forge.cluster.daemon.Daemons;
+import java.util.List;
+import java.util.Optional;
+
+/** {@link Daemons} on {@code forge_daemons}. */
+public final class DefaultDaemons implements Daemons {
+
+    private final Node node;
+    private final DaemonEngine engine;
+    private final DaemonStore store;
+
+    public DefaultDaemons(Node node, DaemonEngine engine, DaemonStore store) {
+        this.node = node;
+        this.engine = engine;
+        this.store = store;
+    }
+
+    @Override
+    public List<DaemonInfo> list() {
+        return store.list(null);
+    }
+
+    @Override
+    public Optional<DaemonInfo> find(String name) {
+        Arguments.required("Daemons.find", "name", name);
+        Names.requirePrintable("daemon", name);
+        return store.list(name).stream().findFirst();
+    }
+
+    @Override
+    public Optional<DaemonInfo> pause(String name) {
+        Arguments.required("Daemons.pause", "name", name);
+        Names.requirePrintable("daemon", name);
+        node.requireMayMutate();
+        if (store.pause(name)) {
+            engine.announce();
+        }
+        return find(name);
+    }
+
+    @Override
+    public Optional<DaemonInfo> resume(String name) {
+        Arguments.required("Daemons.resume", "name", name);
+        Names.requirePrintable("daemon", name);
+        node.requireMayMutate();
+        store.resume(name);
+        engine.announce();
+        return find(name);
+    }
+}

@@ -1,0 +1,47 @@
+package dev.forge.cluster.internal.database;
+
+import java.sql.SQLException;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Tells a database that is out of reach or shuts down, which happens and passes, from a failure whose stack trace says
+ * something.
+ */
+public final class ConnectionLoss {
+
+    private static final String CONNECTION_EXCEPTION = "08";
+    // admin_shutdown, crash_shutdown, cannot_connect_now
+    private static final Set<String> SERVER_SHUTS_DOWN = Set.of("57P01", "57P02", "57P03");
+    private static final int MOST_CAUSES = 20;
+    private static final int LONGEST = 300;
+
+    private ConnectionLoss() {}
+
+    /** Whether a lost connection has caused that failure. */
+    public static boolean caused(Throwable failure) {
+        return cause(failure) != null;
+    }
+
+    /** What the driver or the server said about it, in one line; the failure itself if it is none of this kind. */
+    public static String brief(Throwable failure) {
+        SQLException cause = cause(failure);
+        String text = String.valueOf(cause != null ? cause.getMessage() : failure);
+        String line = text.lines().findFirst().orElse("");
+        return line.length() <= LONGEST ? line : line.substring(0, LONGEST) + "...";
+    }
+
+    private static @Nullable SQLException cause(Throwable failure) {
+        Throwable cause = failure;
+        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+            if (cause instanceof SQLException sql && isLoss(sql.getSQLState())) {
+                return sql;
+            }
+        }
+        return null;
+    }
+
+    private static boolean isLoss(@Nullable String state) {
+        return state != null && (state.startsWith(CONNECTION_EXCEPTION) || SERVER_SHUTS_DOWN.contains(state));
+    }
+}

@@ -1,0 +1,245 @@
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Comparator;
+import java.util.Deque;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.core.task.AsyncTaskExecutor;
+import org.springframework.core.task.SimpleAsyncTaskExecutor;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
+
+/**
+ * An executor with a number of slots and a short queue of claimed jobs before them. The queue holds what the slots
+ * will have done in a tenth of a second: enough to keep them busy while the next batch is claimed, and little enough that
+ * nothing waits here while another node is idle. The most urgent of them starts first.
+ */
+final class JobExecutor {
+
+    private static final Logger log = LoggerFactory.getLogger(JobExecutor.class);
+    private static final Duration AHEAD = Duration.ofMillis(100);
+    private static final int MOST_AHEAD = 1_000;
+    private static final double WEIGHT = 0.1;
+
+    private final LaneSettings settings;
+    private final LongSupplier nanos;
+    private final Consumer<RunningJob> work;
+    private final Runnable hungry;
+    private final Waiting waiting = new Waiting();
+    private final AtomicInteger inFlight = new AtomicInteger();
+    private final AtomicInteger runners = new AtomicInteger();
+    private volatile boolean throttled;
+    /** The last attempt to start a thread has failed. */
+    private volatile boolean lacksThreads;
+    /** Of a handler's run; measured without locks, so a lost update is only a lost sample. */
+    private volatile double meanNanos = Double.MAX_VALUE;
+
+    private AsyncTaskExecutor executor = new SimpleAsyncTaskExecutor();
+
+    /**
+     * @param work runs one job
+     * @param hungry called when it is time to claim more
+     */
+    JobExecutor(LaneSettings settings, LongSupplier nanos, Consumer<RunningJob> work, Runnable hungry) {
+        this.settings = settings;
+        this.nanos = nanos;
+        this.work = work;
+        this.hungry = hungry;
+    }
+
+    void open() {
+        open(newExecutor());
+    }
+
+    void open(AsyncTaskExecutor its) {
+        executor = its;
+    }
+
+    private AsyncTaskExecutor newExecutor() {
+        String prefix = "forge-job-" + (settings.name().equals("default") ? "" : settings.name() + "-");
+        if (settings.virtualThreads()) {
+            var virtual = new SimpleAsyncTaskExecutor(prefix);
+            virtual.setVirtualThreads(true);
+            return virtual;
+        }
+        var pool = new ThreadPoolTaskExecutor();
+        pool.setThreadNamePrefix(prefix);
+        pool.setCorePoolSize(settings.slots().getAsInt());
+        pool.setMaxPoolSize(settings.slots().getAsInt());
+        pool.setAllowCoreThreadTimeOut(true);
+        pool.setDaemon(true);
+        pool.initialize();
+        return pool;
+    }
+
+    void close() {
+        if (executor instanceof ThreadPoolTaskExecutor pool) {
+            pool.shutdown();
+        }
+    }
+
+    String name() {
+        return settings.name();
+    }
+
+    int slots() {
+        int slots = settings.slots().getAsInt();
+        return throttled ? Math.max(1, slots / 2) : slots;
+    }
+
+    /** While the machine is overloaded only half of the slots take new work. */
+    void throttle(boolean whether) {
+        throttled = whether;
+    }
+
+    int inFlight() {
+        return inFlight.get();
+    }
+
+    /** How many jobs could start at once. */
+    int idle() {
+        return Math.max(0, slots() - inFlight.get());
+    }
+
+    private int capacity() {
+        Integer configured = settings.prefetch();
+        int ahead = throttled
+                ? 0
+                : configured != null
+                        ? configured
+                        : (int) Math.min(MOST_AHEAD, slots() * (AHEAD.toNanos() / Math.max(1, meanNanos)));
+        return slots() + ahead;
+    }
+
+    /** How many to claim now; 0 while there is enough. */
+    int room() {
+        int capacity = capacity();
+        int present = inFlight.get();
+        return present < slots() || present <= capacity / 2 ? Math.max(0, capacity - present) : 0;
+    }
+
+    void add(RunningJob running) {
+        inFlight.incrementAndGet();
+        waiting.add(running);
+        startRunner();
+    }
+
+    /** Whether claimed jobs may be waiting for a thread that could not be started. */
+    boolean lacksThreads() {
+        return lacksThreads;
+    }
+
+    /** Tries again to start a thread if none could be started before. */
+    void startMissingThreads() {
+        if (lacksThreads) {
+            startRunner();
+        }
+    }
+
+    private void startRunner() {
+        int running = runners.get();
+        while (running < slots()) {
+            if (runners.compareAndSet(running, running + 1)) {
+                execute();
+                return;
+            }
+            running = runners.get();
+        }
+    }
+
+    private void execute() {
+        try {
+            executor.execute(this::runAll);
+            lacksThreads = false;
+        } catch (RuntimeException | Error e) {
+            // No memory or no permission for one more thread. The job stays in the queue, and the slot is not lost.
+            runners.decrementAndGet();
+            if (!lacksThreads) {
+                lacksThreads = true;
+                log.warn(
+                        "Executor {}: could not start a thread; {} claimed jobs wait for it, trying again",
+                        settings.name(),
+                        waiting.size(),
+                        e);
+            }
+        }
+    }
+
+    private void runAll() {
+        try {
+            for (RunningJob next = waiting.poll(); next != null; next = waiting.poll()) {
+                long start = nanos.getAsLong();
+                try {
+                    work.accept(next);
+                } finally {
+                    measured(nanos.getAsLong() - start);
+                    int left = inFlight.decrementAndGet();
+                    if (left < slots() || left == capacity() / 2) {
+                        hungry.run();
+                    }
+                }
+            }
+        } finally {
+            runners.decrementAndGet();
+            // Somebody may have added one after the last poll, when all slots still seemed taken.
+            if (waiting.size() > 0) {
+                startRunner();
+            }
+        }
+    }
+
+    private void measured(long nanos) {
+        double mean = meanNanos;
+        meanNanos = mean == Double.MAX_VALUE ? nanos : mean + WEIGHT * (nanos - mean);
+    }
+
+    /** Claimed jobs without a slot: the most urgent first, and every sixteenth time the one that has waited longest. */
+    private static final class Waiting {
+
+        private static final int AGING = 16;
+
+        private record Entry(long number, RunningJob running) {}
+
+        private final SortedMap<Integer, Deque<Entry>> byPriority = new TreeMap<>(Comparator.reverseOrder());
+        private long added;
+        private long polled;
+        private int size;
+
+        synchronized void add(RunningJob running) {
+            byPriority
+                    .computeIfAbsent(running.claimed().queue().priority(), p -> new ArrayDeque<>())
+                    .add(new Entry(added++, running));
+            size++;
+        }
+
+        synchronized @Nullable RunningJob poll() {
+            if (size == 0) {
+                return null;
+            }
+            Deque<Entry> entries = byPriority.get(byPriority.firstKey());
+            if (polled++ % AGING == AGING - 1) {
+                for (Deque<Entry> others : byPriority.values()) {
+                    entries = others.element().number < entries.element().number ? others : entries;
+                }
+            }
+            RunningJob next = entries.remove().running;
+            if (entries.isEmpty()) {
+                byPriority.remove(next.claimed().queue().priority());
+            }
+            size--;
+            return next;
+        }
+
+        synchronized int size() {
+            return size;
+        }
+    }
+}

@@ -1,0 +1,203 @@
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.workflow.WorkflowStore;
+import dev.forge.cluster.job.JobStatus;
+import java.sql.Statement;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Set;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import javax.sql.DataSource;
+import org.springframework.jdbc.core.ConnectionCallback;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** What keeps {@code forge_jobs} in order: which names there are and which are paused, deleting, cleaning up. */
+public final class JobKeeping {
+
+    private static final Duration LONGEST_VACUUM = Duration.ofMinutes(30);
+
+    /** How many names a look for names goes through. */
+    private static final int MOST_NAMES = 10_000;
+
+    /** The names of pending jobs, each found by one step in the index, however many jobs it has. */
+    static final String PENDING_NAMES = """
+            RECURSIVE pending (name) AS (
+                (SELECT name FROM ~.forge_jobs WHERE status = 'pending' AND waits_for IS NULL ORDER BY name LIMIT 1)
+                UNION ALL
+                SELECT (SELECT j.name FROM ~.forge_jobs j
+                        WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name > p.name
+                        ORDER BY j.name LIMIT 1)
+                FROM pending p WHERE p.name IS NOT NULL)""";
+
+    /**
+     * How many jobs of {@code p.name} are pending, up to a limit. In the order of the index, and with a limit that the
+     * planner does not know: where it thinks that there are no more anyway, it reads them all.
+     */
+    static final String PENDING_COUNT = """
+            (SELECT count(*) FROM (
+                 SELECT FROM ~.forge_jobs j
+                 WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = p.name
+                 ORDER BY coalesce(j.worker_capability, ''), j.priority DESC, j.scheduled_at LIMIT (SELECT %d)) AS few)""";
+
+    private final Schema schema;
+    private final JdbcTemplate jdbc;
+    private final JdbcClient client;
+
+    public JobKeeping(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = new JdbcTemplate(source);
+        this.client = JdbcClient.create(jdbc);
+    }
+
+    // Names -------------------------------------------------------------------------------------------------
+
+    /** No claim takes jobs of that name from now on. */
+    public void pause(String name) {
+        jdbc.update(schema.sql("INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING"), name);
+    }
+
+    /** Ends a pause; false if there was none. */
+    public boolean resume(String name) {
+        return jdbc.update(schema.sql("DELETE FROM ~.forge_job_pauses WHERE name = ?"), name) == 1;
+    }
+
+    /** The names that are paused. */
+    public Set<String> paused() {
+        return new TreeSet<>(client.sql(schema.sql("SELECT name FROM ~.forge_job_pauses"))
+                .query((row, n) -> row.getString(1))
+                .list());
+    }
+
+    /**
+     * Names for people.
+     *
+     * @param first some of them, with how many jobs each has, up to a thousand; 0 if that was not asked
+     * @param more how many there are beyond these, as far as anybody looked
+     */
+    public record FewNames(SortedMap<String, Long> first, int more) {}
+
+    /** Names that a node of this cluster has or once had a handler for, those of daemons and workflows left out. */
+    public FewNames handledNames(int limit) {
+        return few("""
+                SELECT name FROM (
+                    SELECT name FROM ~.forge_job_names
+                    -- Nodes of a release that did not note them.
+                    UNION SELECT unnest(handlers) FROM ~.forge_nodes) AS known
+                WHERE NOT starts_with(name, '%s') AND NOT starts_with(name, '%s') LIMIT %d
+                """.formatted(DaemonStore.PREFIX, WorkflowStore.PREFIX, MOST_NAMES), "0::bigint", limit);
+    }
+
+    /** Pending names that no live node has a handler for, those of workflows left out: cheap, however many jobs there are. */
+    public FewNames orphanedNames(int limit) {
+        return few("""
+                SELECT p.name FROM (SELECT name FROM pending WHERE name IS NOT NULL LIMIT %d) AS p
+                WHERE p.name <> ALL (ARRAY(SELECT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'))
+                  AND NOT starts_with(p.name, '%s')
+                """.formatted(MOST_NAMES, WorkflowStore.PREFIX), PENDING_COUNT.formatted(1_000), limit);
+    }
+
+    private FewNames few(String names, String count, int limit) {
+        var first = new TreeMap<String, Long>();
+        long[] all = {0};
+        client.sql(schema.sql("""
+                        WITH %s, found (name) AS MATERIALIZED (%s)
+                        SELECT p.name, %s, (SELECT count(*) FROM found)
+                        FROM (SELECT name FROM found ORDER BY name LIMIT :limit) AS p
+                        """.formatted(PENDING_NAMES, names, count)))
+                .param("limit", limit)
+                .query(row -> {
+                    first.put(row.getString(1), row.getLong(2));
+                    all[0] = row.getLong(3);
+                });
+        return new FewNames(first, (int) all[0] - first.size());
+    }
+
+    // Deleting ----------------------------------------------------------------------------------------------
+
+    /** Finished jobs by how long they are kept. Each kind has an index of its own. */
+    enum Kind {
+        COMPLETED("retention IS NULL", "finished_at", JobStatus.COMPLETED, JobStatus.CANCELLED),
+        FAILED("retention IS NULL", "finished_at", JobStatus.FAILED, JobStatus.ABANDONED),
+        /** Those that say so themselves. */
+        RETAINED(
+                "retention IS NOT NULL",
+                "(finished_at AT TIME ZONE 'UTC') + retention",
+                JobStatus.COMPLETED,
+                JobStatus.FAILED,
+                JobStatus.CANCELLED,
+                JobStatus.ABANDONED);
+
+        /** Which rows; as the index has it, or it would not be used. */
+        final String condition;
+        /** What the index is by. */
+        final String age;
+
+        Kind(String retention, String age, JobStatus... statuses) {
+            this.condition = Arrays.stream(statuses)
+                    .map(status -> "'" + JobStore.word(status) + "'")
+                    .collect(Collectors.joining(", ", "status IN (", ") AND " + retention));
+            this.age = age;
+        }
+
+        boolean includes(JobStatus status) {
+            return condition.contains("'" + JobStore.word(status) + "'");
+        }
+    }
+
+    /** Deletes finished jobs that were kept long enough, up to that many, and meets no others. */
+    public int purge(Duration completed, Duration failed, int limit) {
+        date(Kind.COMPLETED, limit);
+        date(Kind.FAILED, limit);
+        int deleted = delete(Kind.COMPLETED, "now()", completed, limit);
+        deleted += delete(Kind.FAILED, "now()", failed, limit - deleted);
+        return deleted + delete(Kind.RETAINED, "now() AT TIME ZONE 'UTC'", Duration.ZERO, limit - deleted);
+    }
+
+    /** Somebody ended them by hand and did not say when: from now on they age like others. */
+    private void date(Kind kind, int limit) {
+        client.sql(schema.sql("""
+                UPDATE ~.forge_jobs SET finished_at = now() WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs WHERE %s AND finished_at IS NULL LIMIT ? FOR UPDATE SKIP LOCKED))
+                """.formatted(kind.condition))).param(limit).update();
+    }
+
+    private int delete(Kind kind, String now, Duration age, int limit) {
+        // Not clock_timestamp(): an index cannot be searched for what changes during the search.
+        return client.sql(schema.sql("""
+                DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs j
+                    WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
+                      -- Not what a run of a workflow has yet to see.
+                      AND NOT (coalesce(starts_with(unique_key, '%4$s'), false) AND EXISTS (
+                          SELECT FROM ~.forge_workflow_steps s WHERE s.ref = j.id AND s.status = 'waiting'))
+                    ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
+                """.formatted(kind.condition, kind.age, now, WorkflowStore.PREFIX)))
+                .params(age.toMillis(), limit)
+                .update();
+    }
+
+    /** How many dead rows the table has, as far as the server's statistics know. */
+    public long deadRows() {
+        return client.sql("SELECT coalesce(pg_stat_get_dead_tuples(to_regclass(?)), 0)")
+                .param(schema.sql("~.forge_jobs"))
+                .query(Long.class)
+                .single();
+    }
+
+    /** Cleans the table up. Best effort: only its owner may, and not while somebody else does. */
+    public void vacuum() {
+        jdbc.execute((ConnectionCallback<Boolean>) connection -> {
+            connection.setNetworkTimeout(Runnable::run, (int) LONGEST_VACUUM.toMillis());
+            try (Statement statement = connection.createStatement()) {
+                return statement.execute(
+                        schema.sql("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) ~.forge_jobs"));
+            }
+        });
+    }
+}

@@ -1,0 +1,379 @@
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.job.JobAttempt;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobStatus;
+import java.sql.Array;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.stream.Collectors;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/**
+ * What people ask about jobs. However many there are, an answer reads no more than some ten thousand rows of each kind
+ * and name; where that is not all, it says so.
+ */
+public final class JobReports {
+
+    /** Nothing is counted any further. */
+    public static final int MOST_COUNTED = 10_000;
+
+    /** How many names of pending jobs are told apart. */
+    private static final int MOST_NAMES = 1_000;
+
+    /** Under this name {@link #unfinished} counts jobs whose names are too many to be told apart. */
+    public static final String OTHER_NAMES = "(other)";
+
+    /** How many of each kind a list looks through. */
+    private static final int LOOKED_THROUGH = 10_000;
+
+    /** One array of texts for each entry; somebody may have edited them by hand. */
+    private static final String HISTORY = """
+            ARRAY(SELECT ARRAY[h ->> 'attempt', h ->> 'epoch', h ->> 'node', h ->> 'startedAt', h ->> 'millis',
+                               h ->> 'outcome', h ->> 'error']
+                  FROM jsonb_array_elements(CASE jsonb_typeof(attempt_history) WHEN 'array' THEN attempt_history
+                                                 ELSE '[]' END) WITH ORDINALITY AS e (h, n) ORDER BY n)""";
+
+    private static final String COLUMNS = """
+            id, name, status, payload::text, priority, worker_capability, scheduled_at, attempts, max_attempts, recoveries,
+            worker_id, claim_epoch, started_at, finished_at, progress::text, result::text, last_error, unique_key,
+            ARRAY(SELECT key FROM jsonb_each_text(%1$s) ORDER BY key),
+            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at, %2$s"""
+            // Somebody may have edited it by hand.
+            .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END", HISTORY);
+
+    private static final String SMALL_COLUMNS = COLUMNS.replace("payload::text", "'{}'")
+            .replace("result::text", "NULL::text")
+            .replace("last_error", "NULL::text")
+            .replace(HISTORY, "NULL::text[]")
+            // There may be a thousand of them in a list, and what is compressed can be of any size.
+            .replace(
+                    "progress::text",
+                    "CASE WHEN pg_column_size(progress) <= 2000 AND pg_column_compression(progress) IS NULL THEN progress::text END")
+            .replace(
+                    "CASE jsonb_typeof(metadata)",
+                    "CASE WHEN pg_column_size(metadata) > 2000 OR pg_column_compression(metadata) IS NOT NULL THEN '{}'"
+                            + " ELSE CASE jsonb_typeof(metadata)")
+            .replace("THEN metadata ELSE '{}' END", "THEN metadata ELSE '{}' END END");
+
+    private final Schema schema;
+    private final JdbcClient client;
+
+    public JobReports(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.client = JdbcClient.create(source);
+    }
+
+    /** Whether a node has, or once had, a handler for jobs of that name. */
+    public boolean hasHandler(String name) {
+        return !DaemonStore.isDaemon(name)
+                && client.sql(schema.sql("""
+                        SELECT EXISTS (SELECT FROM ~.forge_job_names WHERE name = :name)
+                            OR EXISTS (SELECT FROM ~.forge_nodes WHERE :name = ANY (handlers))
+                        """))
+                        .param("name", name)
+                        .query(Boolean.class)
+                        .single();
+    }
+
+    /** Whether a node has, or once had, a handler for jobs of that name, or such a job has not ended. */
+    public boolean knows(String name) {
+        return hasHandler(name)
+                || (!DaemonStore.isDaemon(name)
+                        && client.sql(schema.sql("""
+                                SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status = 'pending')
+                                    OR EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status IN %s)
+                                """.formatted(JobStore.HELD)))
+                                .param("name", name)
+                                .query(Boolean.class)
+                                .single());
+    }
+
+    /** A job. */
+    public Optional<JobInfo> find(UUID id) {
+        return client.sql(schema.sql("SELECT %s FROM ~.forge_jobs WHERE id = ?".formatted(COLUMNS)))
+                .param(id)
+                .query((row, n) -> info(row))
+                .optional();
+    }
+
+    /** For how long its current attempt has been running, by the database's clock; zero if it does not run. */
+    public Duration runningFor(UUID id) {
+        return Duration.ofMillis(client.sql(schema.sql("""
+                SELECT (extract(epoch FROM clock_timestamp() - started_at) * 1000)::bigint FROM ~.forge_jobs
+                WHERE id = ? AND status = 'running' AND isfinite(started_at)
+                """))
+                .param(id)
+                .query(Long.class)
+                .optional()
+                .orElse(0L));
+    }
+
+    /**
+     * The newest jobs, if wanted only of that name or status; without what may be large. Those among the last 10,000 that
+     * were enqueued are all found; of older ones those that have not ended, and those among the last 10,000 that have.
+     */
+    public List<JobInfo> list(@Nullable String name, @Nullable JobStatus status, int limit) {
+        boolean all = name == null && status == null;
+        String wanted = (name == null ? "" : " AND name = :name") + (status == null ? "" : " AND status = :status");
+        String found = places(name, status).stream()
+                .map(place -> """
+                        (SELECT id FROM (SELECT id, name, status FROM ~.forge_jobs %s LIMIT (SELECT :most)) AS few WHERE true%s)
+                        """.formatted(place, wanted))
+                .collect(Collectors.joining("UNION "));
+        JdbcClient.StatementSpec statement = client.sql(schema.sql("""
+                        SELECT %s FROM ~.forge_jobs
+                        WHERE id = ANY (ARRAY(SELECT id FROM (%s) AS found ORDER BY id DESC LIMIT :limit))
+                        ORDER BY id DESC
+                        """.formatted(SMALL_COLUMNS, found)))
+                .param("most", all ? limit : LOOKED_THROUGH)
+                .param("limit", limit);
+        if (name != null) {
+            statement = statement.param("name", name);
+        }
+        if (status != null) {
+            statement = statement.param("status", JobStore.word(status));
+        }
+        return statement.query((row, n) -> info(row)).list();
+    }
+
+    /** Where jobs of that name or status may be found, each place in the order of an index. */
+    private static List<String> places(@Nullable String name, @Nullable JobStatus status) {
+        var places = new ArrayList<String>();
+        places.add("ORDER BY id DESC");
+        if (name == null && status == null) {
+            return places;
+        }
+        if (status == null || status == JobStatus.PENDING) {
+            places.add("""
+                    WHERE status = 'pending' AND waits_for IS NULL%s
+                    ORDER BY name, coalesce(worker_capability, ''), priority DESC, scheduled_at
+                    """.formatted(name == null ? "" : " AND name = :name"));
+            places.add("WHERE waits_for IS NOT NULL ORDER BY waits_for");
+        }
+        if (status == null || status == JobStatus.CLAIMED || status == JobStatus.RUNNING) {
+            places.add("WHERE status IN %s ORDER BY worker_id".formatted(JobStore.HELD));
+        }
+        for (JobKeeping.Kind kind : JobKeeping.Kind.values()) {
+            if (status == null || kind.includes(status)) {
+                places.add("WHERE %s ORDER BY %s DESC".formatted(kind.condition, kind.age));
+            }
+        }
+        return places;
+    }
+
+    /**
+     * How many jobs of a name have a status.
+     *
+     * @param jobs of pending ones up to {@link #MOST_COUNTED}, which means that many or more
+     */
+    public record Count(String name, JobStatus status, long jobs) {}
+
+    /**
+     * The unfinished ones, by name and status. Where there are more than a thousand names, those that a node has or had a
+     * handler for are still told apart, and the others are counted together as {@link #OTHER_NAMES}.
+     */
+    public List<Count> unfinished() {
+        return client.sql(schema.sql("""
+                WITH %1$s, handled (name) AS MATERIALIZED (SELECT name FROM ~.forge_job_names LIMIT %5$d),
+                first (name) AS MATERIALIZED (SELECT name FROM pending WHERE name IS NOT NULL LIMIT %5$d),
+                told (name) AS MATERIALIZED (SELECT name FROM handled UNION SELECT name FROM first),
+                -- Materialized: otherwise each count would be made twice.
+                counted (name, status, jobs) AS MATERIALIZED (
+                    SELECT p.name, 'pending', %4$s FROM told p
+                    UNION ALL
+                    -- Behind the last of the first names; nothing, unless there are as many of them as are told.
+                    SELECT name, 'pending', count(*)
+                    FROM (SELECT name FROM ~.forge_jobs
+                          WHERE status = 'pending' AND waits_for IS NULL
+                            AND name > (SELECT max(name) FROM first HAVING count(*) = %5$d)
+                          ORDER BY name LIMIT (SELECT %3$d)) AS few
+                    WHERE name NOT IN (SELECT name FROM told)
+                    GROUP BY name
+                    UNION ALL
+                    SELECT name, 'pending', count(*)
+                    FROM (SELECT name FROM ~.forge_jobs WHERE waits_for IS NOT NULL AND status = 'pending'
+                          ORDER BY waits_for LIMIT (SELECT %3$d)) AS few
+                    GROUP BY name
+                    UNION ALL
+                    -- Never more than nodes have room for.
+                    SELECT name, status, count(*) FROM ~.forge_jobs WHERE status IN %2$s GROUP BY name, status),
+                named (name, status, jobs) AS (
+                    SELECT CASE WHEN status <> 'pending' OR (SELECT count(*) FROM first) < %5$d
+                                     OR name IN (SELECT name FROM told) THEN name ELSE '%6$s' END, status, jobs
+                    FROM counted WHERE jobs > 0)
+                SELECT name, status, CASE status WHEN 'pending' THEN least(sum(jobs), %3$d) ELSE sum(jobs) END
+                FROM named GROUP BY name, status ORDER BY name, status
+                """.formatted(
+                                JobKeeping.PENDING_NAMES,
+                                JobStore.HELD,
+                                MOST_COUNTED,
+                                JobKeeping.PENDING_COUNT.formatted(MOST_COUNTED),
+                                MOST_NAMES,
+                                OTHER_NAMES)))
+                .query((row, n) -> new Count(row.getString(1), JobStore.status(row.getString(2)), row.getLong(3)))
+                .list();
+    }
+
+    /** For how long the oldest due job has been waiting. */
+    public Duration oldestAge() {
+        // From queue to queue: the first row of each is its oldest. Within a capability to the next priority, else to
+        // the
+        // next capability, else to the next name.
+        return Duration.ofMillis(client.sql(schema.sql("""
+                WITH RECURSIVE queue (name, capability, priority, head) AS (
+                    (SELECT name, coalesce(worker_capability, ''), priority, scheduled_at FROM ~.forge_jobs
+                     WHERE status = 'pending' AND waits_for IS NULL
+                     ORDER BY name, coalesce(worker_capability, ''), priority DESC, scheduled_at LIMIT 1)
+                    UNION ALL
+                    SELECT next.name, next.capability, next.priority, next.head
+                    FROM queue q
+                    CROSS JOIN LATERAL (
+                        SELECT * FROM (
+                            (SELECT 1 AS step, name, coalesce(worker_capability, '') AS capability, priority,
+                                    scheduled_at AS head
+                             FROM ~.forge_jobs
+                             WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
+                               AND coalesce(worker_capability, '') = q.capability AND priority < q.priority
+                             ORDER BY priority DESC, scheduled_at LIMIT 1)
+                            UNION ALL
+                            (SELECT 2, name, coalesce(worker_capability, ''), priority, scheduled_at
+                             FROM ~.forge_jobs
+                             WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
+                               AND coalesce(worker_capability, '') > q.capability
+                             ORDER BY coalesce(worker_capability, ''), priority DESC, scheduled_at LIMIT 1)
+                            UNION ALL
+                            (SELECT 3, name, coalesce(worker_capability, ''), priority, scheduled_at
+                             FROM ~.forge_jobs
+                             WHERE status = 'pending' AND waits_for IS NULL AND name > q.name
+                             ORDER BY name, coalesce(worker_capability, ''), priority DESC, scheduled_at LIMIT 1)
+                        ) AS candidates ORDER BY step LIMIT 1) AS next)
+                SELECT coalesce((extract(epoch FROM now() - min(head)) * 1000)::bigint, 0)
+                FROM (SELECT head FROM queue LIMIT %d) AS few WHERE head <= now()
+                """.formatted(MOST_COUNTED)))
+                .query(Long.class)
+                .single());
+    }
+
+    /** What stands in the way of a pending job. */
+    public record Obstacles(
+            boolean paused,
+            @Nullable UUID waitsFor,
+            long dueInMillis,
+            int workers,
+            int knowing,
+            int capable,
+            int free) {}
+
+    /** Whether node {@code n} offers what job {@code j} asks for; the cluster's own capabilities depend on who leads. */
+    private static final String CAPABLE = """
+            (j.worker_capability IS NULL OR j.worker_capability = '@scheduler'
+             OR j.worker_capability = ANY (n.worker_capabilities)
+             OR j.worker_capability = '@leader'
+                AND EXISTS (SELECT FROM ~.forge_leaders l WHERE l.role = 'scheduler' AND l.node_id = n.id))""";
+
+    /** What stands in the way of that job; nothing if it is not pending. */
+    public Optional<Obstacles> obstacles(UUID id) {
+        return client.sql(schema.sql("""
+                SELECT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = j.name), j.waits_for,
+                       (extract(epoch FROM least(j.scheduled_at, now() + interval '100 years') - now()) * 1000)::bigint,
+                       count(n.id), count(n.id) FILTER (WHERE j.name = ANY (n.handlers)),
+                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers) AND %1$s),
+                       count(n.id) FILTER (WHERE j.name = ANY (n.handlers) AND %1$s
+                           AND (j.worker_capability LIKE '@%%'
+                                OR n.current_jobs < coalesce((n.info ->> 'slots')::int, 1)))
+                FROM ~.forge_jobs j
+                LEFT JOIN ~.forge_nodes n ON n.status = 'active' AND n.info ->> 'mode' <> 'observer'
+                    AND CASE WHEN j.worker_capability LIKE '@%%' THEN 'scheduler' ELSE 'worker' END = ANY (n.roles)
+                WHERE j.id = ? AND j.status = 'pending'
+                GROUP BY j.id, j.name, j.waits_for, j.scheduled_at
+                """.formatted(CAPABLE)))
+                .param(id)
+                .query((row, n) -> new Obstacles(
+                        row.getBoolean(1),
+                        row.getObject(2, UUID.class),
+                        row.getLong(3),
+                        row.getInt(4),
+                        row.getInt(5),
+                        row.getInt(6),
+                        row.getInt(7)))
+                .optional();
+    }
+
+    private static JobInfo info(ResultSet row) throws SQLException {
+        var metadata = new TreeMap<String, String>();
+        String[] keys = (String[]) row.getArray(19).getArray();
+        String[] values = (String[]) row.getArray(20).getArray();
+        for (int i = 0; i < keys.length; i++) {
+            metadata.put(keys[i], values[i]);
+        }
+        return new JobInfo(
+                row.getObject(1, UUID.class),
+                row.getString(2),
+                JobStore.status(row.getString(3)),
+                row.getString(4),
+                row.getInt(5),
+                row.getString(6),
+                row.getObject(7, OffsetDateTime.class).toInstant(),
+                row.getInt(8),
+                row.getObject(9, Integer.class),
+                row.getInt(10),
+                row.getObject(11, UUID.class),
+                row.getLong(12),
+                instant(row, 13),
+                instant(row, 14),
+                row.getString(15),
+                row.getString(16),
+                row.getString(17),
+                row.getString(18),
+                metadata,
+                row.getObject(21, OffsetDateTime.class).toInstant(),
+                history(row.getArray(22)));
+    }
+
+    private static List<JobAttempt> history(@Nullable Array column) throws SQLException {
+        var history = new ArrayList<JobAttempt>();
+        // Without entries it has one dimension only.
+        if (column != null && column.getArray() instanceof String[][] entries) {
+            for (String[] entry : entries) {
+                attempt(entry).ifPresent(history::add);
+            }
+        }
+        return List.copyOf(history);
+    }
+
+    /** Nothing if somebody has edited it by hand: the others are still of use. */
+    private static Optional<JobAttempt> attempt(@Nullable String[] entry) {
+        try {
+            return Optional.of(new JobAttempt(
+                    Integer.parseInt(String.valueOf(entry[0])),
+                    Long.parseLong(String.valueOf(entry[1])),
+                    entry[2] == null ? null : UUID.fromString(entry[2]),
+                    OffsetDateTime.parse(String.valueOf(entry[3])).toInstant(),
+                    entry[4] == null ? null : Duration.ofMillis(Long.parseLong(entry[4])),
+                    JobAttempt.Result.valueOf(
+                            String.valueOf(entry[5]).replace('-', '_').toUpperCase(Locale.ROOT)),
+                    entry[6] == null ? "" : entry[6]));
+        } catch (RuntimeException e) {
+            return Optional.empty();
+        }
+    }
+
+    private static @Nullable Instant instant(ResultSet row, int column) throws SQLException {
+        OffsetDateTime time = row.getObject(column, OffsetDateTime.class);
+        return time == null ? null : time.toInstant();
+    }
+}

@@ -1,0 +1,10 @@
+/**
+ * Jobs: enqueueing, claiming, execution, completion, recovery and purge.
+ *
+ * <p>A claim is a row with a node and an epoch. Each statement that ends, extends or returns a claim names both, and its
+ * update count decides. A handler's result therefore counts only if its node still owned the claim.
+ */
+@NullMarked
+package dev.forge.cluster.internal.job;
+
+import org.jspecify.annotations.NullMarked;

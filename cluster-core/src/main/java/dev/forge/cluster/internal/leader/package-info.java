@@ -1,0 +1,8 @@
+/**
+ * Leader election with fencing. A role's row in {@code forge_leaders} is its fence: a term begins in a transaction that
+ * holds the row exclusively, and a fenced transaction shares it until its commit.
+ */
+@NullMarked
+package dev.forge.cluster.internal.leader;
+
+import org.jspecify.annotations.NullMarked;

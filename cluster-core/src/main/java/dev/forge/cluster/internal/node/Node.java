@@ -1,0 +1,1003 @@
+package dev.forge.cluster.internal.node;
+
+import dev.forge.cluster.internal.leader.BlockedFences;
+import dev.forge.cluster.internal.leader.Elector;
+import dev.forge.cluster.internal.runtime.Loop;
+import dev.forge.cluster.internal.runtime.Mdc;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.Pace;
+import dev.forge.cluster.ClusterNotReadyException;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.leader.LeadershipAcquired;
+import dev.forge.cluster.leader.LeadershipLost;
+import dev.forge.cluster.leader.LostLeadership;
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.node.NodeDied;
+import dev.forge.cluster.node.NodeIdentity;
+import dev.forge.cluster.node.NodeIdentityProvider;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeStatus;
+import dev.forge.cluster.internal.node.NodeSettings.Election;
+import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.node.NodeStore.Introduction;
+import dev.forge.cluster.internal.node.NodeStore.Load;
+import dev.forge.cluster.internal.node.NodeStore.Sighting;
+import dev.forge.cluster.internal.ratelimit.RateLimitStore;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.state.StateStore;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.InstantSource;
+import java.time.OffsetDateTime;
+import java.time.temporal.ChronoUnit;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import java.util.random.RandomGenerator;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+import org.springframework.scheduling.TaskScheduler;
+
+/**
+ * This process as a member of the cluster. Alone decides which loops run, and in what order they start and stop.
+ *
+ * <p>A member's id lives as long as its membership: leaving and joining again, or being declared dead while alive, makes
+ * a new id, so that nothing which the former one held can be mistaken for held.
+ */
+public final class Node {
+
+    private static final Logger log = LoggerFactory.getLogger(Node.class);
+    private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
+    private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
+    private static final Duration SESSION_PATIENCE = Duration.ofSeconds(15);
+    /**
+     * The server frees the lock of a session that was cut off after seven seconds; the others wait as long again before
+     * they give away what its node held.
+     */
+    private static final Duration TRUSTED_WITHOUT_CONTACT = Duration.ofSeconds(12);
+
+    private static final Duration WATCH = Duration.ofMillis(100);
+    private static final Duration POLL = Duration.ofMillis(100);
+    /** Looks at the others come several times a second; in a large cluster less often. */
+    private static final Duration OUT_OF_REACH = Duration.ofSeconds(4);
+
+    /** How soon to look again at somebody who is without its lock. */
+    private static final Duration SECOND_LOOK = Duration.ofMillis(350);
+
+    private static final Duration COMPACT = Duration.ofMinutes(1);
+    private static final Duration LOCK_RETENTION = Duration.ofDays(1);
+    private static final Duration DEAD_RETENTION = Duration.ofHours(1);
+    private static final int NODE_BATCH = 1_000;
+    private static final int LOCK_BATCH = 5_000;
+    private static final int STATE_BATCH = 5_000;
+    private static final int MOST_BATCHES = 100;
+    private static final Duration BUCKET_RETENTION = Duration.ofMinutes(5);
+    private static final int BUCKET_BATCH = 5_000;
+
+    private final NodeSettings settings;
+    public final Members members;
+    private final TaskScheduler scheduler;
+    private final Consumer<Object> events;
+    public final Pace pace = new Pace(System::nanoTime, RandomGenerator.getDefault());
+    private final HeartbeatSchedule pulse;
+    public final BlockedFences fences;
+    public final Elector elector;
+    private final Observer observer;
+    private final @Nullable NodeSession session;
+    private final List<NodeComponent> works = new CopyOnWriteArrayList<>();
+    private final Map<String, Loop> loops = new ConcurrentHashMap<>();
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final ReentrantLock drainLock = new ReentrantLock();
+    private final ReentrantLock beatLock = new ReentrantLock();
+    private final Condition never = lock.newCondition();
+    private volatile @Nullable UUID id;
+    private volatile NodeIdentity identity;
+    private volatile State state = State.STOPPED;
+    private volatile long lastContact;
+    private volatile long lastBeat;
+    private volatile Duration trustedFor = Duration.ZERO;
+    private volatile boolean candidateLive = true;
+    private volatile int liveWorkers;
+    private volatile boolean alone;
+    private volatile boolean leaving;
+    private volatile boolean stopping;
+    private volatile boolean suspicious;
+    private volatile LostLeadership onLostLeadership = LostLeadership.NOT_READY;
+    private volatile Runnable exit = () -> {};
+    private volatile boolean hasLed;
+    private volatile @Nullable Long leadsNotSince;
+    private volatile boolean missesLeadership;
+    private volatile Duration untilElection = Duration.ofMillis(50);
+    private volatile @Nullable Future<?> draining;
+
+    /** What a node is doing. */
+    public enum State {
+        /** Not a member. */
+        STOPPED,
+        /** A member at work. */
+        RUNNING,
+        /** A member that takes nothing new. */
+        DRAINING
+    }
+
+    /**
+     * Where members are kept.
+     *
+     * @param direct opens connections of its own for the session
+     * @param control serves everything else
+     */
+    public record Members(
+            Schema schema, DataSource direct, DataSource control, NodeStore nodes, NodeIdentityProvider identities) {}
+
+    public Node(NodeSettings settings, Members members, TaskScheduler scheduler, Consumer<Object> events) {
+        this.settings = settings;
+        this.members = members;
+        this.scheduler = scheduler;
+        this.events = events;
+        this.identity = identity(members.identities);
+        this.pulse = new HeartbeatSchedule(settings.heartbeat());
+        Election election = settings.election();
+        this.fences = new BlockedFences(scheduler.getClock(), pace::nanos);
+        this.elector = new Elector(
+                new Elector.Timing(
+                        election.checkInterval(), election.lease(), election.renewInterval(), election.localDeadline()),
+                election.ground(),
+                pace,
+                fences,
+                this::leadershipChanged);
+        this.observer = new Observer(
+                members.nodes,
+                pace,
+                settings.detection().interval(),
+                settings.presence().mode() != NodeMode.OBSERVER,
+                this::observed);
+        this.session = election.ground() == Ground.LOCK
+                ? new NodeSession(members.direct, members.schema, elector, pace::nanos, new SessionListener())
+                : null;
+        if (settings.presence().isCandidate()) {
+            List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
+                    .forEach(elector::join);
+        }
+        loop("heartbeat", () -> pulse.pause(hasSession()), this::beat, scheduler);
+        loop("observe", this::observationPause, this::observe, scheduler);
+        loop("compact", () -> pace.stretched(COMPACT), this::compact, scheduler);
+        loop("watch-leadership", () -> WATCH, this::watchLeadership, scheduler);
+        if (session == null) {
+            var store = new LeaderStore(members.schema, members.control);
+            loop("elect", () -> untilElection, () -> elect(store), scheduler);
+        }
+    }
+
+    private void watchLeadership() {
+        elector.expireOverdue();
+        watchOwnLeadership();
+    }
+
+    private void loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler) {
+        loops.put(name, new Loop(name, pause, () -> named(pass), scheduler, pace::nanos));
+    }
+
+    private void named(Runnable pass) {
+        Mdc.put(id, identity);
+        try {
+            pass.run();
+        } catch (RuntimeException e) {
+            if (!stopping || !ConnectionLoss.caused(e)) {
+                throw e;
+            }
+            // Nothing follows from it that signOff() does not say.
+            log.debug("node {}: the database is out of reach while the node leaves", id, e);
+        }
+    }
+
+    /** Joins the cluster; returns when the others can see this node. */
+    public void start() {
+        try {
+            joinAndRun();
+        } catch (RuntimeException e) {
+            stop();
+            endSession();
+            throw e;
+        }
+    }
+
+    private void joinAndRun() {
+        try {
+            hasLed = false;
+            elector.compete(false);
+            join(joining -> {});
+            state = State.RUNNING;
+            // The first look before anything else: who comes later is seen coming.
+            observe();
+            activate();
+            loops.values().forEach(Loop::start);
+            elector.compete(settings.presence().mayCompete());
+            works.forEach(NodeComponent::begin);
+            if (settings.presence().mode() == NodeMode.LEADER) {
+                requireElection();
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while joining the cluster", e);
+        }
+    }
+
+    private void activate() {
+        members.nodes.activate(requireId());
+    }
+
+    private UUID requireId() {
+        UUID current = id;
+        if (current == null) {
+            throw new IllegalStateException("this node is not a member of the cluster now");
+        }
+        return current;
+    }
+
+    private void requireElection() throws InterruptedException {
+        Duration patience = settings.election().lease().multipliedBy(3);
+        if (!await(() -> elector.isLeader(Leadership.SCHEDULER), patience)) {
+            throw new ClusterStartupException(
+                    "forge.cluster.node.mode (leader): this node was not elected within %d s"
+                            .formatted(patience.toSeconds()),
+                    "Another node leads. Stop that one, or set forge.cluster.node.mode=auto to stand by.");
+        }
+    }
+
+    /**
+     * Leaves the cluster: says that it drains, lets work finish, gives up what it leads, and goes. Others see it at
+     * once, unless the database is out of reach: then when our deadlines pass.
+     */
+    public void stop() {
+        if (id == null) {
+            return;
+        }
+        stopping = true;
+        try {
+            leave();
+        } finally {
+            stopping = false;
+        }
+    }
+
+    private void leave() {
+        drain();
+        // From here on nobody joins again: whatever the id is when the loops have ended, is the one that leaves.
+        leaving = true;
+        UUID resigning = id;
+        if (session == null && resigning != null) {
+            try {
+                elector.resign(new LeaderStore(members.schema, members.control), () -> {}, resigning);
+            } catch (RuntimeException e) {
+                log.debug("node {}: could not resign; its leases will expire", resigning, e);
+            }
+        }
+        endSession();
+        elector.sessionLost();
+        stopLoops();
+        endWorks();
+        UUID left = id;
+        id = null;
+        state = State.STOPPED;
+        leaving = false;
+        if (left != null) {
+            signOff(left);
+        }
+    }
+
+    private void endWorks() {
+        for (NodeComponent work : works) {
+            try {
+                work.end();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private void stopLoops() {
+        long deadline = pace.nanos() + STOP_PATIENCE.toNanos();
+        for (Loop loop : loops.values()) {
+            try {
+                loop.stop(Duration.ofNanos(Math.max(0, deadline - pace.nanos())));
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private void signOff(UUID left) {
+        if (!isInContact()) {
+            unreachable(left);
+            return;
+        }
+        try {
+            members.nodes.remove(left);
+        } catch (RuntimeException e) {
+            if (ConnectionLoss.caused(e)) {
+                unreachable(left);
+            } else {
+                log.warn("Could not deregister node {}. Other nodes will declare it dead.", left, e);
+            }
+        }
+    }
+
+    private static void unreachable(UUID left) {
+        log.warn("Could not deregister node {}: database unreachable. Other nodes will declare it dead.", left);
+    }
+
+    private void endSession() {
+        if (session != null) {
+            try {
+                session.stop();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /**
+     * Takes nothing new and lets work finish, up to the drain timeout; what is left then goes back. The node stays a
+     * member, without leading anything. Answers whether it was at work until now.
+     */
+    public boolean drain() {
+        // Held until it is done: who leaves while an ordered drain is under way waits for it here.
+        drainLock.lock();
+        try {
+            if (state != State.RUNNING) {
+                return false;
+            }
+            state = State.DRAINING;
+            drainWork();
+            return true;
+        } finally {
+            drainLock.unlock();
+        }
+    }
+
+    private void drainWork() {
+        elector.compete(false);
+        UUID current = id;
+        try {
+            if (current != null) {
+                members.nodes.drain(current);
+            }
+        } catch (DataAccessException e) {
+            log.debug("node {}: could not say that it drains", current, e);
+        }
+        works.forEach(NodeComponent::quiesce);
+        log.info(
+                "Node {}: draining. Running jobs: {}; they may take {} to end (forge.cluster.shutdown.drain-timeout).",
+                current,
+                works.stream().mapToInt(NodeComponent::load).sum(),
+                settings.drainTimeout());
+        long begin = pace.nanos();
+        int interrupted = awaitWork(begin + settings.drainTimeout().toNanos());
+        log.info(
+                "Node {}: drained in {}. Interrupted jobs: {}.",
+                current,
+                Duration.ofNanos(pace.nanos() - begin).truncatedTo(ChronoUnit.MILLIS),
+                interrupted);
+    }
+
+    /** Waits for the end of all work until then; returns how many jobs were still under way and were interrupted. */
+    private int awaitWork(long deadline) {
+        int unfinished = 0;
+        for (NodeComponent work : works) {
+            try {
+                if (!work.awaitIdle(Duration.ofNanos(Math.max(0, deadline - pace.nanos())))) {
+                    unfinished += work.load();
+                    work.release();
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                unfinished += work.load();
+                work.release();
+            }
+        }
+        return unfinished;
+    }
+
+    /**
+     * What a node of mode leader does that leads no more; before the node starts.
+     *
+     * @param exit closes the application and ends the process
+     */
+    public void onLostLeadership(LostLeadership reaction, Runnable exit) {
+        this.onLostLeadership = reaction;
+        this.exit = exit;
+    }
+
+    /** Whether this node must lead to be ready, and has not led for longer than an election takes. */
+    public boolean isUnreadyWithoutLeadership() {
+        return missesLeadership && onLostLeadership == LostLeadership.NOT_READY;
+    }
+
+    /** A lease is longer than an election takes: a leader that lost only its session leads again by then. */
+    private void watchOwnLeadership() {
+        if (settings.presence().mode() != NodeMode.LEADER || state != State.RUNNING || stopping) {
+            leadsNotSince = null;
+            missesLeadership = false;
+            return;
+        }
+        if (elector.isLeader(Leadership.SCHEDULER)) {
+            hasLed = true;
+            leadsNotSince = null;
+            if (missesLeadership) {
+                missesLeadership = false;
+                log.info("node {}: leads again", id);
+            }
+            return;
+        }
+        Long since = leadsNotSince;
+        if (!hasLed) {
+            // Start-up fails by itself if it is not elected.
+            return;
+        }
+        if (since == null) {
+            leadsNotSince = pace.nanos();
+        } else if (!missesLeadership
+                && pace.nanos() - since > settings.election().lease().toNanos()) {
+            missesLeadership = true;
+            log.warn(
+                    "node {}: forge.cluster.node.mode (leader), but another node leads, or none can."
+                            + " forge.cluster.node.on-lost-leadership ({}): {}",
+                    id,
+                    onLostLeadership.name().toLowerCase(Locale.ROOT).replace('_', '-'),
+                    switch (onLostLeadership) {
+                        case NOT_READY -> "this node is not ready until it leads again";
+                        case STAND_BY -> "this node stands by";
+                        case EXIT -> "this process ends";
+                    });
+            if (onLostLeadership == LostLeadership.EXIT) {
+                exit.run();
+            }
+        }
+    }
+
+    /** How many loops there are: with as many threads none of them waits for another. */
+    public int loops() {
+        return loops.size();
+    }
+
+    /** Begins with the node and drains before it leaves, in the order of registration; before the node starts. */
+    public void register(NodeComponent work) {
+        works.add(work);
+        work.duties()
+                .forEach(duty -> loops.put(
+                        duty.name(),
+                        new Loop(
+                                duty.name(),
+                                duty.pause(),
+                                () -> named(duty.pass()),
+                                scheduler,
+                                pace::nanos,
+                                duty.patience())));
+    }
+
+    /** Runs that loop at once. */
+    public void hurry(String duty) {
+        wake(duty);
+    }
+
+    /** Whether no other node can have declared this one dead yet, and given away what it holds. */
+    public boolean isTrusted() {
+        long now = pace.nanos();
+        return id != null
+                && now - lastBeat < trustedFor.toNanos()
+                && now - lastContact < TRUSTED_WITHOUT_CONTACT.toNanos();
+    }
+
+    /** The id of the present membership; null while the node is not a member. */
+    public @Nullable UUID id() {
+        return id;
+    }
+
+    /** Who the node says it is. */
+    public NodeIdentity identity() {
+        return identity;
+    }
+
+    /** What it is doing. */
+    public State state() {
+        return state;
+    }
+
+    /** Whether the database has answered lately. */
+    public boolean isInContact() {
+        Duration twoLooks = pace.longest(settings.detection().interval()).multipliedBy(2);
+        return sinceLastContact().compareTo(twoLooks.compareTo(OUT_OF_REACH) > 0 ? twoLooks : OUT_OF_REACH) <= 0;
+    }
+
+    /** How long ago the database last took a heartbeat of this node, or answered a look at the others after one. */
+    public Duration sinceLastContact() {
+        return Duration.ofNanos(pace.nanos() - lastContact);
+    }
+
+    /** Whether any live node could lead. */
+    public boolean hasLiveCandidate() {
+        return candidateLive;
+    }
+
+    /** How many live nodes have the role worker. */
+    public int liveWorkers() {
+        return liveWorkers;
+    }
+
+    /** Whether the last look has shown no other node, not even a silent one. */
+    public boolean isAlone() {
+        return alone;
+    }
+
+    /** Loops that should run but have not completed a pass for much longer than their pause, by name. */
+    public List<String> stuckLoops() {
+        if (state == State.STOPPED) {
+            return List.of();
+        }
+        Stream<String> session = this.session != null && this.session.isMissing(SESSION_PATIENCE)
+                ? Stream.of("session")
+                : Stream.empty();
+        return Stream.of(
+                        session,
+                        loops.values().stream().filter(Loop::isStuck).map(Loop::name),
+                        works.stream().flatMap(work -> work.stuck().stream()))
+                .flatMap(names -> names)
+                .sorted()
+                .toList();
+    }
+
+    /** Which roles this node leads, without those of daemons. */
+    public Set<String> rolesLed() {
+        return elector.rolesHeld().stream()
+                .filter(role -> !DaemonStore.isDaemon(role))
+                .collect(Collectors.toUnmodifiableSet());
+    }
+
+    /** Roles, also those of daemons, that this node leads without the advisory lock: another session holds that. */
+    public Set<String> rolesLedWithoutLock() {
+        return elector.rolesWithoutLock();
+    }
+
+    /** Roles whose fence this node could not take in time because another session keeps it locked; each with since when. */
+    public Map<String, Instant> blockedFences() {
+        return fences.byRole();
+    }
+
+    public BlockedFences fences() {
+        return fences;
+    }
+
+    /** The settings it was made with. */
+    public NodeSettings settings() {
+        return settings;
+    }
+
+    /** For what only this node sees. */
+    public InstantSource clock() {
+        return scheduler.getClock();
+    }
+
+    public long nanos() {
+        return pace.nanos();
+    }
+
+    public Pace pace() {
+        return pace;
+    }
+
+    public Members members() {
+        return members;
+    }
+
+    /** When the server was started, as last seen; null before the first look. */
+    @Nullable
+    public OffsetDateTime serverStart() {
+        return observer.serverStart();
+    }
+
+    /** Calls the listener with each role that this node stands for, those of daemons left out, now and later. */
+    public void onCandidacy(Consumer<String> listener) {
+        elector.onJoin(role -> {
+            if (!DaemonStore.isDaemon(role)) {
+                listener.accept(role);
+            }
+        });
+    }
+
+    public Elector elector() {
+        return elector;
+    }
+
+    /** The id under which this node may change the cluster. */
+    public UUID requireMutable() {
+        requireMayMutate();
+        UUID current = id;
+        if (current == null) {
+            throw new ClusterNotReadyException(
+                    "This node is not a member of the cluster: it has not joined yet, or it has left. It joins after all beans"
+                            + " were created: call this from an ApplicationRunner or a method with"
+                            + " @EventListener(ApplicationReadyEvent.class), not from a constructor or a @PostConstruct"
+                            + " method.");
+        }
+        return current;
+    }
+
+    /** What needs no membership, only the right: requests that are under way while the node leaves still enqueue. */
+    public void requireMayMutate() {
+        if (!settings.presence().mayMutate()) {
+            throw new MutationRefusedException(
+                    "this node may not change the cluster: forge.cluster.node.mode (%s), forge.cluster.node.roles (%s)"
+                            .formatted(
+                                    settings.presence().mode().name().toLowerCase(Locale.ROOT),
+                                    settings.presence().roles()));
+        }
+    }
+
+    private static NodeIdentity identity(NodeIdentityProvider identities) {
+        NodeIdentity identity = identities.identity();
+        try {
+            Names.require("node id", identity.id());
+            Names.require("node name", identity.name());
+        } catch (IllegalArgumentException e) {
+            throw new ClusterStartupException(
+                    String.valueOf(e.getMessage()),
+                    "Change forge.cluster.node.id and forge.cluster.node.name, or what the NodeIdentityProvider returns.",
+                    e);
+        }
+        return identity;
+    }
+
+    private void join(Consumer<UUID> joined) throws InterruptedException {
+        identity = identity(members.identities);
+        @Nullable Long takenUntil = null;
+        long beatsSeen = 0;
+        while (true) {
+            UUID joining = UUID.randomUUID();
+            Mdc.put(joining, identity);
+            // Its lock before its row: nobody may see a row whose lock is not there yet.
+            if (session != null && !session.begin(joining, CONNECT_PATIENCE)) {
+                throw new IllegalStateException("no session connection within " + CONNECT_PATIENCE);
+            }
+            Introduction introduction = introduction(joining);
+            switch (members.nodes.register(introduction, pulse.deadlines())) {
+                case REGISTERED -> {
+                    correctLivenessKey(introduction);
+                    id = joining;
+                    contact();
+                    beaten(pace.nanos());
+                    joined.accept(joining);
+                    return;
+                }
+                case KEY_TAKEN -> {
+                    // Perhaps our own former self, killed a moment ago: it is dead when its own deadline has passed.
+                    // One
+                    // that goes on beating is not.
+                    if (takenUntil == null) {
+                        log.info("node.id {} belongs to a live node; waiting for its end", identity.id());
+                        beatsSeen = members.nodes.beatsOf(identity.id());
+                        takenUntil = pace.nanos()
+                                + settings.heartbeat().dead().plusSeconds(2).toNanos();
+                    } else if (pace.nanos() - takenUntil > 0 && members.nodes.beatsOf(identity.id()) > beatsSeen) {
+                        throw new ClusterStartupException(
+                                "forge.cluster.node.id (%s) belongs to a live node of this cluster"
+                                        .formatted(identity.id()),
+                                "Give each instance an id of its own, or none: it is generated then.");
+                    }
+                    await(() -> false, Duration.ofMillis(500));
+                }
+            }
+        }
+    }
+
+    /** A session that was replaced while the row was being written could not name its lock there. */
+    private void correctLivenessKey(Introduction written) {
+        Integer former = written.livenessKey();
+        if (session != null && former != null && session.livenessKey() != former) {
+            members.nodes.renewLiveness(written.id(), former, session.livenessKey());
+        }
+    }
+
+    private Introduction introduction(UUID joining) {
+        NodeSettings.Presence presence = settings.presence();
+        var info = new HashMap<>(presence.info());
+        info.put("mode", presence.mode().name().toLowerCase(Locale.ROOT));
+        info.put("slots", Integer.toString(works.stream().mapToInt(NodeComponent::slots).sum()));
+        works.forEach(work -> info.putAll(work.facts()));
+        return new Introduction(
+                joining,
+                identity,
+                presence.hostname(),
+                presence.effectiveRoles(),
+                presence.capabilities(),
+                presence.version(),
+                session != null && settings.detection().livenessLock() ? session.livenessKey() : null,
+                works.stream()
+                        .flatMap(work -> work.handlers().stream())
+                        .sorted()
+                        .toList(),
+                info);
+    }
+
+    private Load load() {
+        Load load = settings.presence().load().get();
+        return new Load(load.connections(), works.stream().mapToInt(NodeComponent::load).sum(), load.cpu(), load.memory());
+    }
+
+    private Duration observationPause() {
+        Duration usual = pace.stretched(settings.detection().interval());
+        return suspicious && usual.compareTo(SECOND_LOOK) > 0 ? SECOND_LOOK : usual;
+    }
+
+    /** Whether notifications reach this node; never without a session, which is to say behind a transaction pooler. */
+    public boolean isListening() {
+        return session != null && session.isConnected();
+    }
+
+    private boolean hasSession() {
+        return session == null || session.isConnected();
+    }
+
+    // Package-private: a test calls a pass without waiting for the loop. One at a time: two threads that both find the
+    // node
+    // declared dead would join it twice under one key.
+    void beat() {
+        beatLock.lock();
+        try {
+            beatOnce();
+        } finally {
+            beatLock.unlock();
+        }
+    }
+
+    private void beatOnce() {
+        UUID beating = id;
+        if (beating == null) {
+            return;
+        }
+        pulse.beating(holdsSomething());
+        long sent = pace.nanos();
+        NodeStore.Beat answer = sendBeat(beating);
+        observer.ownBeatArrived();
+        pulse.answered(hasSession());
+        switch (answer) {
+            case SEEN -> {
+                contact();
+                beaten(sent);
+                // Should a rejoin have ended half-way.
+                if (state == State.RUNNING && settings.presence().mayCompete() && !elector.isCompeting()) {
+                    elector.compete(true);
+                }
+            }
+            case DRAIN_ORDERED -> {
+                contact();
+                beaten(sent);
+                drainAsOrdered();
+            }
+            case DECLARED_DEAD -> rejoin(beating);
+        }
+    }
+
+    private NodeStore.Beat sendBeat(UUID beating) {
+        try {
+            return members.nodes.beat(beating, load(), pulse.deadlines());
+        } catch (RuntimeException e) {
+            // Perhaps only these connections are no good: they may lead to a former primary, or be read-only for good.
+            ControlConnections.replace(members.control);
+            observer.ownBeatFailed();
+            throw e;
+        }
+    }
+
+    /** Whether this node has something that others could not take over before they declare it dead. */
+    private boolean holdsSomething() {
+        return !elector.rolesHeld().isEmpty() || works.stream().anyMatch(work -> work.load() > 0);
+    }
+
+    private void rejoin(UUID former) {
+        if (leaving || state == State.STOPPED) {
+            return;
+        }
+        log.warn("node {}: the cluster declared this node dead; it joins again with a new id", former);
+        try {
+            elector.sessionLost();
+            works.forEach(NodeComponent::lost);
+            join(joined -> log.info("node {}: joined again as {}", former, joined));
+            if (state == State.DRAINING) {
+                members.nodes.drain(requireId());
+            } else {
+                activate();
+                elector.compete(settings.presence().mayCompete());
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void observe() {
+        UUID self = id;
+        if (self == null) {
+            return;
+        }
+        Observer.View view = observer.pass(self);
+        // A look proves that the database can be read. Others count our heartbeats: while these fail, there is no
+        // contact.
+        if (!pulse.isUnanswered()) {
+            contact();
+        }
+        if (pulse.isTooSlowForWork() && holdsSomething()) {
+            wake("heartbeat");
+        }
+        pace.liveNodes(view.live());
+        suspicious = view.suspicious();
+        if (view.changed() && pulse.quicken()) {
+            wake("heartbeat");
+        }
+        // A node that stops would only announce its own end.
+        if (candidateLive && !view.candidateLive() && !stopping) {
+            log.warn(
+                    "no live node can lead: no active node has the role scheduler. Crons and recovery stand still until one"
+                            + " joins.");
+        }
+        candidateLive = view.candidateLive();
+        liveWorkers = view.workers();
+        Sighting own = view.own();
+        alone = own != null && view.live() == 1;
+        if (own == null) {
+            wake("heartbeat");
+        } else if (own.status() == NodeStatus.DRAINING) {
+            drainAsOrdered();
+        }
+    }
+
+    // Package-private: a test calls a pass without waiting for the loop.
+    public void compact() {
+        if (!elector.isLeader(Leadership.LOG_COMPACTOR)) {
+            return;
+        }
+        // What is left of these is for the next minute.
+        members.nodes.purgeDead(DEAD_RETENTION, NODE_BATCH);
+        var locks = new LockStore(members.schema, members.control);
+        for (int i = 0; i < MOST_BATCHES && locks.purge(LOCK_RETENTION, LOCK_BATCH) == LOCK_BATCH; i++) {
+            log.debug("deleted {} expired locks", LOCK_BATCH);
+        }
+        var states = new StateStore(members.schema, members.control, members.control);
+        // What is left after so many batches is for the next minute: others wait for this pass.
+        for (int i = 0; i < MOST_BATCHES && states.purge(STATE_BATCH) == STATE_BATCH; i++) {
+            log.debug("deleted {} expired states", STATE_BATCH);
+        }
+        var limits = new RateLimitStore(members.schema, members.control);
+        for (int i = 0; i < MOST_BATCHES && limits.purge(BUCKET_RETENTION, BUCKET_BATCH) == BUCKET_BATCH; i++) {
+            log.debug("forgot {} full buckets", BUCKET_BATCH);
+        }
+    }
+
+    private void drainAsOrdered() {
+        Future<?> under = draining;
+        if (state == State.RUNNING && (under == null || under.isDone())) {
+            // On a thread of its own: it takes as long as work takes, and the node must go on beating and looking.
+            draining =
+                    scheduler.schedule(this::drainOnOrder, scheduler.getClock().instant());
+        }
+    }
+
+    private void drainOnOrder() {
+        Mdc.put(id, identity);
+        if (drain()) {
+            log.info("node {}: drained on an operator's order", id);
+            elector.resignSoon();
+        }
+    }
+
+    // Who runs a daemon is no business of the application's.
+    private void leadershipChanged(Object event) {
+        String role = event instanceof LeadershipAcquired acquired
+                ? acquired.role()
+                : event instanceof LeadershipLost lost ? lost.role() : "";
+        if (DaemonStore.isDaemon(role)) {
+            works.forEach(work -> work.leadershipChanged(role));
+        } else {
+            events.accept(event);
+        }
+    }
+
+    private void elect(LeaderStore store) {
+        UUID candidate = id;
+        if (candidate != null) {
+            untilElection = elector.step(store, () -> {}, candidate);
+        }
+    }
+
+    private void observed(Object event) {
+        if (event instanceof Observer.JobsReturned returned) {
+            works.forEach(work -> work.returned(returned.jobs()));
+            return;
+        }
+        if (event instanceof NodeDied died) {
+            elector.died(died.id());
+            works.forEach(work -> work.died(died.id()));
+        }
+        events.accept(event);
+    }
+
+    // From when it was sent: the others may have seen it that early.
+    private void beaten(long sent) {
+        lastBeat = sent;
+        trustedFor = pulse.deadlines().dead().multipliedBy(4).dividedBy(5);
+    }
+
+    private void contact() {
+        lastContact = pace.nanos();
+    }
+
+    private void wake(String loop) {
+        Loop woken = loops.get(loop);
+        if (woken != null) {
+            woken.wake();
+        }
+    }
+
+    private boolean await(BooleanSupplier condition, Duration patience) throws InterruptedException {
+        long deadline = pace.nanos() + patience.toNanos();
+        lock.lock();
+        try {
+            while (!condition.getAsBoolean()) {
+                if (pace.nanos() - deadline >= 0) {
+                    return false;
+                }
+                // Nobody signals: what is waited for happens in the database.
+                never.await(POLL.toMillis(), TimeUnit.MILLISECONDS);
+            }
+            return true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private final class SessionListener implements NodeSession.Listener {
+
+        @Override
+        public void opening(UUID node) {
+            Mdc.put(node, identity);
+        }
+
+        @Override
+        public void lost() {
+            observer.sessionLost();
+            wake("heartbeat");
+        }
+
+        @Override
+        public void heard(String news) {
+            works.forEach(work -> work.heard(news));
+        }
+
+        @Override
+        public boolean isLeaving() {
+            return stopping;
+        }
+    }
+}

@@ -1,0 +1,183 @@
+package dev.forge.cluster.internal.runtime;
+
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Objects;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Errors as they are logged and stored: of bounded length, whatever their authors have put into them, and without
+ * characters that PostgreSQL refuses. The only place that turns an exception into text.
+ */
+public final class ErrorText {
+
+    /** Characters of an exception's message, in the log and in the table. */
+    public static final int LONGEST_MESSAGE = 2_000;
+
+    /** Characters of a stored error: messages, stack traces and causes. */
+    public static final int LONGEST_STORED = 20_000;
+
+    private static final int LONGEST_LINE = 500;
+    private static final int MOST_FRAMES = 200;
+    private static final int MOST_CAUSES = 20;
+    private static final int MOST_SUPPRESSED = 5;
+
+    private ErrorText() {}
+
+    /** The first {@code longest} characters of a text, with a note that something is missing; without NUL characters. */
+    public static String bounded(String text, int longest) {
+        String clean = text.indexOf('\0') < 0 ? text : text.replace('\0', ' ');
+        if (clean.length() <= longest) {
+            return clean;
+        }
+        // Half of a surrogate pair is no character.
+        int end = Character.isHighSurrogate(clean.charAt(longest - 1)) ? longest - 1 : longest;
+        return clean.substring(0, end) + "... (%d characters)".formatted(clean.length());
+    }
+
+    /** The text as {@code last_error} stores it. */
+    public static String storable(String text) {
+        return bounded(text, LONGEST_STORED);
+    }
+
+    /** The exception with its stack trace and its causes, as {@code last_error} stores it. */
+    public static String storable(Throwable failure) {
+        var text = new StringWriter();
+        try {
+            loggable(failure).printStackTrace(new PrintWriter(text));
+        } catch (Throwable e) {
+            // Its own methods may throw anything, declared or not.
+            text.append(unprintable(failure));
+        }
+        return storable(text.toString());
+    }
+
+    /** The exception in one line: its class and its message. */
+    public static String brief(Throwable failure) {
+        return firstLine(describe(failure));
+    }
+
+    /** The first line of a text, for a line of the log. */
+    public static String firstLine(String text) {
+        return bounded(text.lines().findFirst().orElse(""), LONGEST_LINE);
+    }
+
+    /**
+     * The exception for the log: the same if it can be printed and all of its messages are short enough, otherwise a copy with
+     * shorter messages and the same stack traces, causes and suppressed exceptions. Whatever its own methods do, a logger can
+     * print the copy.
+     */
+    public static Throwable loggable(Throwable failure) {
+        try {
+            return isBounded(failure, Collections.newSetFromMap(new IdentityHashMap<>()), 0)
+                    ? failure
+                    : new Shortened(failure, Collections.newSetFromMap(new IdentityHashMap<>()), 0);
+        } catch (Throwable e) {
+            // Its own methods throw.
+            return new Shortened(failure);
+        }
+    }
+
+    private static boolean isBounded(Throwable failure, Set<Throwable> seen, int depth) throws NoSuchMethodException {
+        if (!seen.add(failure)) {
+            return true;
+        }
+        Throwable cause = failure.getCause();
+        Throwable[] suppressed = failure.getSuppressed();
+        if (depth >= MOST_CAUSES
+                || suppressed.length > MOST_SUPPRESSED
+                || failure.toString().length() > LONGEST_MESSAGE
+                || failure.getStackTrace().length > MOST_FRAMES
+                || !isPlain(failure)
+                || (cause != null && !isBounded(cause, seen, depth + 1))) {
+            return false;
+        }
+        for (Throwable one : suppressed) {
+            if (!isBounded(one, seen, depth + 1)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Whether a logger can ask it for all that is printed; throws what its own methods throw. */
+    private static boolean isPlain(Throwable failure) throws NoSuchMethodException {
+        String message = failure.getMessage();
+        String localized = failure.getLocalizedMessage();
+        return (message == null || message.length() <= LONGEST_MESSAGE)
+                && (localized == null || localized.length() <= LONGEST_MESSAGE)
+                && !Arrays.asList(failure.getStackTrace()).contains(null)
+                && isInherited(failure, PrintWriter.class)
+                && isInherited(failure, PrintStream.class);
+    }
+
+    private static boolean isInherited(Throwable failure, Class<?> target) throws NoSuchMethodException {
+        return failure.getClass().getMethod("printStackTrace", target).getDeclaringClass() == Throwable.class;
+    }
+
+    private static String describe(Throwable failure) {
+        try {
+            return bounded(String.valueOf(failure.toString()), LONGEST_MESSAGE);
+        } catch (Throwable e) {
+            return unprintable(failure);
+        }
+    }
+
+    private static String unprintable(Throwable failure) {
+        return failure.getClass().getName() + ", which cannot be printed";
+    }
+
+    /** Stands for an exception that is too long for the log; its message says which one. */
+    @SuppressWarnings("OverrideThrowableToString") // A stack trace is to begin like that of the original.
+    private static final class Shortened extends Exception {
+        private static final long serialVersionUID = 1L;
+        private final String text;
+
+        /** Nothing of it can be asked for but its class. */
+        Shortened(Throwable original) {
+            super(null, null, false, false);
+            this.text = unprintable(original);
+        }
+
+        Shortened(Throwable original, Set<Throwable> seen, int depth) {
+            super(null, cause(original, seen, depth), true, true);
+            this.text = describe(original);
+            StackTraceElement[] stack = original.getStackTrace();
+            setStackTrace(Arrays.stream(stack)
+                    .filter(Objects::nonNull)
+                    .limit(MOST_FRAMES)
+                    .toArray(StackTraceElement[]::new));
+            if (depth < MOST_CAUSES) {
+                Throwable[] suppressed = original.getSuppressed();
+                for (int i = 0; i < Math.min(suppressed.length, MOST_SUPPRESSED); i++) {
+                    if (!seen.contains(suppressed[i])) {
+                        addSuppressed(new Shortened(suppressed[i], seen, depth + 1));
+                    }
+                }
+            }
+        }
+
+        private static @Nullable Throwable cause(Throwable original, Set<Throwable> seen, int depth) {
+            seen.add(original);
+            Throwable cause = original.getCause();
+            return cause == null || depth >= MOST_CAUSES || seen.contains(cause)
+                    ? null
+                    : new Shortened(cause, seen, depth + 1);
+        }
+
+        @Override
+        public String getMessage() {
+            return text;
+        }
+
+        @Override
+        public String toString() {
+            return text;
+        }
+    }
+}

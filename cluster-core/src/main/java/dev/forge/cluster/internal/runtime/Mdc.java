@@ -1,0 +1,32 @@
+package dev.forge.cluster.internal.runtime;
+
+import dev.forge.cluster.node.NodeIdentity;
+import java.util.Map;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.MDC;
+
+/** Who we are, in every line that a thread of ours logs. */
+public final class Mdc {
+
+    static final String NODE_ID = "forge.node.id";
+    public static final String NODE_NAME = "forge.node.name";
+
+    private Mdc() {}
+
+    public static void put(@Nullable UUID id, NodeIdentity identity) {
+        if (id != null) {
+            MDC.put(NODE_ID, id.toString());
+        }
+        MDC.put(NODE_NAME, identity.name());
+    }
+
+    /** Puts back what {@link MDC#getCopyOfContextMap()} has answered, and nothing else. */
+    public static void restore(@Nullable Map<String, String> before) {
+        if (before == null) {
+            MDC.clear();
+        } else {
+            MDC.setContextMap(before);
+        }
+    }
+}

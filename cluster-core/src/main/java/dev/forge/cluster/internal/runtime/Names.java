@@ -1,0 +1,96 @@
+package dev.forge.cluster.internal.runtime;
+
+import java.util.Collection;
+import java.util.List;
+
+/**
+ * The one place where names and keys are checked: of jobs, crons, daemons, workflows, steps, signals, locks, leader roles,
+ * rate limits, one-time state and nodes. They appear in log lines, URLs and metrics, so control characters are refused.
+ * Rows that were inserted by SQL may hold them all the same: {@link #printable} is for those.
+ */
+public final class Names {
+
+    /** Two of this length are still one entry of an index. */
+    private static final int LONGEST = 500;
+
+    private static final int SHOWN = 200;
+
+    private Names() {}
+
+    /**
+     * Refuses a name or key that is blank, longer than 500 characters, or not printable.
+     *
+     * @param what the kind of name, with which the message begins
+     * @throws IllegalArgumentException saying what is wrong with it
+     */
+    public static void require(String what, String text) {
+        if (text.isBlank() || text.length() > LONGEST) {
+            throw new IllegalArgumentException("%s of %d characters: it must have 1 to %d, not all of them blank"
+                    .formatted(what, text.length(), LONGEST));
+        }
+        requirePrintable(what, text);
+    }
+
+    /**
+     * Refuses control characters, line separators and halves of surrogate pairs, which PostgreSQL cannot store.
+     *
+     * @throws IllegalArgumentException saying which character is at which place
+     */
+    public static void requirePrintable(String what, String text) {
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            if (isControl(c)) {
+                throw new IllegalArgumentException("%s '%s' holds a control character (%s at position %d); remove it"
+                        .formatted(what, printable(text), c == 0 ? "NUL" : "U+%04X".formatted((int) c), i));
+            }
+            if (Character.isSurrogate(c)) {
+                if (!isPair(text, i)) {
+                    throw new IllegalArgumentException(
+                            "%s '%s' holds half of a surrogate pair (at position %d), which PostgreSQL cannot store"
+                                    .formatted(what, printable(text), i));
+                }
+                i++;
+            }
+        }
+    }
+
+    private static boolean isPair(String text, int at) {
+        return Character.isHighSurrogate(text.charAt(at))
+                && at + 1 < text.length()
+                && Character.isLowSurrogate(text.charAt(at + 1));
+    }
+
+    private static boolean isControl(char c) {
+        return switch (Character.getType(c)) {
+            case Character.CONTROL, Character.LINE_SEPARATOR, Character.PARAGRAPH_SEPARATOR -> true;
+            default -> false;
+        };
+    }
+
+    /** A name that nobody has checked, for a log line or a message: on one line, and not too long. */
+    public static String printable(String text) {
+        boolean clean = text.length() <= SHOWN;
+        for (int i = 0; clean && i < text.length(); i++) {
+            char c = text.charAt(i);
+            clean = !isControl(c) && !Character.isSurrogate(c);
+        }
+        if (clean) {
+            return text;
+        }
+        var printable = new StringBuilder();
+        for (int i = 0; i < text.length() && i < SHOWN; i++) {
+            char c = text.charAt(i);
+            if (Character.isSurrogate(c) && isPair(text, i)) {
+                printable.append(c).append(text.charAt(++i));
+            } else {
+                printable.append(isControl(c) || Character.isSurrogate(c) ? '?' : c);
+            }
+        }
+        return text.length() > SHOWN ? printable + "..." : printable.toString();
+    }
+
+    /** Each of them {@linkplain #printable(String) printable}. */
+    public static List<String> printable(Collection<String> texts) {
+        return texts.stream().map(Names::printable).toList();
+    }
+}

@@ -1,0 +1,258 @@
+package dev.forge.cluster.internal.startup;
+
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.database.Schema;
+import java.time.Duration;
+import java.util.OptionalLong;
+import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+import org.springframework.transaction.CannotCreateTransactionException;
+import org.springframework.transaction.TransactionException;
+
+/**
+ * Runs actions once in the whole cluster. A lock of {@code forge_locks} decides which node runs an action; its lease is
+ * extended while the action runs, so that another node takes over soon after the first one has crashed. Completion is
+ * recorded by a statement that the lock's token guards: it counts after an outage longer than the lease, too, unless another
+ * node has taken the lock meanwhile.
+ *
+ * <p>Needs no membership, and none of the loops: it works while the application is still starting.
+ */
+public final class StartupActions {
+
+    private static final Logger log = LoggerFactory.getLogger(StartupActions.class);
+    private static final String LOCK_PREFIX = "once:";
+
+    private final Node node;
+    private final Schema schema;
+    private final ControlConnections control;
+    private final Timing timing;
+
+    /** Owns the locks of a node that has not joined yet. */
+    private final UUID beforeJoining = UUID.randomUUID();
+
+    /**
+     * How actions are timed.
+     *
+     * @param lease how long after a crash of the node that runs an action another node takes over, at the latest
+     * @param poll how often waiting nodes look
+     * @param patience how long they wait, unless the caller says otherwise
+     */
+    public record Timing(Duration lease, Duration poll, Duration patience) {
+
+        /** The usual times for nodes that wait that long. */
+        public static Timing waitingFor(Duration patience) {
+            return new Timing(Duration.ofSeconds(30), Duration.ofMillis(500), patience);
+        }
+    }
+
+    public StartupActions(Node node, Schema schema, ControlConnections control, Timing timing) {
+        this.node = node;
+        this.schema = schema;
+        this.control = control;
+        this.timing = timing;
+    }
+
+    public boolean once(String name, String version, Runnable action) {
+        return once(name, version, timing.patience, action);
+    }
+
+    public boolean once(String name, String version, Duration patience, Runnable action) {
+        if (name.isBlank() || version.isBlank()) {
+            throw new IllegalArgumentException(
+                    "A startup action needs a name and a version, but has '%s' and '%s'".formatted(name, version));
+        }
+        Names.require("startup action", name);
+        Names.require("version of startup action '%s'".formatted(name), version);
+        if (patience.isNegative()) {
+            throw new IllegalArgumentException("Startup action '%s': cannot wait for %s".formatted(name, patience));
+        }
+        // A connection for this call only: the cluster's own ones are closed by its lifecycle, which may never start.
+        try (ControlConnections own = control.apart(1)) {
+            return new Call(
+                            name,
+                            version,
+                            node.nanos() + patience.toNanos(),
+                            new StartupActionStore(schema, own),
+                            new LockStore(schema, own))
+                    .run(patience, action);
+        }
+    }
+
+    private record LeaseExtension(ThreadPoolTaskScheduler thread, ScheduledFuture<?> repeated) {
+
+        void stop() {
+            repeated.cancel(false);
+            thread.shutdown();
+        }
+    }
+
+    private final class Call {
+
+        private final String name;
+        private final String version;
+        private final String lock;
+        private final long deadline;
+        private final StartupActionStore actions;
+        private final LockStore locks;
+
+        Call(String name, String version, long deadline, StartupActionStore actions, LockStore locks) {
+            this.name = name;
+            this.version = version;
+            this.lock = LOCK_PREFIX + name;
+            this.deadline = deadline;
+            this.actions = actions;
+            this.locks = locks;
+        }
+
+        boolean run(Duration patience, Runnable action) {
+            boolean waiting = false;
+            while (!actions.isCompleted(name, version)) {
+                node.requireMayMutate();
+                UUID member = node.id();
+                OptionalLong token = locks.take(lock, member != null ? member : beforeJoining, timing.lease);
+                if (token.isPresent()) {
+                    return runUnlessCompleted(token.getAsLong(), action);
+                }
+                if (node.nanos() - deadline >= 0) {
+                    throw new ClusterStartupException(
+                            "Startup action '%s' version '%s': not completed within %s; node %s is running it"
+                                    .formatted(
+                                            name,
+                                            version,
+                                            patience,
+                                            actions.holder(lock).orElse("unknown")),
+                            "Look at the log of that node, or allow more time with forge.cluster.startup.wait-timeout.");
+                }
+                if (!waiting) {
+                    log.info(
+                            "Startup action '{}' version '{}': waiting for node {}, which runs it",
+                            name,
+                            version,
+                            actions.holder(lock).orElse("unknown"));
+                    waiting = true;
+                }
+                pause();
+            }
+            return false;
+        }
+
+        private boolean runUnlessCompleted(long token, Runnable action) {
+            try {
+                // Its former holder may have completed it since the last look.
+                if (actions.isCompleted(name, version)) {
+                    return false;
+                }
+                LeaseExtension extension = extendLease(token);
+                try {
+                    action.run();
+                    complete(token);
+                } finally {
+                    extension.stop();
+                }
+                return true;
+            } finally {
+                release(token);
+            }
+        }
+
+        /** On a thread of its own: the cluster's scheduler may not have been started yet. */
+        private LeaseExtension extendLease(long token) {
+            var thread = new ThreadPoolTaskScheduler();
+            thread.setThreadNamePrefix("forge-cluster-startup-");
+            thread.setDaemon(true);
+            // A statement that is under way gives the connection back before the next one needs it.
+            thread.setWaitForTasksToCompleteOnShutdown(true);
+            thread.setAwaitTerminationSeconds(5);
+            thread.initialize();
+            var lost = new AtomicBoolean();
+            return new LeaseExtension(
+                    thread, thread.scheduleWithFixedDelay(() -> extend(token, lost), timing.lease.dividedBy(3)));
+        }
+
+        private void extend(long token, AtomicBoolean lost) {
+            try {
+                if (!lost.get() && !locks.renew(lock, token, timing.lease)) {
+                    lost.set(true);
+                    log.error(
+                            "Startup action '{}' version '{}': another node has taken its lock while this node runs the action."
+                                    + " That node may run it, too; completion will not be recorded here.",
+                            name,
+                            version);
+                }
+            } catch (DataAccessException | TransactionException e) {
+                log.warn("Startup action '{}' version '{}': could not extend its lease; retrying", name, version, e);
+            }
+        }
+
+        private void complete(long token) {
+            long begun = node.nanos();
+            boolean reported = false;
+            while (true) {
+                try {
+                    if (actions.complete(name, version, node.identity().name(), lock, token)) {
+                        log.info("Startup action '{}' version '{}': completed", name, version);
+                        return;
+                    }
+                    throw new ClusterStartupException(
+                            "Startup action '%s' version '%s': ran on this node, but another node has taken its lock"
+                                            .formatted(name, version)
+                                    + " meanwhile; completion is not recorded",
+                            "Another node runs the action. Start this node again: it then waits for the other one.");
+                } catch (DataAccessException | TransactionException e) {
+                    Duration patience = completionPatience(e);
+                    if (node.nanos() - begun >= patience.toNanos()) {
+                        throw e;
+                    }
+                    if (!reported) {
+                        log.warn(
+                                "Startup action '{}' version '{}': could not record its completion; retrying for up to {}: {}",
+                                name,
+                                version,
+                                patience,
+                                ConnectionLoss.brief(e));
+                        reported = true;
+                    }
+                    pause();
+                }
+            }
+        }
+
+        /** While the database is out of reach, as long as other nodes would wait: a late completion counts. */
+        private Duration completionPatience(Exception failure) {
+            // The other one: no connection could be opened, or the lease extension hangs on the only one.
+            boolean unreachable = ConnectionLoss.caused(failure) || failure instanceof CannotCreateTransactionException;
+            return unreachable && timing.patience.compareTo(timing.lease) > 0 ? timing.patience : timing.lease;
+        }
+
+        private void release(long token) {
+            try {
+                locks.release(lock, token);
+            } catch (DataAccessException | TransactionException e) {
+                log.debug("startup action {}: could not release its lock, which will expire", name, e);
+            }
+        }
+
+        private void pause() {
+            try {
+                // Nobody counts down: what is waited for happens in the database.
+                new CountDownLatch(1).await(timing.poll.toMillis(), TimeUnit.MILLISECONDS);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException(
+                        "Startup action '%s' version '%s': interrupted while waiting".formatted(name, version), e);
+            }
+        }
+    }
+}

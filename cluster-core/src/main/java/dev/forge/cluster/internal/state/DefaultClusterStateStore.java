@@ -1,0 +1,121 @@
+package dev.forge.cluster.internal.state;
+
+import dev.forge.cluster.internal.job.JobJson;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.Arguments;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.state.ClusterStateStore;
+import dev.forge.cluster.PayloadCodec;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.Optional;
+
+/** {@link ClusterStateStore} on {@code forge_state}. */
+public final class DefaultClusterStateStore implements ClusterStateStore {
+
+    private static final Duration SHORTEST = Duration.ofMillis(1);
+    private static final Duration LONGEST = Duration.ofDays(36_525);
+
+    private final Runnable permission;
+    private final StateStore states;
+    private final JobJson json;
+
+    /** For the application: what may not change the cluster may not put or take. */
+    public DefaultClusterStateStore(Node node, StateStore states, PayloadCodec codec, int maxBytes) {
+        this(node::requireMayMutate, states, codec, maxBytes);
+    }
+
+    /** For what every node does that serves requests, an observer too. */
+    public static DefaultClusterStateStore ofAnyNode(StateStore states, PayloadCodec codec, int maxBytes) {
+        return new DefaultClusterStateStore(() -> {}, states, codec, maxBytes);
+    }
+
+    private DefaultClusterStateStore(Runnable permission, StateStore states, PayloadCodec codec, int maxBytes) {
+        this.permission = permission;
+        this.states = states;
+        this.json = new JobJson(codec, maxBytes);
+    }
+
+    @Override
+    public boolean putOnce(String key, Object value, Duration timeToLive) {
+        requirePut(key, value, timeToLive);
+        if (key.startsWith(StateStore.LOGIN)) {
+            // They would count as pending logins.
+            throw new IllegalArgumentException(
+                    "key of a one-time state '%s': keys that begin with %s are those of logins"
+                            .formatted(key, StateStore.LOGIN));
+        }
+        return states.put(key, text(value), timeToLive);
+    }
+
+    /**
+     * Puts a pending login, unless so many are pending in the cluster.
+     *
+     * @param key begins with {@link StateStore#LOGIN}
+     */
+    public StateStore.Put putLogin(String key, Object value, Duration timeToLive, int most) {
+        requirePut(key, value, timeToLive);
+        return states.putLogin(key, text(value), timeToLive, most);
+    }
+
+    private void requirePut(String key, Object value, Duration timeToLive) {
+        Arguments.required("ClusterStateStore.putOnce", "key", key);
+        Arguments.required("ClusterStateStore.putOnce", "value", value);
+        Arguments.required("ClusterStateStore.putOnce", "timeToLive", timeToLive);
+        requireStorable(key);
+        if (timeToLive.compareTo(SHORTEST) < 0 || timeToLive.compareTo(LONGEST) > 0) {
+            throw new IllegalArgumentException(
+                    "a state that lives for %s; it must lie between a millisecond and a hundred years"
+                            .formatted(timeToLive));
+        }
+        permission.run();
+    }
+
+    private String text(Object value) {
+        try {
+            return json.write(value);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException(
+                    "the value of a state (%s) %s".formatted(value.getClass().getName(), e.getMessage()), e);
+        }
+    }
+
+    @Override
+    public <T> Optional<T> takeOnce(String key, Class<T> type) {
+        Arguments.required("ClusterStateStore.takeOnce", "key", key);
+        Arguments.required("ClusterStateStore.takeOnce", "type", type);
+        requireStorable(key);
+        requireObject(type);
+        permission.run();
+        return states.take(key).map(text -> value(text, type));
+    }
+
+    @Override
+    public <T> Optional<T> find(String key, Class<T> type) {
+        Arguments.required("ClusterStateStore.find", "key", key);
+        Arguments.required("ClusterStateStore.find", "type", type);
+        requireStorable(key);
+        requireObject(type);
+        return states.find(key).map(text -> value(text, type));
+    }
+
+    // Without the key, which may be a secret, and without the value.
+    private <T> T value(String text, Class<T> type) {
+        try {
+            return Objects.requireNonNull(json.readAs(text, type), "it is null");
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException("a state cannot be read as " + type.getName(), e);
+        }
+    }
+
+    // Before it is taken, not when it is read.
+    private static void requireObject(Class<?> type) {
+        if (type.isPrimitive()) {
+            throw new IllegalArgumentException("a state is read as an object, not as " + type);
+        }
+    }
+
+    private static void requireStorable(String key) {
+        Names.require("key of a one-time state", key);
+    }
+}

@@ -1,0 +1,164 @@
+package dev.forge.cluster.internal.workflow;
+
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.AfterCommit;
+import dev.forge.cluster.internal.runtime.Arguments;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowRejectedException;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.workflow.Workflows;
+import dev.forge.cluster.internal.workflow.WorkflowStore.CalledOff;
+import dev.forge.cluster.internal.workflow.WorkflowStore.NewRun;
+import dev.forge.cluster.internal.workflow.WorkflowStore.NewSignal;
+import dev.forge.cluster.internal.workflow.WorkflowStore.SignalLimits;
+import dev.forge.cluster.internal.workflow.WorkflowStore.Signalled;
+import java.util.List;
+import java.util.Optional;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/** {@link Workflows} on {@code forge_workflow_runs}. */
+public final class DefaultWorkflows implements Workflows {
+
+    private static final int MOST_LISTED = 1_000;
+
+    private final Node node;
+    private final WorkflowEngine engine;
+    private final WorkflowStore store;
+    private final WorkflowReports reports;
+
+    public DefaultWorkflows(Node node, WorkflowEngine engine) {
+        this.node = node;
+        this.engine = engine;
+        this.store = engine.store();
+        this.reports = engine.reports();
+    }
+
+    @Override
+    public UUID start(String workflow, @Nullable Object input, @Nullable String key) {
+        Arguments.required("Workflows.start", "workflow", workflow);
+        requireMayChange("Workflows.start");
+        engine.requireVersions("Workflows.start");
+        requireStorable("workflow", workflow);
+        if (key != null) {
+            requireStorable("key", key);
+            Optional<UUID> known = store.byKey(workflow, key);
+            if (known.isPresent()) {
+                return known.get();
+            }
+        }
+        NewRun run = engine.prepare(workflow, input, key, null);
+        while (!store.insert(run)) {
+            // Somebody was faster; unless it has rolled back, or was deleted, meanwhile.
+            Optional<UUID> other = key == null ? Optional.empty() : store.byKey(workflow, key);
+            if (other.isPresent()) {
+                return other.get();
+            }
+        }
+        AfterCommit.run(engine::announce);
+        return run.id();
+    }
+
+    @Override
+    public boolean signal(UUID run, String name, @Nullable Object payload) {
+        Arguments.required("Workflows.signal", "run", run);
+        Arguments.required("Workflows.signal", "name", name);
+        requireMayChange("Workflows.signal");
+        requireStorable("signal", name);
+        String text;
+        try {
+            text = payload == null ? null : engine.json().write(payload);
+        } catch (IllegalArgumentException e) {
+            throw new WorkflowRejectedException("the payload of signal '%s' %s".formatted(name, e.getMessage()), e);
+        }
+        SignalLimits limits = engine.limits().signals();
+        Signalled signalled = store.signal(run, new NewSignal(engine.nextId(), name, text), limits);
+        if (signalled instanceof Signalled.TooMany waiting) {
+            throw new WorkflowRejectedException(tooMany(run, name, waiting, limits));
+        }
+        if (signalled instanceof Signalled.Given given && given.wakes()) {
+            AfterCommit.run(engine::announce);
+        }
+        return signalled instanceof Signalled.Given;
+    }
+
+    private static String tooMany(UUID run, String name, Signalled.TooMany waiting, SignalLimits limits) {
+        String limit = waiting.signals() >= limits.signals()
+                ? "forge.cluster.workflow.max-pending-signals (%d)".formatted(limits.signals())
+                : "forge.cluster.workflow.max-pending-signals-size (%d bytes)".formatted(limits.bytes());
+        return "signal '%s' to run %s rejected: %d signals with %d bytes wait to be consumed by it, %s allows no more. Let the workflow consume them with awaitSignal, signal less often, or cancel the run."
+                .formatted(name, run, waiting.signals(), waiting.bytes(), limit);
+    }
+
+    @Override
+    public boolean cancel(UUID run, String reason) {
+        Arguments.required("Workflows.cancel", "run", run);
+        Arguments.required("Workflows.cancel", "reason", reason);
+        requireMayChange("Workflows.cancel");
+        CalledOff cancelled = store.cancel(run, reason.replace('\0', ' '));
+        if (!cancelled.runs().isEmpty()) {
+            AfterCommit.run(() -> {
+                engine.announce();
+                cancelled.jobs().forEach(engine::announceCancelled);
+            });
+        }
+        // Also if only a child is new to it.
+        return !cancelled.runs().isEmpty();
+    }
+
+    @Override
+    public boolean retry(UUID run) {
+        Arguments.required("Workflows.retry", "run", run);
+        requireMayChange("Workflows.retry");
+        boolean revived = store.retry(run);
+        if (revived) {
+            AfterCommit.run(engine::announce);
+        }
+        return revived;
+    }
+
+    @Override
+    public Optional<WorkflowInfo> find(UUID run) {
+        Arguments.required("Workflows.find", "run", run);
+        return reports.find(run);
+    }
+
+    @Override
+    public <T> Optional<T> result(UUID run, Class<T> type) {
+        Arguments.required("Workflows.result", "run", run);
+        Arguments.required("Workflows.result", "type", type);
+        WorkflowInfo info = reports.find(run).orElse(null);
+        String result = info == null || info.status() != WorkflowStatus.COMPLETED ? null : info.result();
+        if (result == null) {
+            return Optional.empty();
+        }
+        try {
+            return Optional.ofNullable(engine.json().readAs(result, type));
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException(
+                    "the result of run %s cannot be read as %s: %s".formatted(run, type.getName(), e.getMessage()), e);
+        }
+    }
+
+    @Override
+    public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
+        if (workflow != null) {
+            requireStorable("workflow", workflow);
+        }
+        return reports.list(workflow, status, Math.max(1, Math.min(limit, MOST_LISTED)));
+    }
+
+    private void requireMayChange(String call) {
+        node.requireMayMutate();
+        engine.requireWritable(call);
+    }
+
+    private static void requireStorable(String what, String text) {
+        try {
+            Names.require(what, text);
+        } catch (IllegalArgumentException e) {
+            throw new WorkflowRejectedException(String.valueOf(e.getMessage()), e);
+        }
+    }
+}

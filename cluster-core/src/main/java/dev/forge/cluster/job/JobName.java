@@ -1,0 +1,24 @@
+package dev.forge.cluster.job;
+
+import java.lang.annotation.Documented;
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+
+/**
+ * On a payload type: the name of its job, for nodes that enqueue it without having its handler.
+ *
+ * <pre>{@code
+ * @JobName("process-order")
+ * record ProcessOrder(UUID orderId) {}
+ * }</pre>
+ */
+@Documented
+@Target(ElementType.TYPE)
+@Retention(RetentionPolicy.RUNTIME)
+public @interface JobName {
+
+    /** The name of the job. */
+    String value();
+}

@@ -1,0 +1,13 @@
+package dev.forge.cluster.node;
+
+/** What a node does for the cluster; a node may have any of them. */
+public enum NodeRole {
+    /** Serves the application's HTTP requests. */
+    GATEWAY,
+    /** May enqueue work and change the cluster through this library's API. */
+    FUNCTION,
+    /** Claims jobs and runs daemons. */
+    WORKER,
+    /** Stands for election to the leader roles. */
+    SCHEDULER
+}

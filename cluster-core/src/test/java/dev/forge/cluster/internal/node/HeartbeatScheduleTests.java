@@ -1,0 +1,138 @@
+package dev.forge.cluster.internal.node;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.internal.node.NodeStore.Deadlines;
+import java.time.Duration;
+import org.junit.jupiter.api.Test;
+
+class HeartbeatScheduleTests {
+
+    private static final boolean WITH_SESSION = true;
+    private static final boolean WITHOUT_SESSION = false;
+
+    private static HeartbeatSchedule steady() {
+        return pulse(Duration.ofSeconds(5), false);
+    }
+
+    private static HeartbeatSchedule adaptive() {
+        return pulse(Duration.ofSeconds(5), true);
+    }
+
+    private static HeartbeatSchedule pulse(Duration interval, boolean adaptive) {
+        return new HeartbeatSchedule(new NodeSettings.Heartbeat(
+                interval, adaptive, Duration.ofMinutes(1), Duration.ofSeconds(10), Duration.ofSeconds(15)));
+    }
+
+    private static void beat(HeartbeatSchedule pulse) {
+        pulse.beating(false);
+        pulse.answered(true);
+    }
+
+    @Test
+    void it_beats_once_an_interval_from_the_start() {
+        HeartbeatSchedule pulse = steady();
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
+        beat(pulse);
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
+    }
+
+    @Test
+    void a_lost_beat_is_made_up_for_after_half_a_second_until_one_is_answered() {
+        HeartbeatSchedule pulse = steady();
+        pulse.beating(false);
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofMillis(500));
+        pulse.beating(false);
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofMillis(500));
+        pulse.answered(true);
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
+    }
+
+    @Test
+    void without_its_session_it_beats_five_times_a_second_even_after_a_lost_beat() {
+        HeartbeatSchedule pulse = steady();
+        assertThat(pulse.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(200));
+        pulse.beating(false);
+        assertThat(pulse.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(200));
+        pulse.answered(false);
+        assertThat(pulse.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(200));
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
+    }
+
+    @Test
+    void neither_makes_a_fast_pulse_slower() {
+        HeartbeatSchedule fast = pulse(Duration.ofMillis(100), false);
+        assertThat(fast.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(100));
+        fast.beating(false);
+        assertThat(fast.pause(WITH_SESSION)).isEqualTo(Duration.ofMillis(100));
+    }
+
+    @Test
+    void an_adaptive_one_doubles_its_pause_while_nothing_happens_up_to_the_longest() {
+        HeartbeatSchedule pulse = adaptive();
+        for (int seconds : new int[] {10, 20, 40, 60, 60}) {
+            beat(pulse);
+            assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(seconds));
+        }
+    }
+
+    @Test
+    void a_beat_that_is_lost_or_comes_while_something_happens_does_not_slow_it_down() {
+        HeartbeatSchedule pulse = adaptive();
+        pulse.beating(false);
+        pulse.beating(false);
+        pulse.answered(false);
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
+    }
+
+    @Test
+    void whatever_happens_brings_an_adaptive_one_back_and_makes_it_beat_at_once() {
+        HeartbeatSchedule pulse = adaptive();
+        beat(pulse);
+        beat(pulse);
+        assertThat(pulse.quicken()).isTrue();
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
+        assertThat(pulse.deadlines()).isEqualTo(new Deadlines(Duration.ofSeconds(20), Duration.ofSeconds(30)));
+    }
+
+    @Test
+    void a_steady_one_is_in_no_hurry_and_keeps_its_deadlines() {
+        HeartbeatSchedule pulse = steady();
+        beat(pulse);
+        assertThat(pulse.quicken()).isFalse();
+        assertThat(pulse.deadlines()).isEqualTo(new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
+    }
+
+    @Test
+    void each_beat_declares_deadlines_that_fit_the_pause_after_it() {
+        HeartbeatSchedule pulse = adaptive();
+        for (int beat = 0; beat < 6; beat++) {
+            Deadlines declared = pulse.deadlines();
+            beat(pulse);
+            Duration pause = pulse.pause(WITH_SESSION);
+            // Two beats late is stale and three are dead: one may get lost.
+            assertThat(declared.stale()).isGreaterThanOrEqualTo(pause.multipliedBy(2));
+            assertThat(declared.dead()).isGreaterThanOrEqualTo(pause.multipliedBy(3));
+        }
+        assertThat(pulse.deadlines()).isEqualTo(new Deadlines(Duration.ofMinutes(2), Duration.ofMinutes(3)));
+    }
+
+    @Test
+    void deadlines_never_fall_below_those_of_the_settings() {
+        assertThat(pulse(Duration.ofMillis(100), true).deadlines())
+                .isEqualTo(new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
+    }
+
+    @Test
+    void node_that_holds_something_neither_slows_down_nor_declares_that_it_will() {
+        HeartbeatSchedule pulse = adaptive();
+        beat(pulse);
+        beat(pulse);
+        assertThat(pulse.isTooSlowForWork()).isTrue();
+        pulse.beating(true);
+        assertThat(pulse.deadlines()).isEqualTo(new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
+        pulse.answered(true);
+        assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
+        assertThat(pulse.isTooSlowForWork()).isFalse();
+    }
+}

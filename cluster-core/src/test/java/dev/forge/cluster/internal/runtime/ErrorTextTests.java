@@ -1,0 +1,73 @@
+package dev.forge.cluster.internal.runtime;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.Collections;
+import org.junit.jupiter.api.Test;
+
+class ErrorTextTests {
+
+    private static final String LONG = "x".repeat(100_000);
+
+    @Test
+    void short_exception_is_logged_as_it_is() {
+        var failure = new IllegalStateException("no", new IllegalArgumentException("cause"));
+        assertThat(ErrorText.loggable(failure)).isSameAs(failure);
+    }
+
+    @Test
+    void long_messages_are_shortened_and_stack_traces_kept() {
+        var failure = new IllegalStateException(LONG, new IllegalArgumentException(LONG));
+        failure.addSuppressed(new IllegalStateException(LONG));
+        Throwable shortened = ErrorText.loggable(failure);
+        assertThat(shortened.toString())
+                .startsWith("java.lang.IllegalStateException: xxx")
+                .hasSizeLessThan(2_100);
+        assertThat(shortened.getStackTrace()).isEqualTo(failure.getStackTrace());
+        assertThat(shortened.getCause().toString())
+                .startsWith("java.lang.IllegalArgumentException: xxx")
+                .hasSizeLessThan(2_100);
+        assertThat(shortened.getSuppressed()).hasSize(1);
+        assertThat(ErrorText.storable(failure))
+                .hasSizeLessThan(21_000)
+                .contains(
+                        "at dev.forge.cluster.internal.runtime.ErrorTextTests", "Caused by: java.lang.IllegalArgument");
+    }
+
+    @Test
+    void causes_that_go_round_in_circles_end() {
+        var first = new IllegalStateException(LONG);
+        var second = new IllegalStateException("second", first);
+        first.initCause(second);
+        assertThat(ErrorText.storable(first)).contains("second").hasSizeLessThan(21_000);
+    }
+
+    @Test
+    void deep_stacks_are_bounded() {
+        var failure = new StackOverflowError();
+        failure.setStackTrace(Collections.nCopies(5_000, new StackTraceElement("A", "b", "A.java", 1))
+                .toArray(StackTraceElement[]::new));
+        assertThat(ErrorText.loggable(failure).getStackTrace()).hasSize(200);
+    }
+
+    @Test
+    void exception_that_cannot_be_printed_is_named() {
+        var failure = new RuntimeException() {
+            private static final long serialVersionUID = 1L;
+
+            @Override
+            public String getMessage() {
+                throw new IllegalStateException("no message");
+            }
+        };
+        assertThat(ErrorText.brief(failure)).contains("ErrorTextTests", "cannot be printed");
+        assertThat(ErrorText.storable(failure)).contains("ErrorTextTests", "cannot be printed");
+    }
+
+    @Test
+    void text_is_cut_between_characters_and_has_no_nul() {
+        assertThat(ErrorText.bounded("a\ud83d\ude00b", 2)).isEqualTo("a... (4 characters)");
+        assertThat(ErrorText.bounded("a\0b", 10)).isEqualTo("a b");
+        assertThat(ErrorText.firstLine("one\ntwo")).isEqualTo("one");
+    }
+}

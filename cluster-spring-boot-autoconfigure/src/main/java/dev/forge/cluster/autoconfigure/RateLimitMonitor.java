@@ -1,6 +1,0 @@
-package dev.forge.cluster.autoconfigure;
-
-import java.util.function.Consumer;
-
-/** Is told the name of a limit whenever it denies a call. */
-interface RateLimitMonitor extends Consumer<String> {}

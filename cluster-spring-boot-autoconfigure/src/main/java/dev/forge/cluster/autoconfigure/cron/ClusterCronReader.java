@@ -1,0 +1,132 @@
+package dev.forge.cluster.autoconfigure.cron;
+
+import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
+import dev.forge.cluster.autoconfigure.handler.AttributeException;
+import dev.forge.cluster.autoconfigure.handler.AttributeReader;
+import dev.forge.cluster.autoconfigure.handler.MethodTransactions;
+import dev.forge.cluster.autoconfigure.job.JobLimits;
+import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.cron.CronContext;
+import dev.forge.cluster.cron.CronDefinition;
+import dev.forge.cluster.cron.CronTarget;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.cron.Misfire;
+import dev.forge.cluster.internal.cron.CronContexts;
+import dev.forge.cluster.internal.cron.CronEngine;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.cron.CronStore;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Function;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+
+/** Turns {@link ClusterCron} methods into the handlers of their runs and the definitions of their slots. */
+public final class ClusterCronReader {
+
+    private final ConfigurableListableBeanFactory beans;
+    private final ClusterProperties.Cron usual;
+    private final AttributeReader attributes;
+    private final JobLimits limits;
+    private final MethodTransactions transactions;
+
+    public ClusterCronReader(
+            ConfigurableListableBeanFactory beans,
+            ClusterProperties.Cron usual,
+            JobLimits limits,
+            MethodTransactions transactions) {
+        this.beans = beans;
+        this.usual = usual;
+        this.attributes = new AttributeReader(beans);
+        this.limits = limits;
+        this.transactions = transactions;
+    }
+
+    public void add(AnnotatedMethods.Found<ClusterCron> found, JobHandlers handlers) {
+        ClusterCron cron = found.annotation();
+        try {
+            JobHandler handler = new JobHandler(
+                    attributes.name(cron.name(), found.method()),
+                    List.of(),
+                    attributes.textOrNull(cron.capability()),
+                    JobPriority.NORMAL.value(),
+                    limits.of(cron.maxAttempts(), JobLimits.USUAL_BACKOFF, Set.of(), cron.timeout(), ""),
+                    target(found));
+            handlers.addCron(handler, definition(handler, cron));
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            throw new ClusterStartupException(
+                    "@ClusterCron on %s: %s".formatted(found.place(), e.getMessage()),
+                    AttributeException.action(
+                            e,
+                            "The method of a cron takes a CronContext or nothing, and is neither private nor static; its expression has"
+                                    + " five fields, or six with seconds in front."),
+                    e);
+        }
+    }
+
+    private CronStore.Definition definition(JobHandler handler, ClusterCron cron) {
+        String expression = attributes.text(cron.value());
+        String every = attributes.text(cron.every());
+        if (expression.isEmpty() == every.isEmpty()) {
+            throw new IllegalArgumentException(
+                    "it needs either an expression or every, but has '%s' and '%s'".formatted(expression, every));
+        }
+        String zone = attributes.value("zone", cron.zone(), Function.identity(), usual.zone());
+        String schedule = CronEngine.requireSchedule(
+                every.isEmpty()
+                        ? expression
+                        : every.equals("-")
+                                ? every
+                                : CronDefinition.EVERY
+                                        + AttributeReader.read("every", every, AttributeReader::positive),
+                zone);
+        if (cron.target() == CronTarget.LEADER && handler.capability() != null) {
+            throw AttributeException.of(
+                    "capability",
+                    handler.capability(),
+                    "the leader runs it, whatever it offers; use target = ANY_WORKER",
+                    null);
+        }
+        return new CronStore.Definition(
+                handler.name(),
+                handler.name(),
+                schedule,
+                zone,
+                cron.target(),
+                handler.capability(),
+                cron.misfire() == Misfire.DEFAULT ? usual.misfire().policy() : cron.misfire(),
+                attributes.value(
+                        "catchUpLimit", cron.catchUpLimit(), AttributeReader.between(1, 1_000), usual.catchUpLimit()),
+                cron.overlap(),
+                attributes
+                        .value("jitter", cron.jitter(), ClusterCronReader::jitter, Duration.ZERO)
+                        .toMillis(),
+                // The node that runs it knows.
+                null);
+    }
+
+    private static Duration jitter(String text) {
+        Duration jitter = AttributeReader.notNegative(text);
+        if (jitter.compareTo(CronEngine.LONGEST_JITTER) > 0) {
+            throw new IllegalArgumentException("must not be longer than a day");
+        }
+        return jitter;
+    }
+
+    private JobHandler.Target target(AnnotatedMethods.Found<ClusterCron> found) {
+        AnnotatedMethods.Call method = found.call(beans);
+        Class<?>[] parameters = found.method().getParameterTypes();
+        if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != CronContext.class)) {
+            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+        }
+        ObjectProvider<CronContexts> contexts = beans.getBeanProvider(CronContexts.class);
+        JobHandler.Code code = (payload, job) ->
+                contexts.getObject().run(job, context -> parameters.length == 0 ? method.with() : method.with(context));
+        return new JobHandler.Target(null, transactions.of(found), code, found.place());
+    }
+}

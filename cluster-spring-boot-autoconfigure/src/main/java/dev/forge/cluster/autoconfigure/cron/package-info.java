@@ -1,0 +1,5 @@
+/** Auto-configuration of crons. */
+@NullMarked
+package dev.forge.cluster.autoconfigure.cron;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,115 @@
+package dev.forge.cluster.autoconfigure.daemon;
+
+import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
+import dev.forge.cluster.autoconfigure.handler.AsynchronousHandlers;
+import dev.forge.cluster.autoconfigure.handler.AttributeException;
+import dev.forge.cluster.autoconfigure.handler.AttributeReader;
+import dev.forge.cluster.daemon.ClusterDaemon;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.daemon.DaemonScope;
+import dev.forge.cluster.internal.runtime.AsyncResults;
+import dev.forge.cluster.internal.daemon.DaemonHandler;
+import dev.forge.cluster.internal.daemon.DaemonHandlers;
+import java.util.Arrays;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+
+/** Finds {@link ClusterDaemon} methods on all beans. */
+public final class ClusterDaemonRegistrar implements SmartInitializingSingleton {
+
+    private final ConfigurableListableBeanFactory beans;
+    private final DaemonHandlers handlers;
+    private final ClusterProperties.Daemon usual;
+    private final AttributeReader attributes;
+
+    public ClusterDaemonRegistrar(
+            ConfigurableListableBeanFactory beans, DaemonHandlers handlers, ClusterProperties.Daemon usual) {
+        this.beans = beans;
+        this.handlers = handlers;
+        this.usual = usual;
+        this.attributes = new AttributeReader(beans);
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        AnnotatedMethods.find(beans, ClusterDaemon.class).forEach(found -> handlers.add(handler(found)));
+    }
+
+    private DaemonHandler handler(AnnotatedMethods.Found<ClusterDaemon> found) {
+        ClusterDaemon daemon = found.annotation();
+        try {
+            return new DaemonHandler(
+                    name(found),
+                    daemon.scope(),
+                    instances(daemon),
+                    new DaemonHandler.Needs(
+                            daemon.role(),
+                            attributes.textOrNull(daemon.capability()),
+                            attributes.value(
+                                    "startupDelay",
+                                    daemon.startupDelay(),
+                                    AttributeReader::notNegative,
+                                    usual.startupDelay())),
+                    new DaemonHandler.Restarts(
+                            attributes.value(
+                                    "restartDelay",
+                                    daemon.restartDelay(),
+                                    AttributeReader::positive,
+                                    usual.restartDelay()),
+                            attributes.valueOrNull(
+                                    "maxRestarts",
+                                    daemon.maxRestarts(),
+                                    AttributeReader.atLeast(0),
+                                    usual.maxRestarts()),
+                            daemon.restartOnReturn()),
+                    new DaemonHandler.Target(code(found), found.place()));
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            throw new ClusterStartupException(
+                    "@ClusterDaemon on %s: %s".formatted(found.place(), e.getMessage()),
+                    AttributeException.action(
+                            e, "A daemon takes a DaemonContext or nothing, and is neither private nor static."),
+                    e);
+        }
+    }
+
+    private String name(AnnotatedMethods.Found<ClusterDaemon> found) {
+        String name = attributes.name(found.annotation().name(), found.method());
+        if (name.indexOf('#') >= 0) {
+            throw AttributeException.of("name", name, "must not have a # in it, which numbers instances", null);
+        }
+        return name;
+    }
+
+    private int instances(ClusterDaemon daemon) {
+        int instances = attributes.value("instances", daemon.instances(), AttributeReader.atLeast(1), 1);
+        if (instances > 1 && daemon.scope() == DaemonScope.NODE) {
+            throw AttributeException.of(
+                    "instances", String.valueOf(instances), "of scope NODE there is one on every node", null);
+        }
+        return instances;
+    }
+
+    private DaemonHandler.Code code(AnnotatedMethods.Found<ClusterDaemon> found) {
+        AnnotatedMethods.Call method = found.call(beans);
+        AsynchronousHandlers.refuseFuture(
+                found,
+                "A daemon keeps its role until its method has ended, but the work of a future would go on beside its"
+                        + " successor.",
+                "Let the method run until it is asked to stop: wait for the future in it, with join() or block().");
+        Class<?>[] parameters = found.method().getParameterTypes();
+        if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != DaemonContext.class)) {
+            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+        }
+        return context -> {
+            Object returned = parameters.length == 0 ? method.with() : method.with(context);
+            if (AsyncResults.isAsync(returned)) {
+                AsyncResults.cancel(returned);
+                throw new IllegalStateException(
+                        "%s returned a future: wait for it inside of the method, with join() or block()"
+                                .formatted(found.place()));
+            }
+        };
+    }
+}

@@ -1,0 +1,83 @@
+package dev.forge.cluster.autoconfigure.handler;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.runtime.AsyncResults;
+import java.lang.annotation.Annotation;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.core.GenericTypeResolver;
+import org.springframework.core.annotation.MergedAnnotations;
+import org.springframework.core.annotation.MergedAnnotations.SearchStrategy;
+import org.springframework.scheduling.annotation.EnableAsync;
+import org.springframework.util.ClassUtils;
+
+/** Refuses handlers whose work would go on, unwatched, after they have returned. */
+public final class AsynchronousHandlers {
+
+    /** By name: those of Jakarta, which Spring heeds as well, may be absent. */
+    private static final Set<String> ASYNC = Set.of(
+            "org.springframework.scheduling.annotation.Async",
+            "jakarta.ejb.Asynchronous",
+            "jakarta.enterprise.concurrent.Asynchronous");
+
+    private AsynchronousHandlers() {}
+
+    /**
+     * @throws ClusterStartupException if the method or its class is {@code @Async}, itself or by a meta-annotation, or has the
+     *     annotation that {@code @EnableAsync} names instead
+     */
+    static void refuseAsync(AnnotatedMethods.Found<?> found, ConfigurableListableBeanFactory beans) {
+        Set<String> annotations = new LinkedHashSet<>(ASYNC);
+        annotations.addAll(named(beans));
+        MergedAnnotations onMethod = MergedAnnotations.from(found.method(), SearchStrategy.TYPE_HIERARCHY);
+        MergedAnnotations onClass = MergedAnnotations.from(found.type(), SearchStrategy.TYPE_HIERARCHY);
+        for (String annotation : annotations) {
+            if (onMethod.isPresent(annotation) || onClass.isPresent(annotation)) {
+                String name = ClassUtils.getShortName(annotation);
+                throw new ClusterStartupException(
+                        "@%s on %s: its %s is @%s. The call would return before the work is done, and the cluster would take it for completed, whatever becomes of it."
+                                .formatted(
+                                        found.kind(),
+                                        found.place(),
+                                        onMethod.isPresent(annotation) ? "method" : "class",
+                                        name),
+                        "Remove @%s from the handler: the cluster calls it on a thread of its own. If other callers need it, move the handler to a method of a bean without the annotation."
+                                .formatted(name));
+            }
+        }
+    }
+
+    /** What {@code @EnableAsync(annotation = ...)} names. */
+    private static List<String> named(ConfigurableListableBeanFactory beans) {
+        return Stream.of(beans.getBeanNamesForAnnotation(EnableAsync.class))
+                .map(bean -> beans.findAnnotationOnBean(bean, EnableAsync.class))
+                .filter(Objects::nonNull)
+                .map(EnableAsync::annotation)
+                .filter(annotation -> annotation != Annotation.class)
+                .map(Class::getName)
+                .toList();
+    }
+
+    /** Whether the method returns a future or a reactive type. */
+    static boolean returnsFuture(AnnotatedMethods.Found<?> found) {
+        return AsyncResults.isAsync(GenericTypeResolver.resolveReturnType(found.method(), found.type()));
+    }
+
+    /** @throws ClusterStartupException if the method returns a future or a reactive type, which it must not because of that */
+    public static void refuseFuture(AnnotatedMethods.Found<?> found, String reason, String action) {
+        if (returnsFuture(found)) {
+            throw new ClusterStartupException(
+                    "@%s on %s: it returns %s. %s"
+                            .formatted(
+                                    found.kind(),
+                                    found.place(),
+                                    found.method().getReturnType().getName(),
+                                    reason),
+                    action);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+package dev.forge.cluster.autoconfigure.handler;
+
+import dev.forge.cluster.autoconfigure.PropertyRules;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.workflow.WorkflowStore;
+import java.lang.reflect.Method;
+import java.time.Duration;
+import java.util.Locale;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import org.springframework.beans.factory.config.ConfigurableBeanFactory;
+import org.springframework.boot.convert.DurationStyle;
+import org.springframework.util.PlaceholderResolutionException;
+
+/**
+ * Reads the text attributes of our annotations: first their placeholders, then what they say. A refusal is an {@link
+ * IllegalArgumentException} of the form {@code attribute (value): reason}, to be completed with the place of the
+ * annotation.
+ */
+public final class AttributeReader {
+
+    private final ConfigurableBeanFactory beans;
+
+    public AttributeReader(ConfigurableBeanFactory beans) {
+        this.beans = beans;
+    }
+
+    /** The text with its placeholders filled in; empty where nothing is said. */
+    public String text(String attribute) {
+        String resolved;
+        try {
+            resolved = beans.resolveEmbeddedValue(attribute);
+        } catch (PlaceholderResolutionException e) {
+            throw new AttributeException(
+                    String.valueOf(e.getMessage()),
+                    "Set the property %s, or give the placeholder a default: ${%1$s:default}."
+                            .formatted(e.getPlaceholder()),
+                    e);
+        }
+        return resolved == null ? "" : resolved.trim();
+    }
+
+    /** The same, null where nothing is said. */
+    @Nullable
+    public String textOrNull(String attribute) {
+        String text = text(attribute);
+        return text.isEmpty() ? null : text;
+    }
+
+    /** A name: what is said, or else the method's own in kebab case. */
+    public String name(String attribute, Method method) {
+        String text = text(attribute);
+        String name = text.isEmpty() ? kebab(method.getName()) : text;
+        requireName("name", name);
+        requireFree("name", name);
+        return name;
+    }
+
+    /** Another name under which jobs may be enqueued. */
+    public String alias(String attribute) {
+        String text = text(attribute);
+        requireFree("aliases", text);
+        return text;
+    }
+
+    /** Refuses a name that the cluster uses for itself. */
+    private static void requireFree(String attribute, String name) {
+        if (WorkflowStore.isWorkflow(name)) {
+            throw AttributeException.of(
+                    attribute,
+                    name,
+                    "what begins with %s carries runs of workflows".formatted(WorkflowStore.PREFIX),
+                    null);
+        }
+        if (DaemonStore.isDaemon(name)) {
+            throw AttributeException.of(
+                    attribute, name, "what begins with %s belongs to daemons".formatted(DaemonStore.PREFIX), null);
+        }
+    }
+
+    /** Refuses a name that is too long or not printable. */
+    public static void requireName(String attribute, String text) {
+        try {
+            Names.require(attribute, text);
+        } catch (IllegalArgumentException e) {
+            throw new AttributeException(
+                    String.valueOf(e.getMessage()), "Correct the attribute %s.".formatted(attribute), e);
+        }
+    }
+
+    // A word begins with a capital after a small letter or a digit, and with the last of several capitals, unless these
+    // are an acronym's plural: import-xml-file, parse-urls.
+    public static String kebab(String method) {
+        return method.replaceAll("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])", "-")
+                .toLowerCase(Locale.ROOT);
+    }
+
+    /** What the text means, or the usual where nothing is said. */
+    public <T> T value(String attribute, String text, Function<String, T> reading, T usual) {
+        String resolved = text(text);
+        return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
+    }
+
+    /** The same where the usual may be nothing. */
+    public <T> @Nullable T valueOrNull(String attribute, String text, Function<String, T> reading, @Nullable T usual) {
+        String resolved = text(text);
+        return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
+    }
+
+    /** What a text without placeholders means. */
+    public static <T> T read(String attribute, String text, Function<String, T> reading) {
+        try {
+            return reading.apply(text);
+        } catch (IllegalArgumentException e) {
+            throw AttributeException.of(attribute, text, reason(e), e);
+        }
+    }
+
+    private static @Nullable String reason(IllegalArgumentException e) {
+        return e instanceof NumberFormatException ? "is not a number" : e.getMessage();
+    }
+
+    /** A duration such as {@code 30s}. */
+    public static Duration notNegative(String text) {
+        Duration duration = DurationStyle.detectAndParse(text);
+        if (duration.isNegative()) {
+            throw new IllegalArgumentException("must not be negative");
+        }
+        if (duration.compareTo(PropertyRules.LONGEST) > 0) {
+            throw new IllegalArgumentException("must not be longer than a hundred years");
+        }
+        return duration;
+    }
+
+    /** A duration that is not zero either. */
+    public static Duration positive(String text) {
+        Duration duration = notNegative(text);
+        if (duration.isZero()) {
+            throw new IllegalArgumentException("must be longer than zero");
+        }
+        if (duration.compareTo(PropertyRules.SHORTEST) < 0) {
+            throw new IllegalArgumentException("must not be shorter than 1ms");
+        }
+        return duration;
+    }
+
+    /** A whole number. */
+    public static Function<String, Integer> atLeast(int least) {
+        return between(least, Integer.MAX_VALUE);
+    }
+
+    /** A whole number. */
+    public static Function<String, Integer> between(int least, int most) {
+        return text -> {
+            int number = Integer.parseInt(text);
+            if (number < least) {
+                throw new IllegalArgumentException("must be at least " + least);
+            }
+            if (number > most) {
+                throw new IllegalArgumentException("must be at most " + most);
+            }
+            return number;
+        };
+    }
+}

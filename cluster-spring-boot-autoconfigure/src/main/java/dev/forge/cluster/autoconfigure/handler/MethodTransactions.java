@@ -1,0 +1,157 @@
+package dev.forge.cluster.autoconfigure.handler;
+
+import dev.forge.cluster.autoconfigure.ClusterDatabase;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.job.JobHandler;
+import java.util.Arrays;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.beans.factory.NoUniqueBeanDefinitionException;
+import org.springframework.beans.factory.annotation.BeanFactoryAnnotationUtils;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.TransactionManager;
+import org.springframework.transaction.annotation.AnnotationTransactionAttributeSource;
+import org.springframework.transaction.annotation.Propagation;
+import org.springframework.transaction.annotation.TransactionManagementConfigurer;
+import org.springframework.transaction.interceptor.TransactionAttribute;
+import org.springframework.util.StringUtils;
+
+/** Which transaction a handler's {@code @Transactional} asks for, so that its job is completed in the same one. */
+public final class MethodTransactions {
+
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
+    private static final Set<Propagation> WITHOUT_TRANSACTION =
+            EnumSet.of(Propagation.SUPPORTS, Propagation.NOT_SUPPORTED, Propagation.NEVER);
+
+    private final ConfigurableListableBeanFactory beans;
+    private final ClusterDatabase database;
+    private final AnnotationTransactionAttributeSource transactions = new AnnotationTransactionAttributeSource(false);
+
+    public MethodTransactions(ConfigurableListableBeanFactory beans, ClusterDatabase database) {
+        this.beans = beans;
+        this.database = database;
+    }
+
+    /** The transaction that the method asks for; null if its job cannot be completed in it, or it asks for none. */
+    public JobHandler.@Nullable Transaction of(AnnotatedMethods.Found<?> found) {
+        TransactionAttribute attribute = transactions.getTransactionAttribute(found.method(), found.type());
+        if (attribute == null) {
+            return null;
+        }
+        Propagation propagation = propagation(attribute);
+        if (!WITHOUT_TRANSACTION.contains(propagation)) {
+            AsynchronousHandlers.refuseFuture(
+                    found,
+                    "It is @Transactional, but the work of a future would not be part of its transaction.",
+                    "Wait for the result inside of the handler and return the value. Or leave @Transactional out: the job"
+                            + " then runs at least once, and asynchronous code opens transactions of its own.");
+        }
+        return switch (propagation) {
+            case REQUIRED, MANDATORY, NESTED ->
+                new JobHandler.Transaction(manager(found, attribute), new Opened(attribute));
+            case SUPPORTS, REQUIRES_NEW, NOT_SUPPORTED, NEVER -> {
+                log.warn(
+                        "{} runs at least once, not exactly once: @Transactional(propagation = {}) keeps what it writes out"
+                                + " of the transaction that completes its job. Leave the propagation out, or make the"
+                                + " handler idempotent.",
+                        found.place(),
+                        propagation);
+                yield null;
+            }
+        };
+    }
+
+    private static Propagation propagation(TransactionAttribute attribute) {
+        return Arrays.stream(Propagation.values())
+                .filter(propagation -> propagation.value() == attribute.getPropagationBehavior())
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /** The one that the handler's own proxy would use. */
+    private PlatformTransactionManager manager(AnnotatedMethods.Found<?> found, TransactionAttribute attribute) {
+        String qualifier = attribute.getQualifier();
+        TransactionManager manager = StringUtils.hasText(qualifier)
+                ? BeanFactoryAnnotationUtils.qualifiedBeanOfType(beans, TransactionManager.class, qualifier)
+                : unnamed(found);
+        if (manager == null) {
+            return database.transactions(beans.getBeanProvider(PlatformTransactionManager.class));
+        }
+        if (!(manager instanceof PlatformTransactionManager own) || database.isForeign(own)) {
+            throw new ClusterStartupException(
+                    "@Transactional on %s: its transactions are of another DataSource than the cluster's, so that its job cannot be completed in them"
+                            .formatted(found.place()),
+                    "Name the right manager, @Transactional(\"...\"). If the handler writes to another database, it runs"
+                            + " at least once: leave the annotation out and put it on a method that the handler calls.");
+        }
+        return own;
+    }
+
+    /** The application's default; null if there is no manager at all. */
+    private @Nullable TransactionManager unnamed(AnnotatedMethods.Found<?> found) {
+        String onClass = BeanFactoryAnnotationUtils.getQualifierValue(found.type());
+        if (StringUtils.hasText(onClass)) {
+            Map<String, TransactionManager> qualified =
+                    BeanFactoryAnnotationUtils.qualifiedBeansOfType(beans, TransactionManager.class, onClass);
+            if (qualified.size() == 1) {
+                return qualified.values().iterator().next();
+            }
+        }
+        TransactionManagementConfigurer configurer =
+                beans.getBeanProvider(TransactionManagementConfigurer.class).getIfUnique();
+        if (configurer != null) {
+            return configurer.annotationDrivenTransactionManager();
+        }
+        try {
+            return beans.getBeanProvider(TransactionManager.class).getIfAvailable();
+        } catch (NoUniqueBeanDefinitionException e) {
+            List<String> names = Stream.of(beans.getBeanNamesForType(TransactionManager.class))
+                    .sorted()
+                    .toList();
+            throw new ClusterStartupException(
+                    "@Transactional on %s names none of several transaction managers, and none of them is primary: %s"
+                            .formatted(found.place(), names),
+                    "Name the manager of the cluster's DataSource, such as @Transactional(\"%s\"), or put @Primary on it."
+                            .formatted(names.get(0)),
+                    e);
+        }
+    }
+
+    /** As declared, but new: the engine is the outermost. */
+    private record Opened(TransactionAttribute declared) implements TransactionDefinition {
+
+        @Override
+        public int getPropagationBehavior() {
+            return PROPAGATION_REQUIRES_NEW;
+        }
+
+        @Override
+        public int getIsolationLevel() {
+            return declared.getIsolationLevel();
+        }
+
+        @Override
+        public int getTimeout() {
+            return declared.getTimeout();
+        }
+
+        @Override
+        public boolean isReadOnly() {
+            return false;
+        }
+
+        @Override
+        public @Nullable String getName() {
+            return declared.getName();
+        }
+    }
+}

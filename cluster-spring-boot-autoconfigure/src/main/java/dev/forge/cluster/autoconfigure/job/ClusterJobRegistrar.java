@@ -1,0 +1,104 @@
+package dev.forge.cluster.autoconfigure.job;
+
+import dev.forge.cluster.autoconfigure.ClusterDatabase;
+import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.cron.ClusterCronReader;
+import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
+import dev.forge.cluster.autoconfigure.handler.AttributeException;
+import dev.forge.cluster.autoconfigure.handler.AttributeReader;
+import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
+import dev.forge.cluster.autoconfigure.handler.MethodTransactions;
+import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.JobHandlers;
+import java.lang.reflect.Method;
+import java.lang.reflect.Type;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.core.GenericTypeResolver;
+
+/** Finds {@link ClusterJob} and {@link ClusterCron} methods on all beans. */
+public final class ClusterJobRegistrar extends HandlerRegistrar {
+
+    private final ConfigurableListableBeanFactory beans;
+    private final JobHandlers handlers;
+    private final ClusterProperties cluster;
+    private final AttributeReader attributes;
+    private final JobLimits limits;
+    private final MethodTransactions transactions;
+
+    public ClusterJobRegistrar(
+            ConfigurableListableBeanFactory beans,
+            JobHandlers handlers,
+            ClusterProperties cluster,
+            ClusterDatabase database) {
+        this.beans = beans;
+        this.handlers = handlers;
+        this.cluster = cluster;
+        this.attributes = new AttributeReader(beans);
+        this.limits = new JobLimits(beans, cluster.job());
+        this.transactions = new MethodTransactions(beans, database);
+    }
+
+    @Override
+    public void register() {
+        AnnotatedMethods.warnOfHidden(beans);
+        AnnotatedMethods.find(beans, ClusterJob.class).forEach(found -> handlers.add(handler(found)));
+        var crons = new ClusterCronReader(beans, cluster.cron(), limits, transactions);
+        AnnotatedMethods.find(beans, ClusterCron.class).forEach(found -> crons.add(found, handlers));
+    }
+
+    private JobHandler handler(AnnotatedMethods.Found<ClusterJob> found) {
+        ClusterJob job = found.annotation();
+        try {
+            return new JobHandler(
+                    attributes.name(job.name(), found.method()),
+                    Arrays.stream(job.aliases()).map(attributes::alias).toList(),
+                    attributes.textOrNull(job.capability()),
+                    attributes.value(
+                            "priority",
+                            job.priority(),
+                            name -> JobPriority.of(name).value(),
+                            JobPriority.NORMAL.value()),
+                    limits.of(job.maxAttempts(), job.backoff(), Set.of(job.excluded()), job.timeout(), job.retention()),
+                    target(found));
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            throw new ClusterStartupException(
+                    "@ClusterJob on %s: %s".formatted(found.place(), e.getMessage()),
+                    AttributeException.action(
+                            e,
+                            "A handler takes at most one payload and a JobContext, in any order, and is neither private nor static."),
+                    e);
+        }
+    }
+
+    private JobHandler.Target target(AnnotatedMethods.Found<ClusterJob> found) {
+        AnnotatedMethods.Call call = found.call(beans);
+        Method method = found.method();
+        Class<?>[] parameters = method.getParameterTypes();
+        List<Type> payloads = IntStream.range(0, parameters.length)
+                .filter(i -> parameters[i] != JobContext.class)
+                .mapToObj(i -> GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], found.type()))
+                .toList();
+        if (payloads.size() > 1 || parameters.length > payloads.size() + 1) {
+            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+        }
+        JobHandler.Code code = (payload, context) -> {
+            @Nullable Object[] arguments = new @Nullable Object[parameters.length];
+            for (int i = 0; i < arguments.length; i++) {
+                arguments[i] = parameters[i] == JobContext.class ? context : payload;
+            }
+            return call.with(arguments);
+        };
+        return new JobHandler.Target(
+                payloads.isEmpty() ? null : payloads.get(0), transactions.of(found), code, found.place());
+    }
+}

@@ -1,0 +1,91 @@
+package dev.forge.cluster.autoconfigure.job;
+
+import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.internal.job.JobMonitor;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Several monitors as one: which of them there are depends on the libraries that are present. */
+public record JobMonitors(List<JobMonitor> all) implements JobMonitor {
+
+    public static JobMonitor of(List<JobMonitor> all) {
+        return switch (all.size()) {
+            case 0 -> NONE;
+            case 1 -> all.get(0);
+            default -> new JobMonitors(List.copyOf(all));
+        };
+    }
+
+    @Override
+    public void observe(Attempt attempt, Runnable run) {
+        Runnable observed = run;
+        for (JobMonitor monitor : all) {
+            Runnable inner = observed;
+            observed = () -> monitor.observe(attempt, inner);
+        }
+        observed.run();
+    }
+
+    @Override
+    public void observe(StepAttempt attempt, Runnable run) {
+        Runnable observed = run;
+        for (JobMonitor monitor : all) {
+            Runnable inner = observed;
+            observed = () -> monitor.observe(attempt, inner);
+        }
+        observed.run();
+    }
+
+    @Override
+    public Runnable carried(Runnable work) {
+        Runnable carried = work;
+        for (JobMonitor monitor : all) {
+            carried = monitor.carried(carried);
+        }
+        return carried;
+    }
+
+    @Override
+    public Map<String, String> origin(String name) {
+        var origin = new HashMap<String, String>();
+        all.forEach(monitor -> origin.putAll(monitor.origin(name)));
+        return origin;
+    }
+
+    @Override
+    public void started(String name, Duration waited) {
+        all.forEach(monitor -> monitor.started(name, waited));
+    }
+
+    @Override
+    public void claimed(Duration took) {
+        all.forEach(monitor -> monitor.claimed(took));
+    }
+
+    @Override
+    public void retried(String name) {
+        all.forEach(monitor -> monitor.retried(name));
+    }
+
+    @Override
+    public void timedOut(String name) {
+        all.forEach(monitor -> monitor.timedOut(name));
+    }
+
+    @Override
+    public void claimLost(String name) {
+        all.forEach(monitor -> monitor.claimLost(name));
+    }
+
+    @Override
+    public void fired(String cron, CronRun.Outcome result) {
+        all.forEach(monitor -> monitor.fired(cron, result));
+    }
+
+    @Override
+    public void recovered(String name) {
+        all.forEach(monitor -> monitor.recovered(name));
+    }
+}

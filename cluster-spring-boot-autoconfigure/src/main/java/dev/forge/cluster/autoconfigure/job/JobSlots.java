@@ -1,0 +1,241 @@
+package dev.forge.cluster.autoconfigure.job;
+
+import dev.forge.cluster.autoconfigure.ClusterDatabase;
+import dev.forge.cluster.autoconfigure.ClusterProperties;
+import com.zaxxer.hikari.HikariDataSource;
+import dev.forge.cluster.cron.CronTarget;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.cron.CronStore;
+import dev.forge.cluster.internal.workflow.WorkflowStore;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Decides how many jobs run at once on this node. A transactional handler holds a connection of the application's pool while it
+ * runs, and so does a transactional step of a workflow. Where a number is not configured, these leave at least a third of the
+ * pool, and two connections, to requests, health and everything else.
+ */
+public final class JobSlots {
+
+    static final int USUAL_JOBS = 10;
+    static final int USUAL_CRONS = 4;
+
+    private static final int LEAST_FREE = 2;
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
+    private final ClusterProperties cluster;
+    private final JobHandlers handlers;
+    private final ClusterDatabase database;
+    private volatile @Nullable Choice choice;
+
+    public JobSlots(ClusterProperties cluster, JobHandlers handlers, ClusterDatabase database) {
+        this.cluster = cluster;
+        this.handlers = handlers;
+        this.database = database;
+    }
+
+    /** Of the default executor. */
+    public int jobs() {
+        Choice chosen = choice;
+        return chosen != null ? chosen.jobs : orElse(cluster.worker().maxConcurrentJobs(), USUAL_JOBS);
+    }
+
+    /** Of a node that leads, for runs of crons. */
+    public int crons() {
+        Choice chosen = choice;
+        return chosen != null ? chosen.crons : orElse(cluster.cron().maxConcurrentJobs(), USUAL_CRONS);
+    }
+
+    /** Decides, now that all handlers are known. */
+    public void choose() {
+        choice = choice(demand(), ClusterDatabase.HIKARI ? HikariPool.of(database) : null);
+    }
+
+    /** Says in the log what was decided, and warns of settings that may take all connections. */
+    public void report() {
+        Choice chosen = choice;
+        if (chosen == null || handlers.names().isEmpty()) {
+            return;
+        }
+        if (!chosen.explanation.isEmpty()) {
+            log.info("Slots: {}", chosen.explanation);
+        }
+        if (chosen.warning != null) {
+            log.warn(chosen.warning);
+        }
+    }
+
+    /** A pool of connections. */
+    record Pool(String name, int size) {
+
+        /** How many connections are left to everything that is not a job. */
+        int free() {
+            return Math.max(LEAST_FREE, (size + 2) / 3);
+        }
+
+        /** How many connections jobs may hold at once. */
+        int spare() {
+            return Math.max(0, size - free());
+        }
+    }
+
+    /**
+     * A kind of slots.
+     *
+     * @param present whether this node has them
+     * @param configured how many; null: not configured
+     * @param transactional whether one of their handlers holds a connection while it runs
+     */
+    record Kind(boolean present, @Nullable Integer configured, boolean transactional) {
+
+        private boolean holds() {
+            return present && transactional;
+        }
+
+        private int held(int slots) {
+            return holds() ? slots : 0;
+        }
+    }
+
+    /**
+     * What may hold connections.
+     *
+     * @param jobs of the default executor
+     * @param crons of a node that may lead
+     * @param others slots of further executors, which are always configured, whose handlers hold connections
+     */
+    record Demand(Kind jobs, Kind crons, int others) {}
+
+    /**
+     * What was decided.
+     *
+     * @param explanation for the log; empty: nothing to say
+     */
+    record Choice(
+            int jobs,
+            int crons,
+            String explanation,
+            @Nullable String warning) {}
+
+    static Choice choice(Demand demand, @Nullable Pool pool) {
+        int jobs = orElse(demand.jobs.configured, USUAL_JOBS);
+        int crons = orElse(demand.crons.configured, USUAL_CRONS);
+        if (pool == null) {
+            return new Choice(jobs, crons, explanation(demand, jobs, crons), null);
+        }
+        if (demand.crons.holds() && demand.crons.configured == null) {
+            // A part of what there is: the default executor needs the larger one.
+            int room = demand.jobs.holds() ? pool.spare() / 3 : pool.spare() - demand.others;
+            crons = Math.max(1, Math.min(USUAL_CRONS, room));
+        }
+        if (demand.jobs.holds() && demand.jobs.configured == null) {
+            int room = pool.spare() - demand.others - demand.crons.held(crons);
+            jobs = Math.max(1, Math.min(USUAL_JOBS, room));
+        }
+        int held = demand.jobs.held(jobs) + demand.crons.held(crons) + demand.others;
+        boolean lowered = jobs < orElse(demand.jobs.configured, USUAL_JOBS)
+                || crons < orElse(demand.crons.configured, USUAL_CRONS);
+        String reason = lowered
+                ? (". Transactional handlers and steps hold a connection while they run: %d of the %d connections of the pool"
+                                + " '%s' stay free for everything else. For more slots raise"
+                                + " spring.datasource.hikari.maximum-pool-size, or set %s.")
+                        .formatted(Math.max(0, pool.size - held), pool.size, pool.name, keys(demand))
+                : "";
+        return new Choice(
+                jobs,
+                crons,
+                explanation(demand, jobs, crons) + reason,
+                held > pool.spare() ? warning(demand, held, pool) : null);
+    }
+
+    private static String explanation(Demand demand, int jobs, int crons) {
+        return Stream.of(explanation(demand.jobs, jobs, "jobs"), explanation(demand.crons, crons, "crons"))
+                .filter(part -> !part.isEmpty())
+                .collect(Collectors.joining(", "));
+    }
+
+    private static String explanation(Kind kind, int slots, String what) {
+        return kind.present ? "%d for %s%s".formatted(slots, what, kind.configured == null ? " (default)" : "") : "";
+    }
+
+    private static String warning(Demand demand, int held, Pool pool) {
+        return ("Transactional jobs, runs of crons and steps of workflows may hold %d connections at once, but the pool '%s' has"
+                        + " %d at most, of which %d should stay free: requests and health checks may wait for a connection"
+                        + " until they time out. Raise spring.datasource.hikari.maximum-pool-size to %d, or lower %s.")
+                .formatted(held, pool.name, pool.size, pool.free(), sizeFor(held), keys(demand));
+    }
+
+    /** The settings that decide how many connections are held. */
+    private static String keys(Demand demand) {
+        return Stream.of(
+                        demand.jobs.holds() ? "forge.cluster.worker.max-concurrent-jobs" : "",
+                        demand.crons.holds() ? "forge.cluster.cron.max-concurrent-jobs" : "",
+                        demand.others > 0 ? "forge.cluster.worker.executors.*.max-concurrent-jobs" : "")
+                .filter(key -> !key.isEmpty())
+                .collect(Collectors.joining(", "));
+    }
+
+    /** The smallest pool that can spare as many connections. */
+    private static int sizeFor(int held) {
+        int size = held + LEAST_FREE;
+        while (new Pool("", size).spare() < held) {
+            size++;
+        }
+        return size;
+    }
+
+    private Demand demand() {
+        WorkerProperties worker = cluster.worker();
+        Function<String, String> routes = worker.routes();
+        Set<String> executors = new TreeSet<>();
+        boolean cronsHold = false;
+        for (JobHandler handler : handlers.all()) {
+            if (handler.target().transaction() == null && !WorkflowStore.isWorkflow(handler.name())) {
+                continue;
+            }
+            CronStore.Definition cron = handlers.cron(handler.name());
+            if (cron != null && cron.target() == CronTarget.LEADER) {
+                cronsHold = true;
+            } else {
+                Stream.concat(Stream.of(handler.name()), handler.aliases().stream())
+                        .map(routes)
+                        .forEach(executors::add);
+            }
+        }
+        boolean isWorker = cluster.node().roles().contains(NodeRole.WORKER)
+                && cluster.node().mode() != NodeMode.OBSERVER;
+        boolean mayLead = cluster.node().roles().contains(NodeRole.SCHEDULER)
+                && (cluster.node().mode() == NodeMode.AUTO || cluster.node().mode() == NodeMode.LEADER);
+        return new Demand(
+                new Kind(isWorker, worker.maxConcurrentJobs(), executors.contains(WorkerProperties.DEFAULT_EXECUTOR)),
+                new Kind(mayLead, cluster.cron().maxConcurrentJobs(), cronsHold),
+                isWorker
+                        ? worker.executors().entrySet().stream()
+                                .filter(executor -> executors.contains(executor.getKey()))
+                                .mapToInt(executor -> executor.getValue().maxConcurrentJobs())
+                                .sum()
+                        : 0);
+    }
+
+    private static int orElse(@Nullable Integer configured, int usual) {
+        return configured != null ? configured : usual;
+    }
+
+    /** Apart, so that HikariCP may be absent. */
+    private static final class HikariPool {
+
+        static @Nullable Pool of(ClusterDatabase database) {
+            HikariDataSource hikari = ClusterDatabase.hikari(database.application());
+            return hikari == null ? null : new Pool(String.valueOf(hikari.getPoolName()), hikari.getMaximumPoolSize());
+        }
+    }
+}

@@ -1,0 +1,5 @@
+/** Auto-configuration of jobs and workers. */
+@NullMarked
+package dev.forge.cluster.autoconfigure.job;
+
+import org.jspecify.annotations.NullMarked;

@@ -1,0 +1,30 @@
+package dev.forge.cluster.autoconfigure.metrics;
+
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * A tag whose values somebody makes up at run time. A meter is never removed, so only the first values become tags; further
+ * ones share {@link #OTHER}.
+ */
+final class BoundedTag {
+
+    static final String OTHER = "other";
+
+    private final int most;
+    private final Set<String> known = ConcurrentHashMap.newKeySet();
+
+    BoundedTag(int most) {
+        this.most = most;
+    }
+
+    /** The value itself, or {@link #OTHER}. */
+    String of(String value) {
+        if (known.contains(value)) {
+            return value;
+        }
+        synchronized (this) {
+            return known.size() < most && known.add(value) ? value : known.contains(value) ? value : OTHER;
+        }
+    }
+}

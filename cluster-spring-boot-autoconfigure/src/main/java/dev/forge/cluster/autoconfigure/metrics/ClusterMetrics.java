@@ -1,0 +1,242 @@
+package dev.forge.cluster.autoconfigure.metrics;
+
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.leader.LeadershipAcquired;
+import dev.forge.cluster.leader.LeadershipLost;
+import dev.forge.cluster.node.NodeStatus;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.job.JobReports;
+import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.state.StateStore;
+import dev.forge.cluster.internal.workflow.WorkflowReports;
+import io.micrometer.core.instrument.Gauge;
+import io.micrometer.core.instrument.Meter;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.MultiGauge;
+import io.micrometer.core.instrument.Tags;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Future;
+import org.jspecify.annotations.Nullable;
+import org.springframework.context.event.EventListener;
+import org.springframework.dao.DataAccessException;
+import org.springframework.scheduling.TaskScheduler;
+import org.springframework.transaction.TransactionException;
+
+/**
+ * Gauges of the cluster. What describes the whole of it is published by the metrics_aggregator alone, which takes its
+ * series away when it no longer leads: otherwise a sum over nodes would count everything several times.
+ */
+public final class ClusterMetrics {
+
+    private static final Duration COUNT_INTERVAL = Duration.ofSeconds(10);
+    private static final int MOST_LOGINS = 200_000;
+
+    private final MeterRegistry registry;
+    private final String cluster;
+    private final Leadership leadership;
+    private final Sources sources;
+    private final MultiGauge jobs;
+    private final MultiGauge daemons;
+    private final MultiGauge workflows;
+    private final List<Meter> clusterWide = new ArrayList<>();
+    private @Nullable Future<?> counting;
+    private volatile double oldestAge = Double.NaN;
+    private volatile double pendingLogins = Double.NaN;
+    private final ConcurrentHashMap<String, Boolean> roles = new ConcurrentHashMap<>();
+
+    /** What there is to be told of the whole cluster, and who asks for it in time. */
+    public record Sources(
+            Node node,
+            NodeStore nodes,
+            JobReports jobs,
+            DaemonStore daemons,
+            WorkflowReports workflows,
+            StateStore states,
+            TaskScheduler scheduler) {}
+
+    public ClusterMetrics(MeterRegistry registry, String cluster, Leadership leadership, Sources sources) {
+        this.cluster = cluster;
+        this.registry = registry;
+        this.leadership = leadership;
+        this.sources = sources;
+        this.jobs = MultiGauge.builder("forge.cluster.jobs")
+                .description("Unfinished jobs by name and status; 10,000 pending ones of a name mean that many or more."
+                        + " Names beyond a thousand that no node has a handler for are counted as (other)")
+                .tag("cluster", cluster)
+                .register(registry);
+        this.daemons = MultiGauge.builder("forge.cluster.daemons")
+                .description("Instances of daemons by name and status")
+                .tag("cluster", cluster)
+                .register(registry);
+        this.workflows = MultiGauge.builder("forge.cluster.workflows")
+                .description(
+                        "Unfinished runs of workflows by version and status; 10,000 of them mean that many or more")
+                .tag("cluster", cluster)
+                .register(registry);
+        List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
+                .forEach(this::gaugesOf);
+        sources.node.onCandidacy(this::gaugesOf);
+    }
+
+    @EventListener
+    void acquired(LeadershipAcquired event) {
+        gaugesOf(event.role());
+        if (event.role().equals(Leadership.METRICS_AGGREGATOR)) {
+            synchronized (clusterWide) {
+                forget();
+                for (NodeStatus status : NodeStatus.values()) {
+                    String word = ClusterLifecycle.word(status);
+                    clusterWide.add(Gauge.builder("forge.cluster.nodes", () -> count(word))
+                            .description("Nodes of the cluster by status")
+                            .tag("cluster", cluster)
+                            .tag("status", word)
+                            .register(registry));
+                }
+                clusterWide.add(Gauge.builder("forge.cluster.queue.oldest.age", () -> oldestAge)
+                        .description("For how long the oldest due job has been waiting")
+                        .baseUnit("seconds")
+                        .tag("cluster", cluster)
+                        .register(registry));
+                clusterWide.add(Gauge.builder("forge.cluster.oauth2.pending", () -> pendingLogins)
+                        .description("OAuth2 logins that have begun and neither ended nor expired")
+                        .tag("cluster", cluster)
+                        .register(registry));
+                counting = sources.scheduler.scheduleWithFixedDelay(this::count, COUNT_INTERVAL);
+            }
+        }
+    }
+
+    @EventListener
+    void lost(LeadershipLost event) {
+        if (event.role().equals(Leadership.METRICS_AGGREGATOR)) {
+            synchronized (clusterWide) {
+                forget();
+            }
+        }
+    }
+
+    private void forget() {
+        clusterWide.forEach(registry::remove);
+        clusterWide.clear();
+        jobs.register(List.of(), true);
+        daemons.register(List.of(), true);
+        workflows.register(List.of(), true);
+        if (counting != null) {
+            counting.cancel(false);
+            counting = null;
+        }
+    }
+
+    private void count() {
+        countJobs();
+        countDaemons();
+        countWorkflows();
+        countLogins();
+    }
+
+    private void countLogins() {
+        try {
+            pendingLogins = sources.states.pendingLogins(MOST_LOGINS);
+        } catch (DataAccessException | TransactionException e) {
+            pendingLogins = Double.NaN;
+        }
+    }
+
+    public void countWorkflows() {
+        List<MultiGauge.Row<?>> rows = new ArrayList<>();
+        try {
+            sources.workflows
+                    .unfinished()
+                    .forEach(count -> rows.add(MultiGauge.Row.of(
+                            Tags.of(
+                                    "workflow",
+                                    count.version().workflow(),
+                                    "version",
+                                    count.version().version(),
+                                    "status",
+                                    // As the table has it.
+                                    count.status().name().toLowerCase(Locale.ROOT)),
+                            count.runs())));
+        } catch (DataAccessException e) {
+            rows.clear();
+        }
+        synchronized (clusterWide) {
+            if (counting != null) {
+                workflows.register(rows, true);
+            }
+        }
+    }
+
+    public void countDaemons() {
+        List<MultiGauge.Row<?>> rows = new ArrayList<>();
+        try {
+            sources.daemons
+                    .counts()
+                    .forEach(count -> rows.add(MultiGauge.Row.of(
+                            Tags.of("daemon", count.name(), "status", ClusterLifecycle.word(count.status())),
+                            count.instances())));
+        } catch (DataAccessException e) {
+            rows.clear();
+        }
+        synchronized (clusterWide) {
+            if (counting != null) {
+                daemons.register(rows, true);
+            }
+        }
+    }
+
+    /** Not when somebody asks: counting many jobs takes its time. */
+    void countJobs() {
+        List<MultiGauge.Row<?>> rows = new ArrayList<>();
+        double oldest = Double.NaN;
+        try {
+            sources.jobs
+                    .unfinished()
+                    .forEach(count -> rows.add(MultiGauge.Row.of(
+                            Tags.of("job", count.name(), "status", ClusterLifecycle.word(count.status())),
+                            count.jobs())));
+            oldest = sources.jobs.oldestAge().toMillis() / 1000.0;
+        } catch (DataAccessException e) {
+            // Nothing is better than what was true once.
+            rows.clear();
+        }
+        synchronized (clusterWide) {
+            if (counting != null) {
+                jobs.register(rows, true);
+                oldestAge = oldest;
+            }
+        }
+    }
+
+    private void gaugesOf(String role) {
+        roles.computeIfAbsent(role, r -> {
+            Gauge.builder("forge.cluster.leader", () -> leadership.isLeader(r) ? 1 : 0)
+                    .description("Whether this node leads the role")
+                    .tag("cluster", cluster)
+                    .tag("role", r)
+                    .register(registry);
+            Gauge.builder("forge.cluster.leader.term", () -> leadership.term(r).orElse(0))
+                    .description("The term in which this node leads the role, 0 if it does not")
+                    .tag("cluster", cluster)
+                    .tag("role", r)
+                    .register(registry);
+            return true;
+        });
+    }
+
+    private double count(String status) {
+        try {
+            return sources.nodes.all().stream()
+                    .filter(node -> node.status().equals(status))
+                    .count();
+        } catch (DataAccessException e) {
+            return Double.NaN;
+        }
+    }
+}

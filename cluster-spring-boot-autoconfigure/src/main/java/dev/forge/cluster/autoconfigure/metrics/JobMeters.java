@@ -1,0 +1,106 @@
+package dev.forge.cluster.autoconfigure.metrics;
+
+import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.internal.job.JobMonitor;
+import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.Meter;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.Timer;
+import io.micrometer.core.instrument.config.MeterFilter;
+import java.time.Duration;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+
+/** Timers and counters of what this node does with jobs. Tagged by the names it has handlers for, never by ids. */
+public final class JobMeters implements JobMonitor {
+
+    private static final Set<String> OBSERVED =
+            Set.of(JobObservations.NAME, JobObservations.STEP, JobObservations.COMPENSATION);
+
+    /** Micrometer adds a tag {@code error}, which has the value of our {@code exception}. */
+    public static final MeterFilter WITHOUT_ERROR_TAG = new MeterFilter() {
+        @Override
+        public Meter.Id map(Meter.Id id) {
+            return OBSERVED.contains(id.getName())
+                    ? id.replaceTags(id.getTags().stream()
+                            .filter(tag -> !tag.getKey().equals("error"))
+                            .toList())
+                    : id;
+        }
+    };
+
+    private final MeterRegistry registry;
+    private final String cluster;
+    private final Timer claims;
+    // An application can create crons at run time, say one for each customer.
+    private final BoundedTag crons = new BoundedTag(1_000);
+    // The registry finds a meter by building its id anew each time, which is much for something done that often.
+    private final ConcurrentMap<String, Timer> waits = new ConcurrentHashMap<>();
+
+    public JobMeters(MeterRegistry registry, String cluster) {
+        this.registry = registry;
+        this.cluster = cluster;
+        this.claims = Timer.builder("forge.cluster.job.claim")
+                .description("How long claims took, those that found nothing among them")
+                .tag("cluster", cluster)
+                .register(registry);
+    }
+
+    @Override
+    public void started(String name, Duration waited) {
+        waits.computeIfAbsent(
+                        name,
+                        job -> Timer.builder("forge.cluster.job.wait")
+                                .description("How long jobs had been due when their handler began")
+                                .tag("cluster", cluster)
+                                .tag("job", job)
+                                .register(registry))
+                .record(waited);
+    }
+
+    @Override
+    public void claimed(Duration took) {
+        claims.record(took);
+    }
+
+    @Override
+    public void retried(String name) {
+        count("forge.cluster.job.retries", "Failed attempts that will be repeated", name);
+    }
+
+    @Override
+    public void timedOut(String name) {
+        count("forge.cluster.job.timeouts", "Attempts that exceeded their timeout", name);
+    }
+
+    @Override
+    public void claimLost(String name) {
+        count("forge.cluster.job.claims.lost", "Jobs that were taken from this node while it had them", name);
+    }
+
+    @Override
+    public void recovered(String name) {
+        count("forge.cluster.job.recoveries", "Jobs that this node took from dead or silent ones", name);
+    }
+
+    @Override
+    public void fired(String cron, CronRun.Outcome result) {
+        Counter.builder("forge.cluster.cron.fires")
+                .description("Slots of crons that this node has decided")
+                .tag("cluster", cluster)
+                .tag("cron", crons.of(cron))
+                .tag("result", result.name())
+                .register(registry)
+                .increment();
+    }
+
+    private void count(String meter, String description, String job) {
+        Counter.builder(meter)
+                .description(description)
+                .tag("cluster", cluster)
+                .tag("job", job)
+                .register(registry)
+                .increment();
+    }
+}

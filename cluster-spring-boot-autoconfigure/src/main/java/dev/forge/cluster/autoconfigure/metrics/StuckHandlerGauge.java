@@ -1,0 +1,20 @@
+package dev.forge.cluster.autoconfigure.metrics;
+
+import dev.forge.cluster.internal.job.JobEngine;
+import io.micrometer.core.instrument.Gauge;
+import io.micrometer.core.instrument.MeterRegistry;
+
+/** How many handlers of this node ignore that they were told to stop. One series: which they are, the health says. */
+public final class StuckHandlerGauge {
+
+    public StuckHandlerGauge(MeterRegistry registry, String cluster, JobEngine engine) {
+        Gauge.builder(
+                        "forge.cluster.job.handlers.stuck",
+                        engine,
+                        jobs -> jobs.stuckHandlers().size())
+                .description(
+                        "Handlers of this node that exceeded their timeout, or lost their claim, and ignore the interrupt")
+                .tag("cluster", cluster)
+                .register(registry);
+    }
+}

@@ -1,0 +1,28 @@
+package dev.forge.cluster.autoconfigure.oauth2;
+
+import java.time.Duration;
+import org.springframework.http.HttpStatus;
+
+/** A login that cannot begin now because too many others have. */
+final class LoginRefusedException extends RuntimeException {
+
+    private static final long serialVersionUID = 1L;
+
+    private final HttpStatus status;
+    private final Duration retryAfter;
+
+    LoginRefusedException(HttpStatus status, Duration retryAfter, String message) {
+        // Without a stack: floods are made of these.
+        super(message, null, false, false);
+        this.status = status;
+        this.retryAfter = retryAfter;
+    }
+
+    HttpStatus status() {
+        return status;
+    }
+
+    Duration retryAfter() {
+        return retryAfter;
+    }
+}

@@ -1,0 +1,186 @@
+package dev.forge.cluster.autoconfigure.ratelimit;
+
+import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.OnClusterEnabled;
+import dev.forge.cluster.autoconfigure.PropertyRules;
+import dev.forge.cluster.ratelimit.RateLimitExceededException;
+import dev.forge.cluster.ratelimit.RateLimiter;
+import dev.forge.cluster.ratelimit.RateLimiterBackend;
+import dev.forge.cluster.internal.ratelimit.RateLimits;
+import dev.forge.cluster.internal.ratelimit.SharedBuckets;
+import dev.forge.cluster.internal.database.Schema;
+import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.MeterRegistry;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import java.io.IOException;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.beans.factory.BeanFactory;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.core.Ordered;
+import org.springframework.core.annotation.Order;
+import org.springframework.http.HttpHeaders;
+import org.springframework.http.HttpStatus;
+import org.springframework.http.MediaType;
+import org.springframework.http.ProblemDetail;
+import org.springframework.http.ResponseEntity;
+import org.springframework.web.bind.annotation.ExceptionHandler;
+import org.springframework.web.bind.annotation.RestControllerAdvice;
+import org.springframework.web.servlet.HandlerExceptionResolver;
+import org.springframework.web.servlet.ModelAndView;
+
+/** Limits how often things are called. */
+@AutoConfiguration(
+        after = ClusterAutoConfiguration.class,
+        afterName = "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration")
+@Conditional(OnClusterEnabled.class)
+public final class RateLimitAutoConfiguration {
+
+    /** Calls are gathered: more would only wait for the same rows. */
+    private static final int CONNECTIONS = 1;
+
+    @Bean
+    @ConditionalOnMissingBean(RateLimiterBackend.class)
+    SharedBuckets clusterSharedBuckets(Schema schema, ClusterLifecycle.Parts parts) {
+        return new SharedBuckets(schema, parts.control().apart(CONNECTIONS));
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    RateLimiter clusterRateLimiter(
+            ClusterProperties properties, RateLimiterBackend backend, ObjectProvider<RateLimitMonitor> monitors) {
+        ClusterProperties.RateLimit limits = properties.rateLimit();
+        return new RateLimits(
+                new RateLimits.Settings(
+                        limits.mode() == ClusterProperties.RateLimit.Mode.STRICT,
+                        RateLimits.Loss.valueOf(limits.onDatabaseLoss().name()),
+                        limits.maxLocalBuckets()),
+                backend,
+                name -> monitors.forEach(monitor -> monitor.accept(name)));
+    }
+
+    @Bean
+    RateLimitCaller clusterRateLimitCaller(ClusterProperties properties, BeanFactory beans) {
+        return new RateLimitCaller(beans, properties.rateLimit().trustedRanges());
+    }
+
+    @Bean
+    RateLimitRules clusterRateLimitRules(ConfigurableListableBeanFactory beans, RateLimitCaller caller) {
+        return new RateLimitRules(beans, caller);
+    }
+
+    // Static, and asking for the rest when it is needed: it is there before other beans.
+    @Bean
+    static RateLimitedPostProcessor clusterRateLimitedPostProcessor(
+            ObjectProvider<RateLimiter> limiter,
+            ObjectProvider<RateLimitRules> rules,
+            ObjectProvider<RateLimitCaller> caller) {
+        return new RateLimitedPostProcessor(limiter::getObject, rules::getObject, caller::getObject);
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(MeterRegistry.class)
+    @ConditionalOnBean(MeterRegistry.class)
+    static class MeterConfiguration {
+
+        @Bean
+        RateLimitMonitor clusterRateLimitMeters(MeterRegistry registry, ClusterAutoConfiguration.ClusterName name) {
+            return limit -> Counter.builder("forge.cluster.ratelimit.rejections")
+                    .description("Calls that a limit did not admit on this node")
+                    .tag("cluster", name.text())
+                    .tag("limit", limit)
+                    .register(registry)
+                    .increment();
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass({RestControllerAdvice.class, ProblemDetail.class})
+    @ConditionalOnWebApplication
+    static class AnswerConfiguration {
+
+        @Bean
+        @ConditionalOnMissingBean
+        RateLimitAdvice clusterRateLimitAdvice() {
+            return new RateLimitAdvice();
+        }
+    }
+
+    /** Before those that take every exception for a failure of the application. */
+    @Order(0)
+    @RestControllerAdvice
+    static final class RateLimitAdvice {
+
+        @ExceptionHandler
+        ResponseEntity<ProblemDetail> tooManyRequests(RateLimitExceededException denied) {
+            long seconds = retryAfter(denied);
+            ProblemDetail problem = ProblemDetail.forStatusAndDetail(
+                    HttpStatus.TOO_MANY_REQUESTS,
+                    "At most %d calls per %s. Try again in %d s."
+                            .formatted(
+                                    denied.decision().limit().requests(),
+                                    PropertyRules.text(denied.decision().limit().per()),
+                                    seconds));
+            problem.setProperty("limit", denied.limitName());
+            problem.setProperty("retryAfterSeconds", seconds);
+            return ResponseEntity.status(HttpStatus.TOO_MANY_REQUESTS)
+                    .header(HttpHeaders.RETRY_AFTER, String.valueOf(seconds))
+                    .contentType(MediaType.APPLICATION_PROBLEM_JSON)
+                    .body(problem);
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass({HandlerExceptionResolver.class, HttpServletResponse.class})
+    @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
+    static class FallbackConfiguration {
+
+        @Bean
+        Fallback clusterRateLimitFallback() {
+            return new Fallback();
+        }
+    }
+
+    /** For handlers that are no controllers, whose exceptions no advice sees. */
+    static final class Fallback implements HandlerExceptionResolver, Ordered {
+
+        private static final Logger log = LoggerFactory.getLogger(Fallback.class);
+
+        @Override
+        public @Nullable ModelAndView resolveException(
+                HttpServletRequest request, HttpServletResponse response, @Nullable Object handler, Exception e) {
+            if (!(e instanceof RateLimitExceededException denied)) {
+                return null;
+            }
+            try {
+                response.setHeader(HttpHeaders.RETRY_AFTER, String.valueOf(retryAfter(denied)));
+                response.sendError(HttpStatus.TOO_MANY_REQUESTS.value());
+            } catch (IOException gone) {
+                log.debug("a client left before it was told that it is limited", gone);
+            }
+            return new ModelAndView();
+        }
+
+        @Override
+        public int getOrder() {
+            return LOWEST_PRECEDENCE;
+        }
+    }
+
+    private static long retryAfter(RateLimitExceededException denied) {
+        return Math.max(1, PropertyRules.wholeSeconds(denied.decision().retryAfter()));
+    }
+}

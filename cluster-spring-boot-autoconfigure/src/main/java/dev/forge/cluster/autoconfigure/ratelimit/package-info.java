@@ -1,0 +1,5 @@
+/** Auto-configuration of rate limits. */
+@NullMarked
+package dev.forge.cluster.autoconfigure.ratelimit;
+
+import org.jspecify.annotations.NullMarked;

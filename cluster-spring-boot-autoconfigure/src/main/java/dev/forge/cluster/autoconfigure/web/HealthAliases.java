@@ -1,0 +1,72 @@
+package dev.forge.cluster.autoconfigure.web;
+
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.node.Node;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/** {@code /_api/health} and {@code /_api/ready}, for probes that know no Actuator. Both say a word, never a count. */
+final class HealthAliases {
+
+    static final String HEALTH = "/_api/health";
+    static final String READY = "/_api/ready";
+
+    private static final Verdict UP = new Verdict("UP", true);
+
+    private final String version;
+    private final Supplier<@Nullable Verdict> actuator;
+    private final Own own;
+
+    /**
+     * Whether the node is to get requests.
+     *
+     * @param status as Actuator calls it
+     */
+    record Verdict(String status, boolean ready) {}
+
+    /**
+     * What there is to go by without Actuator.
+     *
+     * @param accepting whether the application wants requests
+     * @param stranded whether runs of workflows are in flight that have no code
+     */
+    record Own(
+            Node node,
+            JobEngine engine,
+            boolean includesDatabase,
+            Supplier<Boolean> accepting,
+            Supplier<Boolean> stranded) {
+
+        Verdict verdict() {
+            if (node.state() != Node.State.RUNNING
+                    || !accepting.get()
+                    || stranded.get()
+                    || node.isUnreadyWithoutLeadership()) {
+                return new Verdict("OUT_OF_SERVICE", false);
+            }
+            boolean down = (includesDatabase && !node.isInContact())
+                    || !node.stuckLoops().isEmpty()
+                    || engine.isCrowded()
+                    || engine.claimProblem() != null;
+            return down ? new Verdict("DOWN", false) : UP;
+        }
+    }
+
+    /** @param actuator what its readiness group says; null if there is none */
+    HealthAliases(String version, Supplier<@Nullable Verdict> actuator, Own own) {
+        this.version = version;
+        this.actuator = actuator;
+        this.own = own;
+    }
+
+    /** The process answers, which is all that it says. */
+    Map<String, Object> health() {
+        return Map.<String, Object>of("status", "UP", "version", version);
+    }
+
+    Verdict ready() {
+        Verdict verdict = actuator.get();
+        return verdict != null ? verdict : own.verdict();
+    }
+}

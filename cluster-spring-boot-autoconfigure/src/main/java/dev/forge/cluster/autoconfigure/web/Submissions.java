@@ -1,0 +1,162 @@
+package dev.forge.cluster.autoconfigure.web;
+
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.autoconfigure.ClusterProperties.Web.VisibleJobs;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.job.SubmitterKeys;
+import dev.forge.cluster.internal.database.PrintedJson;
+import java.lang.reflect.Type;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.http.HttpStatus;
+import tools.jackson.core.JacksonException;
+
+/**
+ * The jobs that clients may submit, read and cancel. Their names are on the list; to be read or cancelled they must also
+ * be the client's own, unless the properties say otherwise. All others do not exist here.
+ */
+final class Submissions {
+
+    static final int LONGEST_NAME = 255;
+    /** Well below what a row of the index takes, together with the name. */
+    static final int LONGEST_KEY = 255;
+
+    private static final Logger log = LoggerFactory.getLogger(Submissions.class);
+
+    private final Node node;
+    private final Predicate<String> allowed;
+    private final ClusterProperties.Web web;
+    private final Jobs jobs;
+    private final JobHandlers handlers;
+    private final PayloadCodec codec;
+
+    /**
+     * A job to be.
+     *
+     * @param key the client's, among its own
+     */
+    record Submission(
+            Submitter submitter,
+            String name,
+            @Nullable Object payload,
+            @Nullable String key,
+            JobOptions options) {}
+
+    Submissions(Node node, ClusterProperties.Web web, Jobs jobs, JobHandlers handlers, PayloadCodec codec) {
+        this.node = node;
+        this.allowed = web.allowed();
+        this.web = web;
+        this.jobs = jobs;
+        this.handlers = handlers;
+        this.codec = codec;
+    }
+
+    /** Refuses what can be refused without the database. */
+    void check(Submission submission) {
+        requireDatabase();
+        // First: whether a name is listed must not show in the refusal of something else.
+        requireAllowed(submission.options);
+        if (!allowed.test(submission.name)) {
+            throw Refusal.unknownName();
+        }
+        JobHandler handler = handlers.named(submission.name);
+        Type type = handler == null ? null : handler.target().payloadType();
+        if (type != null) {
+            requireReadable(submission, type);
+        }
+    }
+
+    private void requireAllowed(JobOptions options) {
+        Integer priority = options.priority();
+        if (priority != null && priority > web.maxPriority().value()) {
+            throw new Refusal(
+                    HttpStatus.FORBIDDEN,
+                    "priority may be %s at most (forge.cluster.web.max-priority); leave it out to get the job's own"
+                            .formatted(ClusterLifecycle.word(web.maxPriority())));
+        }
+        if (options.uniquePolicy() == UniquePolicy.REPLACE && !web.allowReplace()) {
+            throw new Refusal(
+                    HttpStatus.FORBIDDEN,
+                    "onDuplicate may not be replace here (forge.cluster.web.allow-replace is false)");
+        }
+    }
+
+    /** What a database that hangs would answer after the driver's timeout is better said at once. */
+    private void requireDatabase() {
+        if (node.state() == Node.State.RUNNING && !node.isInContact()) {
+            throw Refusal.unavailable();
+        }
+    }
+
+    /** What the handler would fail at for good is better said at once; for a handler elsewhere nobody can tell. */
+    private void requireReadable(Submission submission, Type type) {
+        try {
+            String text = submission.payload == null ? "{}" : codec.write(submission.payload);
+            requireShortNumbers(submission.name, text);
+            codec.read(text, type);
+        } catch (Refusal e) {
+            throw e;
+        } catch (RuntimeException e) {
+            // The exception names classes of the application.
+            log.debug("a payload over HTTP that job '{}' cannot read", submission.name, e);
+            throw Refusal.malformed("the payload is not what job '%s' takes%s".formatted(submission.name, place(e)));
+        }
+    }
+
+    /** Before it is read: a few bytes can be a number of a hundred thousand digits, which takes seconds to parse. */
+    private static void requireShortNumbers(String name, String json) {
+        try {
+            PrintedJson.requireBytes(json);
+        } catch (IllegalArgumentException e) {
+            throw Refusal.malformed("the payload of job '%s' %s".formatted(name, e.getMessage()));
+        }
+    }
+
+    private static String place(RuntimeException failure) {
+        if (!(failure instanceof JacksonException e) || e.getPath().isEmpty()) {
+            return "";
+        }
+        var place = new StringBuilder(": see ");
+        e.getPath()
+                .forEach(step -> place.append(
+                        step.getPropertyName() != null
+                                ? "/" + step.getPropertyName()
+                                : "/" + Math.max(step.getIndex(), 0)));
+        return place.toString();
+    }
+
+    /** Enqueues a job that was {@linkplain #check checked}. */
+    UUID enqueue(Submission submission) {
+        JobOptions options = submission.options.withMetadata(SubmitterKeys.SUBMITTER, submission.submitter.text());
+        if (submission.key != null) {
+            options = options.withUniqueKey(
+                    submission.submitter.uniqueKey(submission.key), submission.options.uniquePolicy());
+        }
+        return jobs.enqueueNamed(submission.name, submission.payload, options);
+    }
+
+    /** The job, if that client may see it. */
+    Optional<JobInfo> find(UUID id, Submitter client) {
+        requireDatabase();
+        return jobs.find(id)
+                .filter(job -> allowed.test(job.name()))
+                .filter(job -> web.visibleJobs() == VisibleJobs.ALL || client.hasSubmitted(job));
+    }
+
+    /** Cancels a job; false if it has ended. */
+    boolean cancel(JobInfo job) {
+        return jobs.cancel(job.id());
+    }
+}

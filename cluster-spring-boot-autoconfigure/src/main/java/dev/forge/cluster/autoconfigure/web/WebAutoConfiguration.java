@@ -1,0 +1,229 @@
+package dev.forge.cluster.autoconfigure.web;
+
+import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.ClusterDatabase;
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.OnClusterEnabled;
+import dev.forge.cluster.autoconfigure.PropertyRules;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.autoconfigure.web.HealthAliases.Verdict;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.internal.job.JobStore;
+import dev.forge.cluster.internal.database.Schema;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
+import org.springframework.boot.autoconfigure.condition.NoneNestedConditions;
+import org.springframework.boot.availability.ApplicationAvailability;
+import org.springframework.boot.availability.ReadinessState;
+import org.springframework.boot.health.actuate.endpoint.HealthDescriptor;
+import org.springframework.boot.health.actuate.endpoint.HealthEndpoint;
+import org.springframework.boot.health.actuate.endpoint.HealthEndpointGroup;
+import org.springframework.boot.health.actuate.endpoint.HealthEndpointGroups;
+import org.springframework.boot.info.BuildProperties;
+import org.springframework.context.ApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.core.env.Environment;
+import org.springframework.util.ClassUtils;
+import org.springframework.util.StringUtils;
+import org.springframework.web.servlet.function.RouterFunction;
+import org.springframework.web.servlet.function.ServerResponse;
+import tools.jackson.databind.json.JsonMapper;
+
+/** Submission of work over HTTP, where it is enabled. Access control is left to the application's own security. */
+@AutoConfiguration(after = ClusterAutoConfiguration.class)
+@Conditional(OnClusterEnabled.class)
+@ConditionalOnBooleanProperty("forge.cluster.web.enabled")
+public final class WebAutoConfiguration {
+
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
+    /** Where Spring MVC is, below the context. */
+    private static String servletPath(Environment environment) {
+        return StringUtils.trimTrailingCharacter(environment.getProperty("spring.mvc.servlet.path", ""), '/');
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
+    @ConditionalOnClass({RouterFunction.class, JsonMapper.class})
+    static class RoutesConfiguration {
+
+        @Bean
+        RouterFunction<ServerResponse> clusterWebRoutes(
+                ClusterProperties properties,
+                ClusterLifecycle.Parts parts,
+                Jobs jobs,
+                JobHandlers handlers,
+                JobEngine.Tools tools,
+                Schema schema,
+                ClusterDatabase database) {
+            ClusterProperties.Web web = properties.web();
+            var submissions = new Submissions(parts.node(), web, jobs, handlers, tools.codec());
+            // Not the application's: under its isolation level two calls with the same task could fail each other.
+            var tasks = new TaskExecution(submissions, new JobStore(schema, database.application()).transaction());
+            report(web);
+            return new WebRoutes(
+                            Math.toIntExact(web.maxRequestSize().toBytes()),
+                            new WebJobs(submissions),
+                            new JsonRpc(Map.of("tasks.execute", tasks)))
+                    .under(web.path());
+        }
+
+        @Bean
+        MultipartGuard clusterMultipartGuard(ClusterProperties properties, Environment environment) {
+            String base = servletPath(environment)
+                    + StringUtils.trimTrailingCharacter(properties.web().path(), '/');
+            String aliases = servletPath(environment) + "/_api/";
+            return new MultipartGuard(path -> path.equals(base)
+                    || path.equals(base + "/")
+                    || path.startsWith(base + "/jobs")
+                    || (properties.web().healthAliases() && path.startsWith(aliases)));
+        }
+
+        private static void report(ClusterProperties.Web web) {
+            boolean security = ClassUtils.isPresent(
+                    "org.springframework.security.web.SecurityFilterChain",
+                    WebAutoConfiguration.class.getClassLoader());
+            log.info(
+                    "HTTP: jobs {} can be submitted at {}, by {}",
+                    web.jobs(),
+                    web.path(),
+                    security
+                            ? "whoever the application's security chain lets through"
+                            : "whoever can reach it; all clients are one anonymous principal");
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
+    @ConditionalOnClass({RouterFunction.class, JsonMapper.class})
+    @ConditionalOnBooleanProperty(name = "forge.cluster.web.health-aliases", matchIfMissing = true)
+    static class AliasesConfiguration {
+
+        @Bean
+        RouterFunction<ServerResponse> clusterHealthAliases(
+                ClusterProperties properties,
+                ClusterLifecycle.Parts parts,
+                JobEngine engine,
+                ObjectProvider<ActuatorReadiness> actuator,
+                ObjectProvider<ApplicationAvailability> availability,
+                ObjectProvider<WorkflowEngine> workflows,
+                ObjectProvider<BuildProperties> build) {
+            String version = build.stream()
+                    .map(BuildProperties::getVersion)
+                    .filter(StringUtils::hasText)
+                    .findFirst()
+                    .orElseGet(ClusterLifecycle::version);
+            return WebRoutes.aliases(new HealthAliases(
+                    version,
+                    () -> actuator.stream()
+                            .findFirst()
+                            .map(ActuatorReadiness::get)
+                            .orElse(null),
+                    new HealthAliases.Own(
+                            parts.node(),
+                            engine,
+                            properties.health().readinessIncludesDatabase(),
+                            () -> availability.stream()
+                                    .allMatch(state -> state.getReadinessState() == ReadinessState.ACCEPTING_TRAFFIC),
+                            () -> workflows.stream().anyMatch(WorkflowEngine::isStranded))));
+        }
+
+        // Probes ask nodes that serve no requests, too.
+        @Bean
+        GatewayAutoConfiguration.ActuatorPaths clusterHealthAliasPaths(Environment environment) {
+            String servlet = servletPath(environment);
+            List<String> paths = List.of(servlet + HealthAliases.HEALTH, servlet + HealthAliases.READY);
+            return paths::contains;
+        }
+    }
+
+    /** What Actuator's readiness group says; null if there is none. */
+    interface ActuatorReadiness extends Supplier<@Nullable Verdict> {}
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass({HealthEndpoint.class, Endpoint.class})
+    static class ActuatorConfiguration {
+
+        private static final String READINESS = "readiness";
+        private static final int FIRST_BAD_STATUS = 400;
+
+        @Bean
+        ActuatorReadiness clusterActuatorReadiness(
+                ObjectProvider<HealthEndpoint> endpoint, ObjectProvider<HealthEndpointGroups> groups) {
+            return () -> {
+                HealthEndpointGroup group = groups.stream()
+                        .findFirst()
+                        .map(all -> all.get(READINESS))
+                        .orElse(null);
+                HealthDescriptor health = group == null
+                        ? null
+                        : endpoint.stream()
+                                .findFirst()
+                                .map(actuator -> actuator.healthForPath(READINESS))
+                                .orElse(null);
+                return group == null || health == null
+                        ? null
+                        : new Verdict(
+                                health.getStatus().getCode(),
+                                group.getHttpCodeStatusMapper().getStatusCode(health.getStatus()) < FIRST_BAD_STATUS);
+            };
+        }
+    }
+
+    /** Fails the start rather than answering 404 to everything. */
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
+    static class RequirementsConfiguration {
+
+        RequirementsConfiguration(ApplicationContext context) {
+            require(context, "org.springframework.web.servlet.function.RouterFunction", "spring-boot-starter-webmvc");
+            require(context, "tools.jackson.databind.json.JsonMapper", "spring-boot-starter-jackson");
+        }
+
+        private static void require(ApplicationContext context, String type, String dependency) {
+            if (!ClassUtils.isPresent(type, context.getClassLoader())) {
+                throw new ClusterStartupException(
+                        PropertyRules.named("web.enabled", true) + " needs " + dependency,
+                        "Add %s, or set forge.cluster.web.enabled=false.".formatted(dependency));
+            }
+        }
+    }
+
+    /** A worker without a web server may share its configuration with those that have one, so it starts. */
+    @Configuration(proxyBeanMethods = false)
+    @Conditional(OnNoServlet.class)
+    static class NoServletConfiguration {
+
+        NoServletConfiguration() {
+            log.warn(
+                    "{} has no effect here: this is not a servlet application, and jobs are submitted through Spring MVC",
+                    PropertyRules.named("web.enabled", true));
+        }
+    }
+
+    static final class OnNoServlet extends NoneNestedConditions {
+
+        OnNoServlet() {
+            super(ConfigurationPhase.REGISTER_BEAN);
+        }
+
+        @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
+        static class Servlet {}
+    }
+}

@@ -1,0 +1,180 @@
+package dev.forge.cluster.autoconfigure.web;
+
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
+import java.time.DateTimeException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.convert.DurationStyle;
+import org.springframework.http.HttpStatus;
+import tools.jackson.databind.util.RawValue;
+
+/**
+ * {@code /jobs}: submits, shows and cancels. What is in a job stays inside, except for its progress and its result, which
+ * are meant for whoever asked for it; an error may quote anything.
+ */
+final class WebJobs {
+
+    private static final Set<String> MEMBERS =
+            Set.of("name", "payload", "key", "onDuplicate", "delay", "at", "priority");
+    private static final int LONGEST_WORD = 64;
+
+    private final Submissions submissions;
+
+    WebJobs(Submissions submissions) {
+        this.submissions = submissions;
+    }
+
+    /** Enqueues what the body describes; answers its id, name and status. */
+    Map<String, Object> submit(@Nullable Object body, Submitter client) {
+        JsonFields members = JsonFields.of(body, "the body", MEMBERS);
+        String name = members.requiredText("name", Submissions.LONGEST_NAME);
+        String key = members.text("key", Submissions.LONGEST_KEY);
+        var submission = new Submission(client, name, members.value("payload"), key, options(members, key));
+        submissions.check(submission);
+        UUID id = submissions.enqueue(submission);
+        // A key may have led to a job that runs already.
+        JobStatus status = key == null
+                ? JobStatus.PENDING
+                : submissions.find(id, client).map(JobInfo::status).orElse(JobStatus.PENDING);
+        return brief(id, name, status);
+    }
+
+    private static Map<String, Object> brief(UUID id, String name, JobStatus status) {
+        var view = new LinkedHashMap<String, Object>();
+        view.put("id", id);
+        view.put("name", name);
+        view.put("status", ClusterLifecycle.word(status));
+        return view;
+    }
+
+    private static JobOptions options(JsonFields members, @Nullable String key) {
+        JobOptions options = JobOptions.defaults();
+        String delay = members.text("delay", LONGEST_WORD);
+        String at = members.text("at", LONGEST_WORD);
+        if (delay != null && at != null) {
+            throw Refusal.malformed("delay and at exclude each other");
+        }
+        if (delay != null) {
+            options = options.withDelay(duration(delay));
+        }
+        if (at != null) {
+            options = options.withTime(instant(at));
+        }
+        String priority = members.text("priority", LONGEST_WORD);
+        if (priority != null) {
+            options = options.withPriority(priority(priority));
+        }
+        String onDuplicate = members.text("onDuplicate", LONGEST_WORD);
+        if (onDuplicate != null && key == null) {
+            throw Refusal.malformed("onDuplicate needs a key");
+        }
+        return key == null ? options : options.withUniqueKey(key, policy(onDuplicate));
+    }
+
+    // A bare number would be milliseconds to Spring Boot and seconds to most clients.
+    private static Duration duration(String text) {
+        try {
+            if (!Character.isDigit(text.charAt(text.length() - 1))) {
+                return DurationStyle.detectAndParse(text);
+            }
+        } catch (IllegalArgumentException | ArithmeticException | DateTimeException e) {
+            // Answered below.
+        }
+        throw Refusal.malformed("delay must be a duration such as 30s, 5m or PT1H");
+    }
+
+    private static Instant instant(String text) {
+        try {
+            return Instant.parse(text);
+        } catch (DateTimeException e) {
+            throw Refusal.malformed("at must be a time such as 2030-01-31T08:00:00Z");
+        }
+    }
+
+    private static JobPriority priority(String text) {
+        try {
+            return JobPriority.of(text);
+        } catch (IllegalArgumentException e) {
+            throw Refusal.malformed("priority must be one of background, low, normal, high, critical");
+        }
+    }
+
+    private static UniquePolicy policy(@Nullable String text) {
+        return switch (text == null ? "keep" : text) {
+            case "keep" -> UniquePolicy.KEEP;
+            case "replace" -> UniquePolicy.REPLACE;
+            default -> throw Refusal.malformed("onDuplicate must be keep or replace");
+        };
+    }
+
+    /** One job. */
+    Map<String, Object> show(String id, Submitter client) {
+        return view(find(id, client));
+    }
+
+    /** Cancels a job; it is cancelled when this returns. */
+    Map<String, Object> cancel(String id, Submitter client) {
+        JobInfo job = find(id, client);
+        boolean cancelled = submissions.cancel(job);
+        JobInfo now = submissions.find(job.id(), client).orElse(null);
+        if (!cancelled) {
+            throw now == null
+                    ? unknownJob()
+                    : new Refusal(
+                            HttpStatus.CONFLICT,
+                            "the job has ended already: it is %s".formatted(ClusterLifecycle.word(now.status())));
+        }
+        // With a retention of zero nothing is left to be shown.
+        return now == null ? brief(job.id(), job.name(), JobStatus.CANCELLED) : view(now);
+    }
+
+    private JobInfo find(String id, Submitter client) {
+        UUID job;
+        try {
+            job = UUID.fromString(id);
+        } catch (IllegalArgumentException e) {
+            throw unknownJob();
+        }
+        return submissions.find(job, client).orElseThrow(WebJobs::unknownJob);
+    }
+
+    private static Refusal unknownJob() {
+        return new Refusal(HttpStatus.NOT_FOUND, "there is no such job here");
+    }
+
+    private static Map<String, Object> view(JobInfo job) {
+        Map<String, Object> view = brief(job.id(), job.name(), job.status());
+        view.put("attempts", job.attempts());
+        view.put("createdAt", job.createdAt().toString());
+        view.put("scheduledAt", job.scheduledAt().toString());
+        put(view, "startedAt", job.startedAt());
+        put(view, "finishedAt", job.finishedAt());
+        putJson(view, "progress", job.progress());
+        putJson(view, "result", job.result());
+        return view;
+    }
+
+    private static void put(Map<String, Object> view, String key, @Nullable Instant time) {
+        if (time != null) {
+            view.put(key, time.toString());
+        }
+    }
+
+    // As it is stored: whatever PostgreSQL took for JSON is JSON, however deep.
+    private static void putJson(Map<String, Object> view, String key, @Nullable String json) {
+        if (json != null) {
+            view.put(key, new RawValue(json));
+        }
+    }
+}

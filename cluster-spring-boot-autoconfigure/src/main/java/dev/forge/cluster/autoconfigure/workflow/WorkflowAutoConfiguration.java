@@ -1,0 +1,82 @@
+package dev.forge.cluster.autoconfigure.workflow;
+
+import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.ClusterDatabase;
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.OnClusterEnabled;
+import dev.forge.cluster.autoconfigure.job.JobLimits;
+import dev.forge.cluster.autoconfigure.job.JobProperties;
+import dev.forge.cluster.workflow.Workflows;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.DefaultJobs;
+import dev.forge.cluster.internal.workflow.DefaultWorkflows;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.internal.workflow.WorkflowStore.SignalLimits;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
+import org.springframework.context.annotation.Lazy;
+import org.springframework.transaction.PlatformTransactionManager;
+
+/** Runs workflows. */
+@AutoConfiguration(after = ClusterAutoConfiguration.class)
+@Conditional(OnClusterEnabled.class)
+public final class WorkflowAutoConfiguration {
+
+    // A duty of the node, which must know it when it joins.
+    @Bean
+    @Lazy(false)
+    WorkflowEngine clusterWorkflowEngine(
+            ConfigurableListableBeanFactory beans,
+            ClusterProperties properties,
+            ClusterDatabase database,
+            ClusterLifecycle.Parts parts,
+            JobEngine jobs,
+            JobEngine.Tools tools,
+            JobHandlers handlers,
+            ObjectProvider<PlatformTransactionManager> managers) {
+        JobHandler.Limits limits = new JobLimits(beans, properties.job()).usual();
+        JobProperties.Retention kept = properties.job().retention();
+        ClusterProperties.Workflow workflow = properties.workflow();
+        return new WorkflowEngine(
+                parts.node(),
+                jobs,
+                handlers,
+                new WorkflowEngine.Setup(
+                        new DefaultJobs.Setup(
+                                database.application(), parts.control().shared(), tools),
+                        database.transactions(managers)),
+                new WorkflowEngine.Settings(
+                        limits.maxAttempts(),
+                        limits.backoff(),
+                        limits.jitter(),
+                        new WorkflowEngine.Retention(kept.completed(), kept.failed()),
+                        new WorkflowEngine.Stranded(
+                                workflow.readinessInterval(),
+                                workflow.strandedScope() == ClusterProperties.Workflow.StrandedScope.CLUSTER),
+                        new WorkflowEngine.Limits(
+                                new SignalLimits(
+                                        workflow.maxPendingSignals(),
+                                        workflow.maxPendingSignalsSize().toBytes()),
+                                workflow.maxHistorySize().toBytes())));
+    }
+
+    @Bean
+    @Lazy(false)
+    static ClusterWorkflowRegistrar clusterWorkflowRegistrar(
+            ConfigurableListableBeanFactory beans, ObjectProvider<WorkflowEngine> engine) {
+        return new ClusterWorkflowRegistrar(beans, engine);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Workflows clusterWorkflows(ClusterLifecycle.Parts parts, WorkflowEngine engine) {
+        return new DefaultWorkflows(parts.node(), engine);
+    }
+}

@@ -1,0 +1,514 @@
+package dev.forge.cluster.autoconfigure.daemon;
+
+import dev.forge.cluster.autoconfigure.ClusterHintsTests;
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.daemon.ClusterDaemon;
+import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.daemon.DaemonInfo;
+import dev.forge.cluster.daemon.DaemonScope;
+import dev.forge.cluster.daemon.DaemonStatus;
+import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.leader.LeaderRole;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.internal.daemon.DaemonEngine;
+import dev.forge.cluster.internal.daemon.DaemonHandler;
+import dev.forge.cluster.internal.daemon.DaemonHandlers;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.core.instrument.MeterRegistry;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.slf4j.MDC;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.aot.hint.RuntimeHints;
+import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
+import org.springframework.boot.LazyInitializationBeanFactoryPostProcessor;
+import org.springframework.boot.actuate.endpoint.SanitizingFunction;
+import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Lazy;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.annotation.Transactional;
+
+/** Daemons on all kinds of beans, in real applications on a real database, and what operators see of them. */
+@ClusterPostgres
+class DaemonDiscoveryTests {
+
+    private final TestDatabase database;
+
+    DaemonDiscoveryTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    @AfterEach
+    void clear() {
+        database.jdbc().sql("TRUNCATE forge_daemons, forge_daemon_pauses").update();
+    }
+
+    private ApplicationContextRunner runner() {
+        return TestApplications.whole(database).withPropertyValues("forge.cluster.node.name=first");
+    }
+
+    // Attributes --------------------------------------------------------------------------------------------
+
+    static class Feeds {
+        final List<String> ran = new CopyOnWriteArrayList<>();
+
+        @ClusterDaemon
+        void priceFeed(DaemonContext daemon) throws InterruptedException {
+            ran.add(daemon.name() + " " + daemon.nodeName() + " " + MDC.get("forge.daemon.name"));
+            daemon.note("reading");
+            daemon.awaitStop(Duration.ofMinutes(1));
+        }
+
+        @ClusterDaemon(
+                name = "${feeds.name}",
+                instances = "${feeds.count}",
+                restartDelay = "${feeds.delay}",
+                startupDelay = "2s",
+                maxRestarts = "${feeds.most}",
+                role = NodeRole.GATEWAY,
+                capability = "${feeds.capability}",
+                restartOnReturn = true)
+        void configured() {}
+
+        @ClusterDaemon(scope = DaemonScope.NODE)
+        void everywhere() {}
+    }
+
+    @Test
+    void attributes_come_from_placeholders_and_the_usual_from_properties() {
+        runner().withBean(Feeds.class)
+                .withPropertyValues(
+                        "feeds.name=rates",
+                        "feeds.count=3",
+                        "feeds.delay=7s",
+                        "feeds.most=4",
+                        "feeds.capability=fast",
+                        "forge.cluster.daemon.restart-delay=9s",
+                        "forge.cluster.daemon.startup-delay=10ms",
+                        "forge.cluster.daemon.max-restarts=8")
+                .run(context -> {
+                    Map<String, DaemonHandler> handlers = context.getBean(DaemonHandlers.class).all().stream()
+                            .collect(Collectors.toMap(DaemonHandler::name, h -> h));
+                    assertThat(handlers).containsOnlyKeys("price-feed", "rates", "everywhere");
+                    DaemonHandler rates = handlers.get("rates");
+                    assertThat(rates.instances()).isEqualTo(3);
+                    assertThat(rates.needs())
+                            .isEqualTo(new DaemonHandler.Needs(NodeRole.GATEWAY, "fast", Duration.ofSeconds(2)));
+                    assertThat(rates.restarts()).isEqualTo(new DaemonHandler.Restarts(Duration.ofSeconds(7), 4, true));
+                    DaemonHandler feed = handlers.get("price-feed");
+                    assertThat(feed.scope()).isEqualTo(DaemonScope.CLUSTER);
+                    assertThat(feed.instances()).isEqualTo(1);
+                    assertThat(feed.needs())
+                            .isEqualTo(new DaemonHandler.Needs(NodeRole.WORKER, null, Duration.ofMillis(10)));
+                    assertThat(feed.restarts()).isEqualTo(new DaemonHandler.Restarts(Duration.ofSeconds(9), 8, false));
+                    assertThat(handlers.get("everywhere").scope()).isEqualTo(DaemonScope.NODE);
+                    Feeds feeds = context.getBean(Feeds.class);
+                    await().until(() -> !feeds.ran.isEmpty());
+                    assertThat(feeds.ran).containsExactly("price-feed first price-feed");
+                    // What needs a capability that this node lacks is not its business.
+                    assertThat(context.getBean(DaemonEngine.class).names()).containsExactly("everywhere", "price-feed");
+                    assertThat(database.jdbc()
+                                    .sql("SELECT unnest(handlers) FROM forge_nodes ORDER BY 1")
+                                    .query(String.class)
+                                    .list())
+                            .containsExactly("daemon:everywhere", "daemon:price-feed");
+                    // To jobs they are no names.
+                    assertThatExceptionOfType(JobRejectedException.class)
+                            .isThrownBy(() -> context.getBean(Jobs.class).enqueueNamed("daemon:price-feed", null))
+                            .withMessageContaining("names that begin with daemon: are those of daemons");
+                    assertThatExceptionOfType(JobRejectedException.class)
+                            .isThrownBy(() -> context.getBean(Jobs.class).enqueueNamed("price-feed", null))
+                            .withMessageContaining("known are []");
+                });
+    }
+
+    @Test
+    void without_properties_restarts_have_no_limit() {
+        runner().withBean(Single.class)
+                .run(context -> assertThat(context.getBean(DaemonHandlers.class).all())
+                        .singleElement()
+                        .satisfies(handler -> {
+                            assertThat(handler.restarts())
+                                    .isEqualTo(new DaemonHandler.Restarts(Duration.ofSeconds(5), null, false));
+                            assertThat(handler.needs().up()).isZero();
+                        }));
+    }
+
+    static class Single {
+        final AtomicInteger running = new AtomicInteger();
+
+        @ClusterDaemon
+        void single(DaemonContext daemon) throws InterruptedException {
+            running.incrementAndGet();
+            daemon.note("card 4711");
+            daemon.awaitStop(Duration.ofMinutes(1));
+            running.decrementAndGet();
+        }
+    }
+
+    static class Rival {
+        @ClusterDaemon(name = "single")
+        void other() {}
+    }
+
+    @Test
+    void two_daemons_of_one_name_fail_the_start_naming_both() {
+        runner().withBean(Single.class)
+                .withBean(Rival.class)
+                .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
+                        .hasMessageContaining("'single'")
+                        .hasMessageContaining(Single.class.getName() + ".single")
+                        .hasMessageContaining(Rival.class.getName() + ".other"));
+    }
+
+    static class TakesText {
+        @ClusterDaemon
+        void impossible(String text) {}
+    }
+
+    static class TakesTwo {
+        @ClusterDaemon
+        void impossible(DaemonContext one, DaemonContext two) {}
+    }
+
+    static class Private {
+        @ClusterDaemon
+        @SuppressWarnings("UnusedMethod")
+        private void impossible() {}
+    }
+
+    static class Static {
+        @ClusterDaemon
+        static void impossible() {}
+    }
+
+    static class NoNumber {
+        @ClusterDaemon(instances = "${some}")
+        void impossible() {}
+    }
+
+    static class NoInstance {
+        @ClusterDaemon(instances = "0")
+        void impossible() {}
+    }
+
+    static class ManyEverywhere {
+        @ClusterDaemon(scope = DaemonScope.NODE, instances = "2")
+        void impossible() {}
+    }
+
+    static class NoDelay {
+        @ClusterDaemon(restartDelay = "0s")
+        void impossible() {}
+    }
+
+    static class NoDuration {
+        @ClusterDaemon(startupDelay = "soon")
+        void impossible() {}
+    }
+
+    static class NegativeRestarts {
+        @ClusterDaemon(maxRestarts = "-1")
+        void impossible() {}
+    }
+
+    static class NoPlaceholder {
+        @ClusterDaemon(capability = "${nobody.knows}")
+        void impossible() {}
+    }
+
+    static class TwoLines {
+        @ClusterDaemon(name = "feed\nforged")
+        void impossible() {}
+    }
+
+    static class Numbered {
+        @ClusterDaemon(name = "feed#1")
+        void impossible() {}
+    }
+
+    static Stream<Arguments> impossible() {
+        return Stream.of(
+                Arguments.of(TakesText.class, "java.lang.String"),
+                Arguments.of(TakesTwo.class, "DaemonContext"),
+                Arguments.of(Private.class, "private"),
+                Arguments.of(Static.class, "static"),
+                Arguments.of(NoNumber.class, "instances (many): is not a number"),
+                Arguments.of(NoInstance.class, "instances (0): must be at least 1"),
+                Arguments.of(ManyEverywhere.class, "instances (2): of scope NODE"),
+                Arguments.of(NoDelay.class, "restartDelay (0s): must be longer than zero"),
+                Arguments.of(NoDuration.class, "startupDelay (soon)"),
+                Arguments.of(NegativeRestarts.class, "maxRestarts (-1): must be at least 0"),
+                Arguments.of(NoPlaceholder.class, "nobody.knows"),
+                Arguments.of(TwoLines.class, "name 'feed?forged' holds a control character (U+000A at position 4)"),
+                Arguments.of(Numbered.class, "name (feed#1)"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("impossible")
+    void a_daemon_that_cannot_be_fails_the_start_naming_its_method(Class<?> bean, String reason) {
+        runner().withPropertyValues("some=many")
+                .withBean(bean)
+                .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
+                        .hasMessageContaining("@ClusterDaemon on " + bean.getName() + ".impossible")
+                        .hasMessageContaining(reason));
+    }
+
+    @LeaderRole("daemon:feed")
+    static class Usurper {}
+
+    @Test
+    void a_leader_role_cannot_have_the_name_of_a_daemons() {
+        runner().withBean(Usurper.class)
+                .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
+                        .hasMessageContaining("@LeaderRole(\"daemon:feed\")")
+                        .hasMessageContaining("names that begin with daemon:"));
+    }
+
+    // Beans -------------------------------------------------------------------------------------------------
+
+    static class Prices {
+        private final JdbcClient jdbc;
+
+        Prices(JdbcClient jdbc) {
+            this.jdbc = jdbc;
+        }
+
+        @Transactional
+        void unrelated() {}
+
+        @ClusterDaemon
+        void write(DaemonContext daemon) throws InterruptedException {
+            daemon.fenced(() -> jdbc.sql("INSERT INTO prices VALUES (?)")
+                    .param(daemon.term())
+                    .update());
+            daemon.awaitStop(Duration.ofMinutes(1));
+        }
+    }
+
+    @Test
+    void behind_a_proxy_it_writes_in_the_applications_own_transaction() {
+        database.jdbc().sql("CREATE TABLE IF NOT EXISTS prices (term bigint)").update();
+        runner().withBean(Prices.class).run(context -> {
+            assertThat(AopUtils.isCglibProxy(context.getBean(Prices.class))).isTrue();
+            await().until(() -> !database.jdbc()
+                    .sql("SELECT term FROM prices")
+                    .query(Long.class)
+                    .list()
+                    .isEmpty());
+        });
+        database.jdbc().sql("DROP TABLE prices").update();
+    }
+
+    interface Runs {
+        void run(DaemonContext daemon);
+    }
+
+    static class OnInterface implements Runs {
+        static final AtomicInteger CALLS = new AtomicInteger();
+
+        @Override
+        @Transactional
+        @ClusterDaemon(name = "on-interface")
+        public void run(DaemonContext daemon) {
+            CALLS.incrementAndGet();
+        }
+    }
+
+    @Test
+    void behind_a_jdk_proxy_the_method_of_the_interface_is_called() {
+        OnInterface.CALLS.set(0);
+        runner().withPropertyValues("spring.aop.proxy-target-class=false")
+                .withBean("runs", Runs.class, OnInterface::new)
+                .run(context -> await().until(() -> OnInterface.CALLS.get() == 1
+                        && context.getBean(Daemons.class)
+                                .find("on-interface")
+                                .map(info -> info.instances().get(0).status() == DaemonStatus.STOPPED)
+                                .orElse(false)));
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class LazyConfiguration {
+        @Bean
+        @Lazy
+        Single lazySingle() {
+            return new Single();
+        }
+    }
+
+    @Test
+    void all_beans_may_be_lazy() {
+        runner().withUserConfiguration(LazyConfiguration.class)
+                .withBean(
+                        LazyInitializationBeanFactoryPostProcessor.class,
+                        LazyInitializationBeanFactoryPostProcessor::new)
+                .run(context -> await().until(
+                                () -> context.getBean(Single.class).running.get() == 1));
+    }
+
+    @Test
+    void a_native_image_learns_their_methods() throws Exception {
+        assertThat(RuntimeHintsPredicates.reflection()
+                        .onMethodInvocation(Single.class.getDeclaredMethod("single", DaemonContext.class)))
+                .accepts(ClusterHintsTests.hintsOf(Single.class));
+        RuntimeHints proxied = ClusterHintsTests.hintsOf(OnInterface.class);
+        assertThat(RuntimeHintsPredicates.reflection()
+                        .onMethodInvocation(Runs.class.getMethod("run", DaemonContext.class)))
+                .accepts(proxied);
+        assertThat(RuntimeHintsPredicates.reflection()
+                        .onMethodInvocation(Single.class.getDeclaredMethod("single", DaemonContext.class)))
+                .rejects(proxied);
+    }
+
+    // Operators ---------------------------------------------------------------------------------------------
+
+    private static Map<?, ?> map(@Nullable Object answer) {
+        return (Map<?, ?>) Objects.requireNonNull(answer);
+    }
+
+    private static @Nullable Object get(ClusterEndpoint endpoint, String... path) {
+        return endpoint.resource(null, null, null, null, path);
+    }
+
+    @Test
+    void the_endpoint_lists_pauses_and_resumes_them() {
+        runner().withBean(Single.class)
+                .withPropertyValues("management.endpoint.forgecluster.show-values=always")
+                .withBean(
+                        SanitizingFunction.class,
+                        () -> data -> data.getKey().equals("note")
+                                ? data.withValue(String.valueOf(data.getValue()).replaceAll("\\d", "*"))
+                                : data)
+                .run(context -> {
+                    ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
+                    Single single = context.getBean(Single.class);
+                    await().until(() -> single.running.get() == 1
+                            && get(endpoint, "daemons").toString().contains("status=running"));
+                    await().until(() ->
+                            get(endpoint, "daemons", "single").toString().contains("note=card ****"));
+                    Map<?, ?> daemon = map(get(endpoint, "daemons", "single"));
+                    assertThat(daemon.toString())
+                            .contains("name=single", "scope=cluster", "paused=false", "candidates=[first]")
+                            .contains("instance=0", "nodeName=first", "restarts=0", "term=");
+                    assertThat(endpoint.cluster()).containsEntry("daemons", Map.of("running", 1L));
+                    // Its role is no leadership that anybody should know of.
+                    await().until(() -> context.getBean(Leadership.class).isLeader(Leadership.SCHEDULER));
+                    assertThat(endpoint.cluster().toString()).doesNotContain("daemon:");
+
+                    assertThat(endpoint.order(new String[] {"daemons", "single"}, "paused"))
+                            .isEqualTo(Map.of("name", "single", "state", "paused"));
+                    await().until(() -> single.running.get() == 0);
+                    assertThat(map(get(endpoint, "daemons", "single")).get("paused"))
+                            .isEqualTo(true);
+                    assertThat(endpoint.order(new String[] {"daemons", "single"}, "running"))
+                            .isNotNull();
+                    await().until(() -> single.running.get() == 1);
+
+                    assertThat(get(endpoint, "daemons", "nobody")).isNull();
+                    for (String state : List.of("paused", "running")) {
+                        assertThat(endpoint.order(new String[] {"daemons", "nobody"}, state))
+                                .isInstanceOfSatisfying(
+                                        WebEndpointResponse.class,
+                                        response ->
+                                                assertThat(response.getStatus()).isEqualTo(404));
+                    }
+                    // It runs already: nothing to be done, and nothing wrong.
+                    assertThat(endpoint.order(new String[] {"daemons", "single"}, "running"))
+                            .isEqualTo(Map.of("name", "single", "state", "running"));
+                    var refused = (WebEndpointResponse<?>)
+                            Objects.requireNonNull(endpoint.order(new String[] {"daemons", "single"}, "flying"));
+                    assertThat(refused.getStatus()).isEqualTo(400);
+                    assertThat(String.valueOf(refused.getBody())).contains("flying", "paused");
+                });
+    }
+
+    static class Broken {
+        @ClusterDaemon(maxRestarts = "0")
+        void broken() {
+            throw new IllegalStateException("secret");
+        }
+    }
+
+    @Test
+    void what_it_says_and_throws_is_masked_unless_values_are_to_be_shown() {
+        runner().withBean(Broken.class).run(context -> {
+            ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
+            await().until(() -> get(endpoint, "daemons").toString().contains("status=failed"));
+            assertThat(get(endpoint, "daemons", "broken").toString())
+                    .contains("error=******")
+                    .doesNotContain("secret");
+            assertThat(context.getBean(Daemons.class)
+                            .find("broken")
+                            .map(DaemonInfo::instances)
+                            .orElseThrow()
+                            .get(0)
+                            .lastError())
+                    .contains("secret");
+        });
+    }
+
+    @Test
+    void a_node_without_the_right_is_refused_with_a_reason() {
+        runner().withBean(Single.class)
+                .withPropertyValues("forge.cluster.node.roles=worker")
+                .run(context -> {
+                    Daemons daemons = context.getBean(Daemons.class);
+                    await().until(() -> !daemons.list().isEmpty());
+                    assertThatExceptionOfType(MutationRefusedException.class)
+                            .isThrownBy(() -> daemons.resume("single"));
+                    var refused = (WebEndpointResponse<?>) Objects.requireNonNull(
+                            context.getBean(ClusterEndpoint.class).order(new String[] {"daemons", "single"}, "paused"));
+                    assertThat(refused.getStatus()).isEqualTo(400);
+                });
+    }
+
+    @Test
+    void a_gauge_counts_them_by_status_on_the_node_that_aggregates() {
+        runner().withBean(Single.class).run(context -> {
+            MeterRegistry meters = context.getBean(MeterRegistry.class);
+            Single single = context.getBean(Single.class);
+            Daemons daemons = context.getBean(Daemons.class);
+            await().until(() -> meters.find("forge.cluster.nodes").gauge() != null
+                    && single.running.get() == 1
+                    && daemons.find("single").orElseThrow().instances().get(0).status() == DaemonStatus.RUNNING);
+            context.getBean(ClusterMetrics.class).countDaemons();
+            assertThat(meters.get("forge.cluster.daemons")
+                            .tag("daemon", "single")
+                            .tag("status", "running")
+                            .gauge()
+                            .value())
+                    .isEqualTo(1);
+            assertThat(meters.find("forge.cluster.leader").gauges())
+                    .noneMatch(gauge ->
+                            String.valueOf(gauge.getId().getTag("role")).contains("daemon"));
+            context.getBean(Leadership.class).leave(Leadership.METRICS_AGGREGATOR);
+            await().until(() -> meters.find("forge.cluster.daemons").gauge() == null);
+        });
+    }
+}

@@ -1,0 +1,329 @@
+package dev.forge.cluster.autoconfigure.wakeup;
+
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
+import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.job.ClusterCoordinator;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import jakarta.jms.ConnectionFactory;
+import java.sql.Connection;
+import java.sql.Statement;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import org.apache.activemq.ActiveMQConnectionFactory;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.postgresql.PGConnection;
+import org.postgresql.PGNotification;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.health.contributor.CompositeHealthContributor;
+import org.springframework.boot.health.contributor.Health;
+import org.springframework.boot.health.contributor.HealthIndicator;
+import org.springframework.boot.health.contributor.Status;
+import org.springframework.boot.test.context.FilteredClassLoader;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.context.ApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Primary;
+import org.springframework.data.redis.connection.RedisConnectionFactory;
+
+@ClusterPostgres
+@Timeout(180)
+class WakeupConfigurationTests {
+
+    private final TestDatabase database;
+
+    WakeupConfigurationTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    private ApplicationContextRunner runner(String... properties) {
+        return TestApplications.on(database)
+                .withConfiguration(
+                        AutoConfigurations.of(WakeupAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
+                .withPropertyValues(properties);
+    }
+
+    private static Health wakeup(ApplicationContext context) {
+        var contributor = context.getBean("forgeClusterHealthContributor", CompositeHealthContributor.class);
+        return ((HealthIndicator) contributor.getContributor("wakeup")).health(true);
+    }
+
+    private static ClusterStartupException refused(ApplicationContextRunner runner) {
+        var found = new CopyOnWriteArrayList<ClusterStartupException>();
+        runner.run(context -> found.add(refusal(context.getStartupFailure())));
+        return found.get(0);
+    }
+
+    // What is missing ---------------------------------------------------------------------------------------
+
+    @Test
+    void redis_without_its_library_or_its_bean_fails_the_start() {
+        ApplicationContextRunner redis = runner("forge.cluster.wakeup.type=redis");
+        ClusterStartupException library =
+                refused(redis.withClassLoader(new FilteredClassLoader("org.springframework.data.redis", "io.lettuce")));
+        assertThat(library)
+                .hasMessage(
+                        "forge.cluster.wakeup.type (redis) needs Spring Data Redis, which is not on the class path");
+        assertThat(library.action()).contains("spring-boot-starter-data-redis");
+        ClusterStartupException bean = refused(redis);
+        assertThat(bean)
+                .hasMessage("forge.cluster.wakeup.type (redis) needs a RedisConnectionFactory bean, and there is none");
+        assertThat(bean.action()).contains("spring.data.redis");
+    }
+
+    @Test
+    void jms_without_its_library_or_its_bean_fails_the_start() {
+        ApplicationContextRunner jms = runner("forge.cluster.wakeup.type=jms");
+        ClusterStartupException library =
+                refused(jms.withClassLoader(new FilteredClassLoader("jakarta.jms", "org.springframework.jms")));
+        assertThat(library)
+                .hasMessage("forge.cluster.wakeup.type (jms) needs a JMS client, which is not on the class path");
+        assertThat(library.action()).contains("spring-boot-starter-activemq");
+        assertThat(refused(jms))
+                .hasMessage(
+                        "forge.cluster.wakeup.type (jms) needs a jakarta.jms.ConnectionFactory bean, and there is none");
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class TwoFactories {
+        @Bean
+        ConnectionFactory orders() {
+            return nowhere();
+        }
+
+        @Bean
+        ConnectionFactory invoices() {
+            return nowhere();
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class OneIsPrimary {
+        @Bean
+        @Primary
+        ConnectionFactory orders() {
+            return nowhere();
+        }
+
+        @Bean
+        ConnectionFactory invoices() {
+            return nowhere();
+        }
+    }
+
+    private static ConnectionFactory nowhere() {
+        return new ActiveMQConnectionFactory("tcp://127.0.0.1:1");
+    }
+
+    @Test
+    void of_several_factories_the_primary_one_is_used() {
+        ApplicationContextRunner jms = runner("forge.cluster.wakeup.type=jms");
+        assertThat(refused(jms.withUserConfiguration(TwoFactories.class)))
+                .hasMessageContaining("several jakarta.jms.ConnectionFactory beans, none of them primary")
+                .hasMessageContaining("orders")
+                .hasMessageContaining("invoices");
+        jms.withUserConfiguration(OneIsPrimary.class)
+                .run(context -> assertThat(context).hasNotFailed().hasSingleBean(BrokerCoordinator.class));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"postgres", "none"})
+    void where_nothing_of_it_is_wanted_nothing_of_it_is_needed(String type) {
+        runner("forge.cluster.wakeup.type=" + type)
+                .withClassLoader(new FilteredClassLoader(
+                        "org.springframework.data.redis", "io.lettuce", "jakarta.jms", "org.springframework.jms"))
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Test
+    void clusters_that_share_a_broker_meet_in_places_of_their_own() {
+        runner("forge.cluster.schema.name=a.b*>,ü")
+                .run(context -> assertThat(WakeupAutoConfiguration.place(context.getBean(Schema.class)))
+                        .startsWith("forge-cluster.forge_test_")
+                        .endsWith(".a_b____"));
+    }
+
+    // Who carries the news ----------------------------------------------------------------------------------
+
+    @Test
+    void postgres_says_whether_its_session_stands() {
+        runner().run(context -> {
+            assertThat(context).doesNotHaveBean(ClusterCoordinator.class);
+            assertThat(wakeup(context).getStatus()).isEqualTo(Status.UP);
+            assertThat(wakeup(context).getDetails())
+                    .containsEntry("type", "postgres")
+                    .containsEntry("connected", true);
+        });
+        // As behind a transaction pooler: there is no session that could listen.
+        runner("forge.cluster.leader.strategy=lease").run(context -> {
+            assertThat(wakeup(context).getStatus()).isEqualTo(Status.UP);
+            assertThat(wakeup(context).getDetails())
+                    .containsEntry("connected", false)
+                    .containsEntry("warning", "no news of work: workers poll every 5s");
+        });
+    }
+
+    static class Pings {
+        final Semaphore begun = new Semaphore(0);
+
+        @ClusterJob
+        void ping() {
+            begun.release();
+        }
+    }
+
+    private String channel() {
+        return database.jdbc()
+                .sql("SELECT channel FROM forge_settings")
+                .query(String.class)
+                .single();
+    }
+
+    /** News that reaches every node of the cluster until a job of one node has begun on the other. */
+    private List<String> newsAbout(String type) {
+        var news = new CopyOnWriteArrayList<String>();
+        String kind = "forge.cluster.wakeup.type=" + type;
+        runner(kind, "forge.cluster.worker.poll-interval=1s")
+                .withBean(Pings.class)
+                .run(worker -> runner(kind, "forge.cluster.node.roles=function").run(enqueuer -> {
+                    assertThat(wakeup(worker).getDetails()).containsEntry("type", type);
+                    try (Connection connection = database.dataSource().getConnection();
+                            Statement statement = connection.createStatement()) {
+                        statement.execute("LISTEN " + channel());
+                        for (int i = 0; i < 3; i++) {
+                            enqueuer.getBean(Jobs.class).enqueueNamed("ping", null);
+                            assertThat(worker.getBean(Pings.class).begun.tryAcquire(60, TimeUnit.SECONDS))
+                                    .isTrue();
+                        }
+                        for (PGNotification heard :
+                                connection.unwrap(PGConnection.class).getNotifications(1_000)) {
+                            news.add(heard.getParameter());
+                        }
+                    }
+                }));
+        return news;
+    }
+
+    @Test
+    void none_leaves_workers_to_poll() {
+        assertThat(newsAbout("none")).isEmpty();
+        assertThat(newsAbout("postgres")).anyMatch(text -> text.startsWith("work"));
+    }
+
+    /** An application's own. */
+    static class Pigeons implements ClusterCoordinator {
+        final List<JobPriority> sent = new CopyOnWriteArrayList<>();
+        final List<Runnable> listeners = new CopyOnWriteArrayList<>();
+        volatile CountDownLatch grounded = new CountDownLatch(0);
+        volatile boolean lost;
+
+        @Override
+        public void notifyNewWork(JobPriority priority) {
+            try {
+                grounded.await();
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+            if (lost) {
+                lost = false;
+                throw new IllegalStateException("a hawk");
+            }
+            sent.add(priority);
+        }
+
+        @Override
+        public void registerWakeupListener(Runnable listener) {
+            listeners.add(listener);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"postgres", "redis", "jms", "none"})
+    void a_coordinator_of_the_application_wins(String type) {
+        runner("forge.cluster.wakeup.type=" + type).withBean(Pigeons.class).run(context -> {
+            assertThat(context).hasNotFailed().hasSingleBean(ClusterCoordinator.class);
+            assertThat(context.getBean(Pigeons.class).listeners).hasSize(1);
+            assertThat(wakeup(context).getDetails())
+                    .containsEntry("type", "custom")
+                    .containsEntry("connected", true);
+        });
+    }
+
+    @Test
+    void whoever_enqueues_does_not_wait_for_it_and_what_gathers_is_said_once() {
+        // Somebody else is there: a node that is alone has nobody to tell.
+        runner("forge.cluster.node.roles=function")
+                .run(other -> runner("forge.cluster.node.roles=function")
+                        .withBean(Pigeons.class)
+                        .withBean(Pings.class)
+                        .run(context -> {
+                            var pigeons = context.getBean(Pigeons.class);
+                            var jobs = context.getBean(Jobs.class);
+                            pigeons.grounded = new CountDownLatch(1);
+                            // Which may or may not have left before the next ones come.
+                            jobs.enqueueNamed("ping", null);
+                            for (JobPriority priority :
+                                    List.of(JobPriority.LOW, JobPriority.HIGH, JobPriority.NORMAL)) {
+                                for (int i = 0; i < 20; i++) {
+                                    jobs.enqueueNamed(
+                                            "ping", null, JobOptions.defaults().withPriority(priority));
+                                }
+                            }
+                            assertThat(pigeons.sent).isEmpty();
+                            pigeons.grounded.countDown();
+                            await().until(() -> pigeons.sent.contains(JobPriority.HIGH));
+                            assertThat(pigeons.sent).hasSizeLessThanOrEqualTo(2);
+                            // What got lost is said again, and its caller did not hear of it.
+                            int before = pigeons.sent.size();
+                            pigeons.lost = true;
+                            jobs.enqueueNamed("ping", null);
+                            await().until(() -> pigeons.sent.size() > before);
+                            assertThat(pigeons.lost).isFalse();
+                        }));
+    }
+
+    @Test
+    void a_listener_of_the_application_wakes_the_worker() {
+        runner("forge.cluster.worker.poll-interval=5m")
+                .withBean(Pigeons.class)
+                .withBean(Pings.class)
+                .run(context -> {
+                    // From SQL: nobody tells anybody.
+                    database.jdbc()
+                            .sql("SELECT forge_enqueue('ping')")
+                            .query((row, n) -> row.getString(1))
+                            .single();
+                    context.getBean(Pigeons.class).listeners.forEach(Runnable::run);
+                    assertThat(context.getBean(Pings.class).begun.tryAcquire(60, TimeUnit.SECONDS))
+                            .isTrue();
+                });
+    }
+
+    @Test
+    void a_factory_that_nobody_asked_for_is_left_alone() {
+        runner().withBean(
+                        RedisConnectionFactory.class,
+                        () -> {
+                            throw new AssertionError("not asked for");
+                        },
+                        definition -> definition.setLazyInit(true))
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+}

@@ -1,0 +1,352 @@
+package dev.forge.cluster.autoconfigure.workflow;
+
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
+import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
+import dev.forge.cluster.autoconfigure.metrics.JobObservations;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.workflow.Workflows;
+import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.core.instrument.Gauge;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.observation.DefaultMeterObservationHandler;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import io.micrometer.observation.ObservationRegistry;
+import java.util.Map;
+import java.util.UUID;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.health.contributor.CompositeHealthContributor;
+import org.springframework.boot.health.contributor.Health;
+import org.springframework.boot.health.contributor.HealthIndicator;
+import org.springframework.boot.health.contributor.Status;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.context.ApplicationContext;
+import org.springframework.transaction.annotation.Transactional;
+
+/** Workflows on beans, in real applications on a real database, and what operators see of them. */
+@ClusterPostgres
+class WorkflowDiscoveryTests {
+
+    private final TestDatabase database;
+
+    WorkflowDiscoveryTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    @BeforeEach
+    void clear() {
+        database.jdbc()
+                .sql("TRUNCATE forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
+                .update();
+    }
+
+    private ApplicationContextRunner runner() {
+        var meters = new SimpleMeterRegistry();
+        var observations = ObservationRegistry.create();
+        observations.observationConfig().observationHandler(new DefaultMeterObservationHandler(meters));
+        return TestApplications.on(database)
+                .withPropertyValues("management.endpoints.web.exposure.include=*")
+                .withBean(MeterRegistry.class, () -> meters)
+                .withBean(ObservationRegistry.class, () -> observations)
+                .withConfiguration(
+                        AutoConfigurations.of(WorkflowAutoConfiguration.class, ClusterActuatorAutoConfiguration.class));
+    }
+
+    private static WorkflowInfo ended(ApplicationContext context, UUID run) {
+        Workflows workflows = context.getBean(Workflows.class);
+        await().until(() -> workflows.find(run).orElseThrow().status().isFinal());
+        return workflows.find(run).orElseThrow();
+    }
+
+    record Order(String item) {}
+
+    static class Orders {
+
+        @ClusterWorkflow
+        String placeOrder(WorkflowContext wf, Order order) {
+            return wf.step("place", String.class, () -> "placed " + order.item());
+        }
+
+        @ClusterWorkflow(name = "place-order", version = "${version:2}")
+        String second(Order order, WorkflowContext wf) {
+            return wf.transactionalStep("place", String.class, () -> "placed again " + order.item());
+        }
+
+        @ClusterWorkflow(name = "place-order", version = "10", deprecated = true)
+        String withdrawn(WorkflowContext wf) {
+            return "never";
+        }
+    }
+
+    @Test
+    void workflows_are_found_with_their_names_versions_and_inputs() {
+        runner().withBean(Orders.class).run(context -> {
+            assertThat(context.getBean(WorkflowEngine.class).names())
+                    .containsExactly("place-order@1", "place-order@10", "place-order@2");
+            Workflows workflows = context.getBean(Workflows.class);
+            UUID run = workflows.start("place-order", new Order("anvil"), "first");
+            assertThat(ended(context, run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+            assertThat(workflows.find(run).orElseThrow().version()).isEqualTo("2");
+            assertThat(workflows.result(run, String.class)).contains("placed again anvil");
+            // What operators see.
+            ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
+            assertThat(String.valueOf(endpoint.resource(null, null, "completed", null, "workflows")))
+                    .contains(run.toString(), "name=place-order", "status=completed");
+            assertThat(String.valueOf(endpoint.resource(null, null, null, null, "workflows", run.toString())))
+                    .contains("kind=step", "name=place", "attempts=1", "******")
+                    .doesNotContain("anvil");
+            assertThat(context.getBean(MeterRegistry.class)
+                            .get("forge.cluster.workflow.step")
+                            .tags("workflow", "place-order", "version", "2", "step", "place", "outcome", "COMPLETED")
+                            .timer()
+                            .count())
+                    .isEqualTo(1);
+        });
+    }
+
+    static class Patient {
+
+        @ClusterWorkflow
+        String approval(WorkflowContext wf) {
+            wf.progress(40, "half-way");
+            return wf.awaitSignal("the-word", String.class);
+        }
+    }
+
+    @Test
+    void operators_see_masked_what_is_in_a_run_and_are_told_where_to_order() {
+        runner().withBean(Patient.class).run(context -> {
+            Workflows workflows = context.getBean(Workflows.class);
+            UUID run = workflows.start("approval", null);
+            await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
+            ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
+            assertThat(String.valueOf(endpoint.resource(null, null, null, null, "workflows", run.toString())))
+                    .contains("awaits=******", "progress={", "percent=******", "message=******")
+                    .doesNotContain("the-word=", "half-way");
+            for (String order : new String[] {"cancelled", "retry"}) {
+                refused(endpoint.order(new String[] {"jobs", run.toString()}, order), "Workflows.");
+            }
+            assertThat(workflows.cancel(run, "the reason")).isTrue();
+            ended(context, run);
+            for (String[] path : new String[][] {{"workflows"}, {"workflows", run.toString()}}) {
+                assertThat(String.valueOf(endpoint.resource(null, null, null, null, path)))
+                        .contains("status=compensated")
+                        .doesNotContain("the reason");
+            }
+            refused(endpoint.order(new String[] {"workflows", run.toString()}, "cancelled"), "is compensated");
+        });
+    }
+
+    private static void refused(Object answer, String reason) {
+        assertThat(answer).isInstanceOf(WebEndpointResponse.class);
+        var response = (WebEndpointResponse<?>) answer;
+        assertThat(response.getStatus()).isEqualTo(WebEndpointResponse.STATUS_BAD_REQUEST);
+        assertThat(String.valueOf(response.getBody())).contains(reason);
+    }
+
+    @Test
+    void unfinished_runs_are_told_of_by_the_aggregator_alone() {
+        strand("place-order");
+        strand("place-order");
+        runner().run(context -> {
+            MeterRegistry meters = context.getBean(MeterRegistry.class);
+            ClusterMetrics metrics = context.getBean(ClusterMetrics.class);
+            await().until(() -> meters.find("forge.cluster.queue.oldest.age").gauge() != null);
+            metrics.countWorkflows();
+            assertThat(
+                            meters
+                                    .get("forge.cluster.workflows")
+                                    .tags("workflow", "place-order", "version", "1")
+                                    .gauges()
+                                    .stream()
+                                    .mapToDouble(Gauge::value)
+                                    .sum())
+                    .isEqualTo(2);
+            database.jdbc()
+                    .sql("UPDATE forge_workflow_runs SET status = 'retired_unresumable'")
+                    .update();
+            metrics.countWorkflows();
+            assertThat(meters.find("forge.cluster.workflows").gauges()).isEmpty();
+            strand("place-order");
+            metrics.countWorkflows();
+            assertThat(meters.find("forge.cluster.workflows").gauges()).hasSize(1);
+            context.getBean(Leadership.class).leave(Leadership.METRICS_AGGREGATOR);
+            await().until(() -> meters.find("forge.cluster.workflows").gauge() == null);
+            metrics.countWorkflows();
+            assertThat(meters.find("forge.cluster.workflows").gauge()).isNull();
+        });
+    }
+
+    /** A step that is being undone. */
+    private static final class Undone implements JobMonitor.StepAttempt {
+
+        @Override
+        public String workflow() {
+            return "place-order";
+        }
+
+        @Override
+        public String version() {
+            return "1";
+        }
+
+        @Override
+        public String step() {
+            return "place";
+        }
+
+        @Override
+        public UUID workflowRun() {
+            return UUID.randomUUID();
+        }
+
+        @Override
+        public boolean undoing() {
+            return true;
+        }
+
+        @Override
+        public JobMonitor.StepEnding outcome() {
+            return JobMonitor.StepEnding.COMPLETED;
+        }
+
+        @Override
+        public Throwable failure() {
+            return null;
+        }
+    }
+
+    @Test
+    void undoing_is_observed_by_another_name_than_the_step() {
+        var meters = new SimpleMeterRegistry();
+        var registry = ObservationRegistry.create();
+        registry.observationConfig().observationHandler(new DefaultMeterObservationHandler(meters));
+        new JobObservations(registry, "orders").observe(new Undone(), () -> {});
+        assertThat(meters.find("forge.cluster.workflow.step").timers()).isEmpty();
+        assertThat(meters.get("forge.cluster.workflow.compensation")
+                        .tags("workflow", "place-order", "version", "1", "step", "place", "outcome", "COMPLETED")
+                        .timer()
+                        .count())
+                .isEqualTo(1);
+    }
+
+    static class TakesTwo {
+        @ClusterWorkflow
+        void bad(WorkflowContext wf, String one, String two) {}
+    }
+
+    static class TakesNoContext {
+        @ClusterWorkflow
+        void bad(String input) {}
+    }
+
+    static class WithTransaction {
+        @ClusterWorkflow
+        @Transactional
+        public void bad(WorkflowContext wf) {}
+    }
+
+    static class WithBadVersion {
+        @ClusterWorkflow(version = "1@2")
+        void bad(WorkflowContext wf) {}
+    }
+
+    static class Twice {
+        @ClusterWorkflow(name = "same")
+        void one(WorkflowContext wf) {}
+
+        @ClusterWorkflow(name = "same")
+        void other(WorkflowContext wf) {}
+    }
+
+    static class Disguised {
+        @ClusterJob(name = "workflow:order@1")
+        void bad() {}
+    }
+
+    static class DisguisedByAlias {
+        @ClusterJob(aliases = "daemon:feed")
+        void bad() {}
+    }
+
+    static Stream<Arguments> refused() {
+        return Stream.of(
+                Arguments.of(TakesTwo.class, "it takes"),
+                Arguments.of(TakesNoContext.class, "it takes"),
+                Arguments.of(WithTransaction.class, "it is @Transactional"),
+                Arguments.of(WithBadVersion.class, "version (1@2)"),
+                Arguments.of(Twice.class, "Two methods are version '1' of workflow 'same'"),
+                Arguments.of(Disguised.class, "name (workflow:order@1)"),
+                Arguments.of(DisguisedByAlias.class, "aliases (daemon:feed)"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("refused")
+    void what_cannot_be_a_workflow_fails_the_start(Class<?> bean, String reason) {
+        runner().withBean(bean)
+                .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
+                        .hasMessageContaining(reason));
+    }
+
+    private static Health health(ApplicationContext context) {
+        var contributor = context.getBean("forgeClusterHealthContributor", CompositeHealthContributor.class);
+        return ((HealthIndicator) contributor.getContributor("workflows")).health(true);
+    }
+
+    private void strand(String workflow) {
+        database.jdbc().sql("""
+                        INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version, status)
+                        SELECT id, id, ?, '1', 'waiting' FROM (SELECT gen_random_uuid() AS id) AS one
+                        """).param(workflow).update();
+    }
+
+    @Test
+    void a_node_that_boots_without_the_code_of_runs_in_flight_says_so() {
+        strand("gone");
+        runner().run(context -> {
+            // From the first moment on.
+            assertThat(health(context).getStatus()).isEqualTo(Status.OUT_OF_SERVICE);
+            assertThat(health(context).getDetails()).isEqualTo(Map.of("workflows", false));
+            database.jdbc()
+                    .sql("UPDATE forge_workflow_runs SET status = 'retired_unresumable'")
+                    .update();
+            await().until(() -> health(context).getStatus().equals(Status.UP));
+            assertThat(health(context).getDetails()).isEqualTo(Map.of("workflows", true));
+        });
+    }
+
+    @Test
+    void stranded_in_the_cluster_is_only_what_no_live_node_has() {
+        runner().withBean(Orders.class).run(has -> {
+            strand("place-order");
+            runner().withPropertyValues(
+                            "forge.cluster.workflow.stranded-scope=cluster", "forge.cluster.node.name=other")
+                    .run(lacks -> {
+                        assertThat(health(lacks).getStatus()).isEqualTo(Status.UP);
+                        strand("gone");
+                        await().until(() -> health(lacks).getStatus().equals(Status.OUT_OF_SERVICE));
+                    });
+            runner().withPropertyValues("forge.cluster.node.name=third")
+                    .run(lacks -> assertThat(health(lacks).getStatus()).isEqualTo(Status.OUT_OF_SERVICE));
+        });
+    }
+}

@@ -1,0 +1,362 @@
+package dev.forge.cluster.internal.daemon;
+
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.node.NodeStore;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.daemon.DaemonInfo;
+import dev.forge.cluster.daemon.DaemonScope;
+import dev.forge.cluster.daemon.DaemonStatus;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.daemon.DaemonStore.Acquisition;
+import dev.forge.cluster.internal.daemon.DaemonStore.Change;
+import dev.forge.cluster.internal.daemon.DaemonStore.Look;
+import dev.forge.cluster.internal.daemon.DaemonStore.Tenure;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
+import javax.sql.DataSource;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
+
+@ClusterPostgres
+class DaemonStoreTests {
+
+    private final JdbcClient jdbc;
+    private final Schema schema;
+    private final DaemonStore store;
+    private final NodeStore nodes;
+    private final TransactionTemplate transaction;
+    private final UUID one = UUID.randomUUID();
+    private final UUID two = UUID.randomUUID();
+
+    DaemonStoreTests(TestDatabase database) {
+        DataSource source = database.dataSource();
+        this.jdbc = JdbcClient.create(source);
+        this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
+        this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+        this.store = new DaemonStore(schema, database.dataSource());
+        this.nodes = new NodeStore(schema, database.dataSource());
+    }
+
+    @BeforeEach
+    void empty() {
+        jdbc.sql("TRUNCATE forge_nodes, forge_daemons, forge_daemon_pauses, forge_leaders, forge_leader_leases")
+                .update();
+        node(one, "one", "{daemon:feed,daemon:cache}");
+        node(two, "two", "{daemon:feed,import}");
+    }
+
+    private void node(UUID id, String name, String handlers) {
+        jdbc.sql("""
+                INSERT INTO forge_nodes (id, node_key, name, hostname, roles, handlers, status, version, stale_at, dead_at)
+                VALUES (:id, :name, :name, 'host', '{worker}', :handlers::text[], 'active', '1', now(), now())
+                """)
+                .param("id", id)
+                .param("name", name)
+                .param("handlers", handlers)
+                .update();
+    }
+
+    private static Change change(Tenure tenure, DaemonStatus status, boolean released) {
+        return new Change(tenure, status, null, 1, "error", false, "note", released);
+    }
+
+    private DaemonInfo.Instance row(String name) {
+        return store.list(name).get(0).instances().get(0);
+    }
+
+    @Test
+    void an_older_holder_changes_nothing_and_takes_nothing_back() {
+        store.introduce("feed", 1);
+        var first = new Tenure("feed", 0, one, 3);
+        var second = new Tenure("feed", 0, two, 4);
+        assertThat(store.acquire(first)).isEqualTo(new Acquisition.Acquired(0));
+        assertThat(store.acquire(second)).isEqualTo(new Acquisition.Acquired(0));
+        for (DaemonStatus status : DaemonStatus.values()) {
+            assertThat(store.write(List.of(change(first, status, true)))).isEmpty();
+        }
+        // Nor does the right node in the wrong term.
+        assertThat(store.write(List.of(change(new Tenure("feed", 0, two, 3), DaemonStatus.FAILED, true))))
+                .isEmpty();
+        assertThat(store.acquire(first)).isEqualTo(new Acquisition.Outdated());
+        assertThat(row("feed").status()).isEqualTo(DaemonStatus.ACQUIRING);
+        assertThat(row("feed").nodeName()).isEqualTo("two");
+        assertThat(store.write(List.of(change(second, DaemonStatus.RUNNING, false))))
+                .containsExactly(second);
+        assertThat(row("feed"))
+                .isEqualTo(new DaemonInfo.Instance(
+                        0, DaemonStatus.RUNNING, two, "two", 4, row("feed").startedAt(), 1, "error", "note"));
+    }
+
+    @Test
+    void what_is_not_said_stays_as_it_was_and_many_are_written_at_once() {
+        store.introduce("feed", 2);
+        var zero = new Tenure("feed", 0, one, 1);
+        var first = new Tenure("feed", 1, one, 1);
+        store.acquire(zero);
+        store.acquire(first);
+        assertThat(store.write(List.of(
+                        new Change(
+                                zero,
+                                DaemonStatus.RUNNING,
+                                Duration.ofSeconds(5),
+                                0,
+                                "broken",
+                                false,
+                                "halfway",
+                                false),
+                        new Change(first, DaemonStatus.RUNNING, null, 0, null, false, null, false))))
+                .containsExactlyInAnyOrder(zero, first);
+        store.write(List.of(new Change(zero, DaemonStatus.RESTARTING, null, 1, null, false, null, false)));
+        DaemonInfo.Instance row = row("feed");
+        assertThat(row.lastError()).isEqualTo("broken");
+        assertThat(row.note()).isEqualTo("halfway");
+        assertThat(jdbc.sql("SELECT extract(epoch FROM now() - started_at)::int FROM forge_daemons WHERE instance = 0")
+                        .query(Integer.class)
+                        .single())
+                .isBetween(5, 10);
+        assertThat(store.counts())
+                .extracting(count -> count.status() + " " + count.instances())
+                .containsExactly("RESTARTING 1", "RUNNING 1");
+    }
+
+    @Test
+    void nobody_takes_over_what_is_done_has_failed_or_is_paused() {
+        store.introduce("feed", 1);
+        for (DaemonStatus end : List.of(DaemonStatus.STOPPED, DaemonStatus.FAILED)) {
+            var tenure = new Tenure("feed", 0, one, 1);
+            store.acquire(tenure);
+            store.write(List.of(change(tenure, end, true)));
+            assertThat(store.acquire(new Tenure("feed", 0, two, 2))).isEqualTo(new Acquisition.AtRest());
+            assertThat(store.look(two).atRest()).containsExactly("daemon:feed");
+            store.resume("feed");
+            assertThat(row("feed").status()).isEqualTo(DaemonStatus.PENDING);
+            assertThat(row("feed").restarts()).isZero();
+        }
+        assertThat(store.pause("feed")).isTrue();
+        assertThat(store.acquire(new Tenure("feed", 0, two, 2))).isEqualTo(new Acquisition.AtRest());
+        // Not even one whose row is not there yet.
+        assertThat(store.acquire(new Tenure("feed", 7, two, 2))).isEqualTo(new Acquisition.AtRest());
+        store.resume("feed");
+        assertThat(store.acquire(new Tenure("feed", 0, two, 2))).isInstanceOf(Acquisition.Acquired.class);
+    }
+
+    @Test
+    void a_node_that_starts_makes_what_is_done_pending_again_and_leaves_the_rest_alone() {
+        store.introduce("feed", 2);
+        var running = new Tenure("feed", 0, one, 1);
+        var done = new Tenure("feed", 1, one, 1);
+        store.acquire(running);
+        store.acquire(done);
+        store.write(List.of(change(running, DaemonStatus.RUNNING, false), change(done, DaemonStatus.STOPPED, true)));
+        store.introduce("feed", 3);
+        assertThat(store.list("feed").get(0).instances())
+                .extracting(DaemonInfo.Instance::status)
+                .containsExactly(DaemonStatus.RUNNING, DaemonStatus.PENDING, DaemonStatus.PENDING);
+    }
+
+    @Test
+    void nodes_that_settle_at_the_same_moment_get_numbers_without_gaps() throws Exception {
+        List<UUID> settlers =
+                IntStream.range(0, 8).mapToObj(i -> UUID.randomUUID()).toList();
+        settlers.forEach(node -> node(node, node.toString(), "{daemon:cache}"));
+        var threads = Executors.newFixedThreadPool(8);
+        try {
+            List<Callable<Integer>> settling = settlers.stream()
+                    .map(node -> (Callable<Integer>)
+                            () -> store.settle("cache", node).orElseThrow())
+                    .toList();
+            var numbers = new TreeSet<Integer>();
+            for (Future<Integer> settled : threads.invokeAll(settling)) {
+                numbers.add(settled.get());
+            }
+            assertThat(numbers).containsExactly(0, 1, 2, 3, 4, 5, 6, 7);
+        } finally {
+            threads.shutdown();
+        }
+        // Once more is the same as once.
+        assertThat(store.settle("cache", settlers.get(3)))
+                .hasValue(jdbc.sql("SELECT instance FROM forge_daemons WHERE node_id = ?")
+                        .param(settlers.get(3))
+                        .query(Integer.class)
+                        .single());
+        jdbc.sql("DELETE FROM forge_daemons WHERE instance = 2").update();
+        assertThat(store.settle("cache", one)).hasValue(2);
+    }
+
+    @Test
+    void who_is_declared_dead_while_it_settles_leaves_no_row() throws Exception {
+        var threads = Executors.newSingleThreadExecutor();
+        try {
+            Future<OptionalInt> settling = transaction.execute(status -> {
+                jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'one'")
+                        .update();
+                Future<OptionalInt> begun = threads.submit(() -> store.settle("cache", one));
+                await().until(() -> begun.isDone()
+                        || Boolean.TRUE.equals(
+                                jdbc.sql("""
+                                SELECT count(*) > 0 FROM pg_stat_activity
+                                WHERE datname = current_database() AND wait_event_type = 'Lock'
+                                """).query(Boolean.class).single()));
+                DaemonStore.endAll(jdbc, schema, one);
+                return begun;
+            });
+            assertThat(settling.get(60, TimeUnit.SECONDS)).isEmpty();
+        } finally {
+            threads.shutdown();
+        }
+        assertThat(store.list("cache")).isEmpty();
+        assertThat(store.settle("cache", UUID.randomUUID())).isEmpty();
+    }
+
+    @Test
+    void a_node_that_dies_or_leaves_has_nothing_any_more() {
+        for (boolean dies : new boolean[] {true, false}) {
+            empty();
+            store.introduce("feed", 2);
+            store.introduce("once", 1);
+            store.acquire(new Tenure("feed", 0, one, 1));
+            store.acquire(new Tenure("feed", 1, two, 1));
+            var done = new Tenure("once", 0, one, 1);
+            store.acquire(done);
+            store.write(List.of(change(done, DaemonStatus.STOPPED, true)));
+            store.settle("cache", one);
+            store.settle("cache", two);
+            if (dies) {
+                assertThat(nodes.declareDead(one, 0, jobs -> {})).isTrue();
+            } else {
+                nodes.remove(one);
+            }
+            assertThat(store.list("feed").get(0).instances())
+                    .extracting(DaemonInfo.Instance::nodeId)
+                    .containsExactly(null, two);
+            assertThat(row("feed").status()).isEqualTo(DaemonStatus.PENDING);
+            assertThat(row("feed").term()).isEqualTo(1);
+            // Done is done, whoever dies.
+            assertThat(row("once").status()).isEqualTo(DaemonStatus.STOPPED);
+            assertThat(store.list("cache").get(0).instances())
+                    .extracting(DaemonInfo.Instance::nodeId)
+                    .containsExactly(two);
+        }
+    }
+
+    @Test
+    void a_look_shows_holders_candidates_and_what_rests() {
+        store.introduce("feed", 2);
+        store.settle("cache", one);
+        store.pause("cache");
+        knows(two, 2);
+        jdbc.sql("""
+                INSERT INTO forge_leader_leases (role, node_id, lease_until)
+                VALUES ('daemon:feed', :one, now() + interval '5 s'), ('daemon:feed#1', :one, now() - interval '1 s'),
+                       ('scheduler', :one, now() + interval '5 s')
+                """).param("one", one).update();
+        assertThat(store.look(one))
+                .isEqualTo(new Look(
+                        Map.of("daemon:feed", one),
+                        Map.of(
+                                "daemon:feed", Set.of(one, two),
+                                "daemon:feed#1", Set.of(two),
+                                "daemon:cache", Set.of(one)),
+                        Set.of(),
+                        Set.of("cache"),
+                        Map.of("cache", DaemonStatus.PENDING)));
+        jdbc.sql("UPDATE forge_nodes SET status = 'draining' WHERE name = 'two'")
+                .update();
+        assertThat(store.look(two).candidates()).containsEntry("daemon:feed", Set.of(one));
+        assertThat(store.look(two).own()).isEmpty();
+    }
+
+    @Test
+    void what_nobody_knows_any_more_is_forgotten_unless_it_is_paused() {
+        store.introduce("feed", 3);
+        store.introduce("gone", 1);
+        store.introduce("gone-but-paused", 1);
+        store.pause("gone-but-paused");
+        store.acquire(new Tenure("feed", 2, two, 1));
+        store.acquire(new Tenure("feed", 0, UUID.randomUUID(), 1));
+        UUID dead = UUID.randomUUID();
+        node(dead, "dead", "{}");
+        store.settle("cache", dead);
+        store.settle("cache", one);
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'dead'").update();
+        knows(one, 1);
+        knows(two, 1);
+        store.tidy();
+        assertThat(store.list(null)).extracting(DaemonInfo::name).containsExactly("cache", "feed", "gone-but-paused");
+        // One too many, but somebody runs it; and one whose holder is nobody.
+        assertThat(store.list("feed").get(0).instances())
+                .extracting(DaemonInfo.Instance::number)
+                .containsExactly(0, 2);
+        assertThat(row("feed").nodeId()).isNull();
+        assertThat(store.list("cache").get(0).instances())
+                .extracting(DaemonInfo.Instance::nodeId)
+                .containsExactly(one);
+    }
+
+    private void knows(UUID node, Object instances) {
+        jdbc.sql("UPDATE forge_nodes SET info = jsonb_build_object('daemon:feed', :instances::text) WHERE id = :node")
+                .param("instances", String.valueOf(instances))
+                .param("node", node)
+                .update();
+    }
+
+    @Test
+    void an_instance_that_any_live_node_may_know_is_kept_with_what_became_of_it() {
+        store.introduce("feed", 3);
+        jdbc.sql("UPDATE forge_daemons SET status = 'failed' WHERE instance > 0")
+                .update();
+        knows(one, 1);
+        for (Object kept : List.of(3, "many", "")) {
+            knows(two, kept);
+            store.tidy();
+            assertThat(store.list("feed").get(0).instances())
+                    .extracting(DaemonInfo.Instance::status)
+                    .as("the other says %s", kept)
+                    .containsExactly(DaemonStatus.PENDING, DaemonStatus.FAILED, DaemonStatus.FAILED);
+        }
+        knows(two, 2);
+        store.tidy();
+        assertThat(store.list("feed").get(0).instances()).hasSize(2);
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'two'").update();
+        store.tidy();
+        assertThat(store.list("feed").get(0).instances()).hasSize(1);
+    }
+
+    @Test
+    void one_that_every_node_runs_can_be_paused_and_found_when_no_node_is_there() {
+        store.settle("cache", one);
+        assertThat(store.pause("cache")).isTrue();
+        nodes.remove(one);
+        assertThat(store.list("cache"))
+                .containsExactly(new DaemonInfo("cache", DaemonScope.NODE, true, List.of(), List.of()));
+        assertThat(store.pause("nobody")).isFalse();
+    }
+
+    @Test
+    void roles_and_names_belong_together() {
+        assertThat(DaemonStore.role("feed", 0)).isEqualTo("daemon:feed");
+        assertThat(DaemonStore.role("feed", 12)).isEqualTo("daemon:feed#12");
+        assertThat(List.of("daemon:feed", "daemon:feed#12")).allMatch(DaemonStore::isDaemon);
+        assertThat(List.of("daemon:feed", "daemon:feed#12"))
+                .extracting(DaemonStore::nameOf)
+                .containsOnly("feed");
+        assertThat(DaemonStore.isDaemon("scheduler")).isFalse();
+    }
+}

@@ -1,0 +1,190 @@
+package dev.forge.cluster.internal.daemon;
+
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.node.TestCluster;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.daemon.DaemonInfo;
+import dev.forge.cluster.daemon.DaemonScope;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.UnaryOperator;
+import javax.sql.DataSource;
+
+/** Nodes that run daemons, on one real database; closing stops those that still run. */
+final class TestDaemons implements AutoCloseable {
+
+    final TestCluster cluster;
+    DaemonEngine.Timing timing = new DaemonEngine.Timing(
+            Duration.ofMillis(300),
+            Duration.ofMillis(500),
+            Duration.ofSeconds(1),
+            Duration.ofSeconds(2),
+            Duration.ofMinutes(1));
+    private final List<Host> hosts = new ArrayList<>();
+
+    TestDaemons(TestDatabase database) {
+        this.cluster = new TestCluster(database);
+        database.jdbc().sql("TRUNCATE forge_daemons, forge_daemon_pauses").update();
+    }
+
+    /** A node with its daemons. */
+    record Host(Member member, DaemonEngine engine, DefaultDaemons daemons) {
+
+        Node node() {
+            return member.node();
+        }
+
+        void stop() {
+            member.stop();
+        }
+    }
+
+    Host start(String name, DaemonHandler... handlers) {
+        return start(name, cluster.database.dataSource(), s -> s, handlers);
+    }
+
+    Host start(String name, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
+        return start(name, cluster.database.dataSource(), change, handlers);
+    }
+
+    Host start(String name, DataSource direct, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
+        Host host = create(name, direct, change, handlers);
+        host.node().start();
+        return host;
+    }
+
+    Host create(String name, DataSource direct, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
+        Member member = cluster.create(name, direct, change);
+        var known = new DaemonHandlers();
+        List.of(handlers).forEach(known::add);
+        var engine = new DaemonEngine(member.node(), known, member.leadership(), timing);
+        var store = new DaemonStore(cluster.schema, member.control().shared());
+        var host = new Host(member, engine, new DefaultDaemons(member.node(), engine, store));
+        hosts.add(host);
+        return host;
+    }
+
+    /** The instance of that number, as everybody sees it, once somebody has introduced it. */
+    DaemonInfo.Instance instance(String name, int number) {
+        return await().until(
+                        () -> infos(name).stream()
+                                .flatMap(info -> info.instances().stream())
+                                .filter(instance -> instance.number() == number)
+                                .findFirst(),
+                        Optional::isPresent)
+                .orElseThrow();
+    }
+
+    DaemonInfo info(String name) {
+        return await().until(() -> infos(name), infos -> !infos.isEmpty()).get(0);
+    }
+
+    private List<DaemonInfo> infos(String name) {
+        return new DaemonStore(cluster.schema, cluster.database.dataSource()).list(name);
+    }
+
+    @Override
+    public void close() {
+        hosts.forEach(Host::stop);
+        cluster.close();
+    }
+
+    /** What a test daemon is, beyond its code; change with the withers. */
+    public record Declared(
+            String name, DaemonScope scope, int instances, DaemonHandler.Needs needs, DaemonHandler.Restarts restarts) {
+
+        Declared everywhere() {
+            return new Declared(name, DaemonScope.NODE, 1, needs, restarts);
+        }
+
+        Declared instances(int count) {
+            return new Declared(name, scope, count, needs, restarts);
+        }
+
+        Declared needs(NodeRole role, String capability) {
+            return new Declared(
+                    name, scope, instances, new DaemonHandler.Needs(role, capability, needs.up()), restarts);
+        }
+
+        Declared upFor(Duration up) {
+            return new Declared(
+                    name, scope, instances, new DaemonHandler.Needs(needs.role(), needs.capability(), up), restarts);
+        }
+
+        Declared restarts(Duration delay, Integer most) {
+            return new Declared(
+                    name, scope, instances, needs, new DaemonHandler.Restarts(delay, most, restarts.onReturn()));
+        }
+
+        Declared again() {
+            return new Declared(
+                    name, scope, instances, needs, new DaemonHandler.Restarts(restarts.delay(), restarts.most(), true));
+        }
+
+        DaemonHandler running(DaemonHandler.Code code) {
+            return new DaemonHandler(
+                    name, scope, instances, needs, restarts, new DaemonHandler.Target(code, "test " + name));
+        }
+    }
+
+    static Declared daemon(String name) {
+        return new Declared(
+                name,
+                DaemonScope.CLUSTER,
+                1,
+                new DaemonHandler.Needs(NodeRole.WORKER, null, Duration.ZERO),
+                new DaemonHandler.Restarts(Duration.ofMillis(20), null, false));
+    }
+
+    /** A method that waits for its end, and remembers who ran it and whether two ever did at once. */
+    static final class Feed implements DaemonHandler.Code {
+
+        /** One call of the method. */
+        record Call(String node, int instance, long term, long startedAt, AtomicInteger ended) {}
+
+        final List<Call> calls = new CopyOnWriteArrayList<>();
+        final AtomicInteger running = new AtomicInteger();
+        final AtomicInteger most = new AtomicInteger();
+        volatile long lastEnd;
+        volatile DaemonContext last;
+
+        @Override
+        public void run(DaemonContext context) throws Exception {
+            most.accumulateAndGet(running.incrementAndGet(), Math::max);
+            var call = new Call(
+                    context.nodeName(), context.instance(), context.term(), System.nanoTime(), new AtomicInteger());
+            last = context;
+            calls.add(call);
+            try {
+                while (!context.awaitStop(Duration.ofSeconds(1))) {
+                    context.note("call " + calls.size());
+                }
+            } finally {
+                lastEnd = System.nanoTime();
+                running.decrementAndGet();
+                call.ended.incrementAndGet();
+            }
+        }
+
+        String node() {
+            return calls.isEmpty() ? "" : calls.get(calls.size() - 1).node;
+        }
+
+        boolean isRunning() {
+            // Whoever sees it running may ask on which node.
+            return running.get() > 0
+                    && !calls.isEmpty()
+                    && calls.get(calls.size() - 1).ended.get() == 0;
+        }
+    }
+}

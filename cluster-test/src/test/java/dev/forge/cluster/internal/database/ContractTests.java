@@ -1,0 +1,281 @@
+package dev.forge.cluster.internal.database;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.util.List;
+import java.util.UUID;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.springframework.dao.DataIntegrityViolationException;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** The names that operators and other people's SQL rely on. */
+@ClusterPostgres
+class ContractTests {
+
+    private final JdbcClient jdbc;
+
+    ContractTests(TestDatabase database) {
+        this.jdbc = database.jdbc();
+    }
+
+    @BeforeEach
+    void empty() {
+        jdbc.sql("TRUNCATE forge_nodes, forge_jobs, forge_locks, forge_leaders, forge_leader_leases")
+                .update();
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+            forge_nodes            | id node_key name hostname roles worker_capabilities handlers status version started_at last_heartbeat beats stale_at dead_at current_connections current_jobs cpu_usage memory_usage info
+            forge_leaders          | role node_id current_term acquired_at
+            forge_leader_leases    | role node_id lease_until backend_pid backend_start
+            forge_jobs             | id name payload status priority worker_capability scheduled_at attempts max_attempts recoveries worker_id claim_epoch claimed_at started_at last_heartbeat lease_expires_at finished_at progress checkpoint result last_error unique_key metadata created_at
+            forge_job_names        | name
+            forge_crons            | name next_fire_at
+            forge_cron_runs        | cron slot outcome reason job_id job_status attempts last_error started_at finished_at
+            forge_daemons          | name status node_id term started_at restarts last_error
+            forge_locks            | lock_name owner_node token locked_at expires_at
+            forge_startup_actions  | name version node_id node_name token started_at completed_at
+            forge_rate_limits      | bucket
+            forge_state            | state_key expires_at
+            forge_workflow_runs    | workflow_name workflow_version status resolution_reason wake_seq
+            forge_workflow_steps   | run_id position name
+            forge_workflow_signals | run_id name
+            scheduler_node         | node_id heartbeat_ts started_at node_info
+            scheduler_lock         | lock_name owner_node locked_at expires_at
+            scheduler_job          | picked_by status
+            """)
+    void the_tables_and_views_have_their_columns(String table, String columns) {
+        List<String> found = jdbc.sql("SELECT column_name::text FROM information_schema.columns WHERE table_name = ?")
+                .param(table)
+                .query((row, n) -> row.getString(1))
+                .list();
+        assertThat(found).contains(columns.split(" ", -1));
+    }
+
+    @Test
+    void only_the_rate_limits_are_unlogged() {
+        assertThat(jdbc.sql("SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relpersistence = 'u'")
+                        .query(String.class)
+                        .list())
+                .containsExactly("forge_rate_limits");
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "forge_nodes, status, joining active stale draining dead",
+        "forge_jobs, status, pending claimed running completed failed cancelled abandoned",
+        "forge_cron_runs, outcome, ran skipped missed",
+        "forge_daemons, status, pending acquiring running stopping stopped failed restarting",
+        "forge_workflow_runs, status, running waiting compensating completed compensated failed blocked_missing_version"
+                + " blocked_signature_mismatch retired_unresumable cancelled_by_operator",
+    })
+    void a_status_is_one_of_the_known_ones(String table, String column, String values) {
+        String check = jdbc.sql("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = ?")
+                .param(table + "_" + column)
+                .query(String.class)
+                .single();
+        assertThat(check.replaceAll("[^a-z_']+", " ").replaceAll("[^']*'([^']*)'[^']*", "$1 "))
+                .isEqualTo(values + " ");
+    }
+
+    private void node(String name, String lastHeartbeat, String staleAt) {
+        jdbc.sql("""
+                INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, started_at,
+                                         last_heartbeat, stale_at, dead_at)
+                VALUES (gen_random_uuid(), :name, :name, 'host', '{worker}', 'active', '1', now() - interval '1 hour',
+                        now() + :heartbeat::interval, now() + :stale::interval, now() + interval '1 minute')
+                """)
+                .param("name", name)
+                .param("heartbeat", lastHeartbeat)
+                .param("stale", staleAt)
+                .update();
+    }
+
+    @Test
+    void operators_see_active_and_stale_nodes() {
+        node("beating", "-2 seconds", "8 seconds");
+        node("beating-every-minute", "-55 seconds", "65 seconds");
+        node("silent", "-90 seconds", "-80 seconds");
+        assertThat(jdbc.sql("""
+                        SELECT node_info ->> 'name' FROM scheduler_node
+                        WHERE heartbeat_ts > now() - interval '30 seconds' ORDER BY 1
+                        """).query(String.class).list()).containsExactly("beating", "beating-every-minute");
+        assertThat(jdbc.sql("""
+                        SELECT node_info ->> 'name' FROM scheduler_node
+                        WHERE heartbeat_ts < now() - interval '60 seconds'
+                        """).query(String.class).list()).containsExactly("silent");
+    }
+
+    @Test
+    void operators_count_running_jobs_per_node() {
+        UUID busy = UUID.randomUUID();
+        for (String status : List.of("running", "running", "claimed", "completed")) {
+            jdbc.sql("INSERT INTO forge_jobs (id, name, status, worker_id) VALUES (gen_random_uuid(), 'a', ?, ?)")
+                    .params(status, busy)
+                    .update();
+        }
+        jdbc.sql("SELECT forge_enqueue('a')").query().listOfRows();
+        assertThat(jdbc.sql("""
+                        SELECT picked_by, count(*) AS jobs FROM scheduler_job
+                        WHERE status = 'RUNNING' GROUP BY picked_by
+                        """).query().listOfRows())
+                .singleElement()
+                .satisfies(row -> assertThat(row)
+                        .containsEntry("picked_by", busy.toString())
+                        .containsEntry("jobs", 2L));
+    }
+
+    @Test
+    void operators_see_current_locks_and_leaderships() {
+        jdbc.sql("""
+                INSERT INTO forge_locks (lock_name, owner_node, token, expires_at)
+                VALUES ('import', gen_random_uuid(), 1, now() + interval '1 minute'),
+                       ('expired', gen_random_uuid(), 2, now() - interval '1 minute')
+                """).update();
+        jdbc.sql("""
+                WITH leader AS (INSERT INTO forge_leaders (role, node_id, current_term, acquired_at)
+                    VALUES ('scheduler', gen_random_uuid(), 7, now()) RETURNING role, node_id)
+                INSERT INTO forge_leader_leases (role, node_id, lease_until)
+                SELECT role, node_id, now() + interval '5 seconds' FROM leader
+                """).update();
+        assertThat(jdbc.sql("SELECT lock_name FROM scheduler_lock WHERE expires_at > now() ORDER BY 1")
+                        .query(String.class)
+                        .list())
+                .containsExactly("import", "leader:scheduler");
+    }
+
+    @Test
+    void enqueue_from_sql_uses_its_defaults_and_a_time_ordered_id() {
+        UUID id = jdbc.sql("SELECT forge_enqueue('process-order')")
+                .query(UUID.class)
+                .single();
+        assertThat(id.version()).isEqualTo(7);
+        assertThat(id.variant()).isEqualTo(2);
+        assertThat(jdbc.sql("SELECT * FROM forge_jobs").query().singleRow())
+                .containsEntry("id", id)
+                .containsEntry("status", "pending")
+                .containsEntry("priority", 50)
+                .containsEntry("attempts", 0)
+                .containsEntry("worker_capability", null)
+                .containsEntry("max_attempts", null);
+    }
+
+    @Test
+    void enqueue_from_sql_takes_every_argument_by_name() {
+        jdbc.sql("""
+                SELECT forge_enqueue(name => 'train', payload => '{"a": 1}', priority => 75, capability => 'gpu',
+                    scheduled_at => '2040-01-01T00:00:00Z', unique_key => 'k', max_attempts => 3)
+                """).query().listOfRows();
+        assertThat(jdbc.sql("""
+                        SELECT payload ->> 'a' || ' ' || priority || ' ' || worker_capability || ' '
+                            || extract(year FROM scheduled_at AT TIME ZONE 'UTC') || ' ' || unique_key || ' ' || max_attempts
+                        FROM forge_jobs
+                        """).query(String.class).single()).isEqualTo("1 75 gpu 2040 k 3");
+    }
+
+    @Test
+    void a_unique_key_names_one_active_job_of_its_name() {
+        String enqueue = "SELECT forge_enqueue(?, unique_key => 'order-1')";
+        UUID first = jdbc.sql(enqueue).param("ship").query(UUID.class).single();
+        assertThat(jdbc.sql(enqueue).param("ship").query(UUID.class).single()).isEqualTo(first);
+        assertThat(jdbc.sql(enqueue).param("bill").query(UUID.class).single()).isNotEqualTo(first);
+        jdbc.sql("UPDATE forge_jobs SET status = 'completed' WHERE id = ?")
+                .param(first)
+                .update();
+        assertThat(jdbc.sql(enqueue).param("ship").query(UUID.class).single()).isNotEqualTo(first);
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', quoteCharacter = '~', textBlock = """
+            ''                                                                   | name
+            NULL                                                                 | name
+            repeat('n', 501)                                                     | name
+            E'a\\nb'                                                              | name
+            'workflow:order@1'                                                   | Workflows.start
+            'a', max_attempts => 0                                               | max_attempts
+            'a', priority => 101                                                 | priority
+            'a', priority => -1                                                  | priority
+            'a', priority => NULL                                                | priority
+            'a', capability => '@leader'                                         | capability
+            'a', capability => ''                                                | capability
+            'a', unique_key => ' '                                               | unique_key
+            'a', unique_key => repeat('k', 501)                                  | unique_key
+            'a', unique_key => E'k\\u0085'                                        | unique_key
+            'daemon:feed'                                                        | names that begin with daemon:
+            'a', unique_key => '@http/x/1'                                       | keys that begin with @http/
+            'a', unique_key => 'workflow:0190:3'                                 | keys that begin with workflow:
+            'a', NULL                                                            | payload
+            'a', '{"n": 1e131000}'                                               | 1000 digits
+            'a', '{"n": [-1e131000]}'                                            | 1000 digits
+            'a', '{"n": 1e-16000}'                                               | 1000 digits
+            'a', (SELECT jsonb_agg('1e131000'::jsonb) FROM generate_series(1, 20000)) | 1000 digits
+            'a', (SELECT jsonb_agg('1e308'::jsonb) FROM generate_series(1, 20000)) | max-payload-size
+            'a', to_jsonb(repeat('x', 2000000))                                  | max-payload-size
+            """)
+    void enqueue_from_sql_has_the_limits_of_jobs(String arguments, String named) {
+        assertThatExceptionOfType(DataIntegrityViolationException.class)
+                .isThrownBy(() -> jdbc.sql("SELECT forge_enqueue(%s)".formatted(arguments))
+                        .query()
+                        .listOfRows())
+                .withMessageContaining(named);
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs")
+                        .query(Integer.class)
+                        .single())
+                .isZero();
+    }
+
+    @Test
+    void enqueue_from_sql_takes_larger_payloads_where_the_settings_say_so() {
+        jdbc.sql("UPDATE forge_settings SET max_payload_bytes = pg_size_bytes('2MB')")
+                .update();
+        jdbc.sql("SELECT forge_enqueue('a', to_jsonb(repeat('x', 2000000)))")
+                .query()
+                .listOfRows();
+        jdbc.sql("UPDATE forge_settings SET max_payload_bytes = DEFAULT").update();
+        assertThat(jdbc.sql("SELECT body_bytes FROM forge_jobs")
+                        .query(Integer.class)
+                        .single())
+                .isEqualTo(2_000_004);
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', quoteCharacter = '~', textBlock = """
+            INSERT INTO forge_jobs (id, name) VALUES (gen_random_uuid(), '')                             | forge_jobs_name
+            INSERT INTO forge_jobs (id, name) VALUES (gen_random_uuid(), repeat('n', 1001))              | forge_jobs_name
+            INSERT INTO forge_jobs (id, name) VALUES (gen_random_uuid(), E'a\\nb')                        | forge_jobs_name
+            INSERT INTO forge_jobs (id, name, unique_key) VALUES (gen_random_uuid(), 'a', E'\\x1b[0m')    | forge_jobs_key
+            INSERT INTO forge_jobs (id, name, status) VALUES (gen_random_uuid(), 'a', 'done')            | forge_jobs_status
+            INSERT INTO forge_jobs (id, name, max_attempts) VALUES (gen_random_uuid(), 'a', 0)           | forge_jobs_limit
+            INSERT INTO forge_jobs (id, name, scheduled_at) VALUES (gen_random_uuid(), 'a', '1969-12-31') | forge_jobs_time
+            INSERT INTO forge_jobs (id, name, body_bytes) VALUES (gen_random_uuid(), 'a', -1)            | forge_jobs_count
+            INSERT INTO forge_jobs (id, name, priority) VALUES (gen_random_uuid(), 'a', 1000)            | forge_jobs_priority
+            INSERT INTO forge_jobs (id, name, unique_key) VALUES (gen_random_uuid(), 'a', repeat('k', 501)) | forge_jobs_key
+            INSERT INTO forge_jobs (id, name, worker_capability) VALUES (gen_random_uuid(), 'a', repeat('c', 501)) | forge_jobs_capability
+            INSERT INTO forge_jobs (id, name, attempts) VALUES (gen_random_uuid(), 'a', -1)              | forge_jobs_count
+            INSERT INTO forge_jobs (id, name, recoveries) VALUES (gen_random_uuid(), 'a', 2147483647)    | forge_jobs_count
+            INSERT INTO forge_jobs (id, name, claim_epoch) VALUES (gen_random_uuid(), 'a', 9223372036854775807) | forge_jobs_epoch
+            INSERT INTO forge_jobs (id, name, retention) VALUES (gen_random_uuid(), 'a', '1001 years')   | forge_jobs_retention
+            INSERT INTO forge_workflow_signals (id, run_id, name) VALUES (gen_random_uuid(), gen_random_uuid(), E'\\n') | forge_workflow_signals_name
+            """)
+    void rows_with_unusable_values_are_refused(String insert, String constraint) {
+        assertThatExceptionOfType(DataIntegrityViolationException.class)
+                .isThrownBy(() -> jdbc.sql(insert).update())
+                .withMessageContaining(constraint);
+    }
+
+    @Test
+    void a_node_key_belongs_to_one_live_node() {
+        node("same", "0 seconds", "10 seconds");
+        assertThatExceptionOfType(DataIntegrityViolationException.class)
+                .isThrownBy(() -> node("same", "0 seconds", "10 seconds"));
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+        node("same", "0 seconds", "10 seconds");
+    }
+}

@@ -1,0 +1,174 @@
+package dev.forge.cluster.internal.database;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.SQLTransientConnectionException;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** Sessions are awaited: the server needs a moment to notice that one was closed. */
+@ClusterPostgres
+class ControlConnectionsTests {
+
+    private final TestDatabase database;
+    private final ControlConnections control;
+    private final JdbcClient jdbc;
+
+    ControlConnectionsTests(TestDatabase database) {
+        this.database = database;
+        this.control = new ControlConnections(database.dataSource(), Pooler.NONE, 2, Duration.ofMillis(50));
+        this.jdbc = JdbcClient.create(control);
+    }
+
+    @AfterEach
+    void close() {
+        control.close();
+    }
+
+    private int backend() {
+        return jdbc.sql("SELECT pg_backend_pid()").query(Integer.class).single();
+    }
+
+    @Test
+    void a_connection_is_kept_and_used_again() {
+        assertThat(backend()).isEqualTo(backend());
+        await().until(() -> database.sessions().size() == 1);
+    }
+
+    @Test
+    void no_more_than_its_size_are_open_and_a_third_caller_is_told() throws Exception {
+        try (Connection one = control.getConnection();
+                Connection two = control.getConnection()) {
+            assertThat(one).isNotEqualTo(two);
+            assertThatExceptionOfType(SQLTransientConnectionException.class).isThrownBy(control::getConnection);
+        }
+        await().until(() -> database.sessions().size() == 2);
+    }
+
+    @Test
+    void a_terminated_session_costs_one_statement_and_is_replaced() {
+        int terminated = backend();
+        database.jdbc()
+                .sql("SELECT pg_terminate_backend(?)")
+                .param(terminated)
+                .query()
+                .listOfRows();
+        assertThatExceptionOfType(RuntimeException.class).isThrownBy(this::backend);
+        assertThat(backend()).isNotEqualTo(terminated);
+        assertThat(backend()).isPositive();
+    }
+
+    @Test
+    void connection_is_replaced_after_half_an_hour() {
+        var nanos = new AtomicLong();
+        try (var ageing =
+                new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofMillis(50), nanos::get)) {
+            JdbcClient own = JdbcClient.create(ageing);
+            int first = own.sql("SELECT pg_backend_pid()").query(Integer.class).single();
+            nanos.addAndGet(Duration.ofMinutes(23).toNanos());
+            assertThat(own.sql("SELECT pg_backend_pid()").query(Integer.class).single())
+                    .isEqualTo(first);
+            nanos.addAndGet(Duration.ofMinutes(8).toNanos());
+            assertThat(own.sql("SELECT pg_backend_pid()").query(Integer.class).single())
+                    .isNotEqualTo(first);
+        }
+    }
+
+    @Test
+    void read_only_session_is_replaced_once_it_is_a_second_old() {
+        var nanos = new AtomicLong();
+        try (var ageing =
+                new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofMillis(50), nanos::get)) {
+            JdbcClient own = JdbcClient.create(ageing);
+            own.sql("SET default_transaction_read_only = on").update();
+            assertThatExceptionOfType(RuntimeException.class)
+                    .isThrownBy(() -> own.sql("CREATE TABLE refused (id int)").update())
+                    .withMessageContaining("read-only");
+            // Opened a moment ago: another one would be no better.
+            assertThatExceptionOfType(RuntimeException.class)
+                    .isThrownBy(() -> own.sql("CREATE TABLE refused (id int)").update());
+            nanos.addAndGet(Duration.ofSeconds(1).toNanos());
+            own.sql("CREATE TABLE accepted (id int)").update();
+        }
+    }
+
+    @Test
+    void doubted_connections_are_replaced() {
+        var nanos = new AtomicLong();
+        try (var ageing =
+                new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofMillis(50), nanos::get)) {
+            JdbcClient own = JdbcClient.create(ageing);
+            int first = own.sql("SELECT pg_backend_pid()").query(Integer.class).single();
+            nanos.addAndGet(Duration.ofSeconds(1).toNanos());
+            ControlConnections.replace(ageing.shared());
+            assertThat(own.sql("SELECT pg_backend_pid()").query(Integer.class).single())
+                    .isNotEqualTo(first);
+        }
+    }
+
+    @Test
+    void an_open_transaction_is_rolled_back_when_its_connection_comes_back() throws Exception {
+        try (Connection connection = control.getConnection()) {
+            connection.setAutoCommit(false);
+            connection.createStatement().execute("SELECT forge_enqueue('lost')");
+        }
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE name = 'lost'")
+                        .query(Long.class)
+                        .single())
+                .isZero();
+        try (Connection connection = control.getConnection()) {
+            assertThat(connection.getAutoCommit()).isTrue();
+        }
+    }
+
+    @Test
+    void a_connection_that_was_given_back_is_of_no_more_use() throws Exception {
+        Connection connection = control.getConnection();
+        connection.close();
+        connection.close();
+        assertThat(connection.isClosed()).isTrue();
+        assertThatExceptionOfType(SQLException.class).isThrownBy(connection::createStatement);
+        try (Connection one = control.getConnection();
+                Connection two = control.getConnection()) {
+            assertThat(one).isNotEqualTo(two);
+            assertThatExceptionOfType(SQLTransientConnectionException.class).isThrownBy(control::getConnection);
+        }
+    }
+
+    @Test
+    void closed_they_refuse_and_reopened_they_work() {
+        backend();
+        control.close();
+        assertThatExceptionOfType(RuntimeException.class).isThrownBy(this::backend);
+        await().until(() -> database.sessions().isEmpty());
+        control.reopen();
+        assertThat(backend()).isPositive();
+    }
+
+    @Test
+    void statement_behind_a_transaction_pooler_does_not_wait_on_the_server_after_its_time() throws Exception {
+        String write = "UPDATE forge_settings SET max_payload_bytes = max_payload_bytes";
+        try (var pooled = new ControlConnections(database.dataSource(), Pooler.TRANSACTION, 1, Duration.ofMillis(50));
+                Connection holder = database.dataSource().getConnection()) {
+            holder.setAutoCommit(false);
+            holder.createStatement().execute(write);
+            assertThatExceptionOfType(RuntimeException.class)
+                    .isThrownBy(() -> JdbcClient.create(pooled).sql(write).update());
+            // Nobody looks after a connection that the client has closed: there the pooler is the client.
+            assertThat(database.jdbc()
+                            .sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                            .query(Long.class)
+                            .single())
+                    .isZero();
+        }
+    }
+}

@@ -1,0 +1,203 @@
+package dev.forge.cluster.internal.database;
+
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.workflow.TestWorkflows;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.cron.CronDefinition;
+import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.regex.Pattern;
+import javax.sql.DataSource;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.dao.DataAccessException;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+
+/** The grants that docs/security.md prints, as it prints them: enough for their purpose, and nothing more. */
+@ClusterPostgres
+class GrantTests {
+
+    private static final Pattern BLOCK = Pattern.compile("```sql\\n(.*?)```", Pattern.DOTALL);
+
+    private final TestDatabase database;
+    private final List<String> roles = new ArrayList<>();
+
+    GrantTests(TestDatabase database) {
+        this.database = database;
+        Schema.open(database.dataSource(), SchemaMode.MIGRATE, "forge");
+    }
+
+    @AfterEach
+    void dropRoles() {
+        for (String role : roles) {
+            execute("DROP OWNED BY " + role);
+            execute("DROP ROLE " + role);
+        }
+    }
+
+    private void execute(String sql) {
+        database.jdbc().sql(sql).update();
+    }
+
+    /** The block of the document whose grants are to that role. */
+    private static String printed(String role) throws IOException {
+        Path path = Path.of("docs/security.md");
+        String document =
+                Files.readString(Files.exists(path) ? path : Path.of("..").resolve(path));
+        List<String> blocks = BLOCK.matcher(document)
+                .results()
+                .map(block -> block.group(1))
+                .filter(block -> block.contains("TO %s;".formatted(role)))
+                .toList();
+        assertThat(blocks).as("blocks with grants to " + role).hasSize(1);
+        return blocks.get(0);
+    }
+
+    /** Connections of a role that has been granted what the document says. */
+    private DataSource granted(String role) throws IOException {
+        String name = role + "_" + database.name();
+        execute("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(name));
+        roles.add(name);
+        execute(printed(role)
+                .replace("DATABASE orders", "DATABASE " + database.name())
+                .replace("TO %s;".formatted(role), "TO %s;".formatted(name)));
+        return new DriverManagerDataSource(database.url(), name, "secret");
+    }
+
+    private List<String> privileges(String role) {
+        return database.jdbc()
+                .sql("""
+                        SELECT c.relname || ' ' || p.name
+                        FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES',
+                                                      'TRIGGER']) AS p (name)
+                        WHERE c.relnamespace = 'forge'::regnamespace AND c.relkind IN ('r', 'v')
+                          AND CASE WHEN p.name IN ('DELETE', 'TRUNCATE', 'TRIGGER')
+                                   THEN has_table_privilege(:role, c.oid, p.name)
+                                   ELSE has_any_column_privilege(:role, c.oid, p.name) END
+                        ORDER BY 1
+                        """)
+                .param("role", role + "_" + database.name())
+                .query(String.class)
+                .list();
+    }
+
+    private static void isDenied(DataSource source, String sql) {
+        assertThatExceptionOfType(DataAccessException.class)
+                .as(sql)
+                .isThrownBy(() -> JdbcClient.create(source).sql(sql).update())
+                .withStackTraceContaining("permission denied");
+    }
+
+    @Test
+    void node_runs_with_the_grants_of_the_runtime_role() throws IOException {
+        DataSource runtime = granted("runtime");
+        assertThat(Schema.open(runtime, SchemaMode.MIGRATE, "forge").version()).isEqualTo(Schema.VERSION);
+        try (var cluster = new TestCluster(database, "forge", runtime)) {
+            var flows = new TestWorkflows(cluster);
+            flows.work = jobs -> jobs.on("order", context -> {});
+            flows.on("checkout", wf -> {
+                String paid = wf.step("pay", String.class, () -> "paid");
+                return paid + wf.awaitSignal("go", String.class);
+            });
+            TestWorkflows.Member one = flows.start("one");
+            TestCluster.Member member = one.member();
+            await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER)
+                    && member.leadership().isLeader(Leadership.LOG_COMPACTOR));
+            assertThat(member.ended(member.jobs().enqueueNamed("order", null)).status())
+                    .isEqualTo(JobStatus.COMPLETED);
+            member.crons().create(CronDefinition.cron("often", "* * * * * *").withHandler("order"));
+            await().until(() ->
+                    member.crons().runs("often", 10).stream().anyMatch(run -> run.outcome() == CronRun.Outcome.RAN));
+            assertThat(member.crons().delete("often")).isTrue();
+            UUID run = one.workflows().start("checkout", null);
+            one.await(run, WorkflowStatus.WAITING);
+            one.workflows().signal(run, "go", "!");
+            assertThat(one.ended(run).result()).isEqualTo("\"paid!\"");
+            try (var lock = member.locks().tryLock("import").orElseThrow()) {
+                assertThat(lock.extend(Duration.ofMinutes(1))).isTrue();
+            }
+            // House-keeping deletes, and must be allowed to.
+            member.engine().compact();
+            one.engine().keep();
+            member.cronEngine().compact();
+        }
+        assertThat(privileges("runtime"))
+                .isNotEmpty()
+                .noneMatch(privilege -> privilege.matches(".*(TRUNCATE|REFERENCES|TRIGGER)"));
+        isDenied(runtime, "CREATE TABLE forge.mine (id int)");
+        isDenied(runtime, "TRUNCATE forge.forge_jobs");
+        isDenied(runtime, "CREATE TABLE public.mine (id int)");
+    }
+
+    @Test
+    void reader_sees_the_views_and_nothing_else() throws IOException {
+        DataSource reader = granted("reader");
+        assertThat(JdbcClient.create(reader)
+                        .sql("SELECT count(*) FROM forge.scheduler_job")
+                        .query(Long.class)
+                        .single())
+                .isNotNull();
+        assertThat(privileges("reader"))
+                .containsExactly("scheduler_job SELECT", "scheduler_lock SELECT", "scheduler_node SELECT");
+        isDenied(reader, "SELECT FROM forge.forge_jobs");
+    }
+
+    @Test
+    void enqueuer_enqueues_and_reads_no_payload() throws IOException {
+        DataSource enqueuer = granted("enqueuer");
+        String enqueue = "SELECT forge.forge_enqueue('order', '{\"card\": 42}', unique_key => 'invoice-7')";
+        UUID job = JdbcClient.create(enqueuer).sql(enqueue).query(UUID.class).single();
+        assertThat(JdbcClient.create(enqueuer).sql(enqueue).query(UUID.class).single())
+                .as("the active job with that key")
+                .isEqualTo(job);
+        assertThat(privileges("enqueuer")).isEmpty();
+        isDenied(enqueuer, "SELECT id FROM forge.forge_jobs");
+        isDenied(enqueuer, "INSERT INTO forge.forge_jobs (id, name) VALUES (gen_random_uuid(), 'a')");
+        isDenied(enqueuer, "SELECT FROM forge.forge_settings");
+        isDenied(enqueuer, "UPDATE forge.forge_jobs SET priority = 100");
+        isDenied(enqueuer, "DELETE FROM forge.forge_jobs");
+    }
+
+    @Test
+    void resolver_ends_runs_with_their_jobs_and_changes_nothing_else() throws IOException {
+        DataSource resolver = granted("resolver");
+        UUID run = UUID.randomUUID();
+        database.jdbc().sql("""
+                        WITH run AS (
+                            INSERT INTO forge.forge_workflow_runs (id, job_id, workflow_name, workflow_version)
+                            VALUES (:run, :run, 'checkout', '1'))
+                        INSERT INTO forge.forge_jobs (id, name) VALUES (:run, 'workflow:checkout@1')
+                        """).param("run", run).update();
+        JdbcClient.create(resolver).sql("""
+                        UPDATE forge.forge_workflow_runs
+                        SET status = 'cancelled_by_operator', resolution_reason = 'duplicate', updated_at = now() WHERE id = ?
+                        """).param(run).update();
+        assertThat(database.jdbc()
+                        .sql("SELECT status FROM forge.forge_jobs WHERE id = ?")
+                        .param(run)
+                        .query(String.class)
+                        .single())
+                .isEqualTo("cancelled");
+        assertThat(privileges("resolver")).containsExactly("forge_workflow_runs SELECT", "forge_workflow_runs UPDATE");
+        isDenied(resolver, "UPDATE forge.forge_workflow_runs SET job_id = gen_random_uuid()");
+        isDenied(resolver, "UPDATE forge.forge_workflow_runs SET input = '1'");
+        isDenied(resolver, "DELETE FROM forge.forge_workflow_runs");
+        isDenied(resolver, "SELECT FROM forge.forge_jobs");
+    }
+}

@@ -1,0 +1,146 @@
+package dev.forge.cluster.internal.database;
+
+import dev.forge.cluster.internal.job.JobStore;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.workflow.WorkflowStore;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.internal.job.JobStore.NewJob;
+import dev.forge.cluster.internal.workflow.WorkflowStore.NewSignal;
+import dev.forge.cluster.internal.workflow.WorkflowStore.SignalLimits;
+import dev.forge.cluster.internal.workflow.WorkflowStore.Signalled;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+
+/** A database whose transactions see one snapshot unless they say otherwise. */
+@ClusterPostgres
+class IsolationTests {
+
+    private final TestDatabase database;
+    private final Schema schema;
+
+    IsolationTests(TestDatabase database) {
+        this.database = database;
+        this.schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+    }
+
+    private void execute(String sql) {
+        database.jdbc().sql(sql).update();
+    }
+
+    @BeforeEach
+    void makeSnapshotsTheDefault() {
+        execute("ALTER DATABASE %s SET default_transaction_isolation = 'repeatable read'".formatted(database.name()));
+    }
+
+    @AfterEach
+    void reset() {
+        execute("ALTER DATABASE %s RESET default_transaction_isolation".formatted(database.name()));
+    }
+
+    /** Lets that call wait for a row that another transaction changes, and commits, meanwhile. */
+    private <T> T whileChanged(String change, Callable<T> call) throws Exception {
+        var threads = Executors.newSingleThreadExecutor();
+        try (Connection other = database.dataSource().getConnection()) {
+            other.setAutoCommit(false);
+            other.createStatement().execute(change);
+            Future<T> waiting = threads.submit(call);
+            await().until(() -> database.jdbc()
+                    .sql("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)")
+                    .query(Boolean.class)
+                    .single());
+            other.commit();
+            return waiting.get(20, TimeUnit.SECONDS);
+        } finally {
+            threads.shutdownNow();
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void lock_that_is_taken_meanwhile_is_no_error(Pooler pooler) throws Exception {
+        try (var control = new ControlConnections(database.dataSource(), pooler, 1, Duration.ofSeconds(2))) {
+            var locks = new LockStore(schema, control);
+            locks.take("import", UUID.randomUUID(), Duration.ofMinutes(1));
+            execute("UPDATE forge_locks SET expires_at = clock_timestamp() - interval '1 minute'");
+            String change = "UPDATE forge_locks SET expires_at = clock_timestamp() + interval '1 minute'";
+            assertThat(whileChanged(change, () -> locks.take("import", UUID.randomUUID(), Duration.ofMinutes(1))))
+                    .isEmpty();
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = "TRANSACTION", mode = EnumSource.Mode.EXCLUDE)
+    void control_connection_is_read_committed(Pooler pooler) throws SQLException {
+        try (var control = new ControlConnections(database.dataSource(), pooler, 1, Duration.ofSeconds(2))) {
+            assertThat(JdbcClient.create(control)
+                            .sql("SHOW transaction_isolation")
+                            .query(String.class)
+                            .single())
+                    .isEqualTo("read committed");
+        }
+    }
+
+    @Test
+    void session_connection_is_read_committed() {
+        try (var session = SessionConnection.open(database.dataSource(), schema, UUID.randomUUID())) {
+            assertThat(JdbcClient.create(session.source())
+                            .sql("SHOW transaction_isolation")
+                            .query(String.class)
+                            .single())
+                    .isEqualTo("read committed");
+        }
+    }
+
+    @Test
+    void signal_to_a_run_that_changes_meanwhile_is_no_error() throws Exception {
+        UUID run = UUID.randomUUID();
+        database.jdbc()
+                .sql(
+                        "INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version) VALUES (?, ?, 'a', '1')")
+                .params(run, run)
+                .update();
+        var store = new WorkflowStore(schema, database.dataSource());
+        assertThat(whileChanged(
+                        "UPDATE forge_workflow_runs SET updated_at = clock_timestamp()",
+                        () -> store.signal(run, new NewSignal(UUID.randomUUID(), "go", null), new SignalLimits(1, 0))))
+                .isEqualTo(new Signalled.Given(false));
+    }
+
+    @Test
+    void key_that_is_taken_meanwhile_is_no_error() {
+        var jobs = new JobStore(schema, database.dataSource());
+        NewJob other = job();
+        jobs.transaction().executeWithoutResult(status -> {
+            jobs.insertUnique(job(), "first", UniquePolicy.KEEP);
+            // The source of the transaction would give its connection.
+            JdbcClient.create(new DriverManagerDataSource(database.url(), database.username(), database.password()))
+                    .sql("INSERT INTO forge_jobs (id, name, unique_key) VALUES (?, 'order', 'second')")
+                    .param(other.id())
+                    .update();
+            assertThat(jobs.insertUnique(job(), "second", UniquePolicy.KEEP)).isEqualTo(other.id());
+        });
+    }
+
+    private static NewJob job() {
+        return new NewJob(UUID.randomUUID(), "order", "{}", 50, null, 0, null, null, "{}");
+    }
+}

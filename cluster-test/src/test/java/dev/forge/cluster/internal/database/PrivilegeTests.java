@@ -1,0 +1,339 @@
+package dev.forge.cluster.internal.database;
+
+import dev.forge.cluster.internal.lock.LockStore;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.springframework.dao.DataAccessException;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
+
+/** What a role with few rights can make the owner of the tables execute: nothing. */
+@ClusterPostgres
+class PrivilegeTests {
+
+    private final TestDatabase database;
+    private final String intruder;
+
+    PrivilegeTests(TestDatabase database) {
+        this.database = database;
+        this.intruder = "intruder_" + database.name();
+    }
+
+    @BeforeEach
+    void createIntruder() {
+        execute("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(intruder));
+        execute("GRANT CONNECT, TEMPORARY ON DATABASE %s TO %s".formatted(database.name(), intruder));
+        execute("GRANT USAGE ON SCHEMA public TO " + intruder);
+    }
+
+    @AfterEach
+    void dropIntruder() {
+        execute("DROP OWNED BY %s CASCADE".formatted(intruder));
+        execute("DROP ROLE " + intruder);
+    }
+
+    private void execute(String sql) {
+        database.jdbc().sql(sql).update();
+    }
+
+    private Connection asIntruder() throws SQLException {
+        return new DriverManagerDataSource(database.url(), intruder, "secret").getConnection();
+    }
+
+    private static JdbcClient on(Connection connection) {
+        return JdbcClient.create(new SingleConnectionDataSource(connection, true));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"forge_workflow_resolved, forge_jobs", "forge_workflow_job_ended, forge_workflow_runs"})
+    void trigger_function_with_owner_rights_cannot_be_attached_to_a_temporary_table(String function, String table)
+            throws SQLException {
+        assertThat(usersThatRan(function, table))
+                .as("users whose rights the intruder's trigger ran with")
+                .isEmpty();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"forge_workflow_resolved, forge_jobs", "forge_workflow_job_ended, forge_workflow_runs"})
+    void trigger_function_with_owner_rights_refuses_foreign_tables_even_if_execute_was_granted(
+            String function, String table) throws SQLException {
+        execute("GRANT EXECUTE ON FUNCTION %s() TO %s".formatted(function, intruder));
+        assertThat(usersThatRan(function, table))
+                .as("users whose rights the intruder's trigger ran with")
+                .isEmpty();
+    }
+
+    @Test
+    void role_that_resolves_runs_cannot_end_other_jobs() throws SQLException {
+        UUID run = UUID.randomUUID();
+        UUID other = database.jdbc()
+                .sql("SELECT forge_enqueue('payroll')")
+                .query(UUID.class)
+                .single();
+        database.jdbc()
+                .sql(
+                        "INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version) VALUES (?, ?, 'checkout', '1')")
+                .params(run, run)
+                .update();
+        execute("GRANT SELECT, UPDATE ON forge_workflow_runs TO " + intruder);
+        try (Connection connection = asIntruder()) {
+            on(connection)
+                    .sql("UPDATE forge_workflow_runs SET job_id = ? WHERE id = ?")
+                    .params(other, run)
+                    .update();
+            on(connection)
+                    .sql("UPDATE forge_workflow_runs SET status = 'cancelled_by_operator' WHERE id = ?")
+                    .param(run)
+                    .update();
+        }
+        assertThat(database.jdbc()
+                        .sql("SELECT status FROM forge_jobs WHERE id = ?")
+                        .param(other)
+                        .query(String.class)
+                        .single())
+                .isEqualTo("pending");
+    }
+
+    @Test
+    void role_that_enqueues_needs_no_right_on_the_table_and_cannot_lie_about_sizes() throws SQLException {
+        execute("GRANT EXECUTE ON FUNCTION forge_enqueue TO " + intruder);
+        try (Connection connection = asIntruder()) {
+            JdbcClient jdbc = on(connection);
+            UUID id = jdbc.sql("SELECT forge_enqueue('payroll', '{\"text\": \"0123456789\"}', unique_key => 'k')")
+                    .query(UUID.class)
+                    .single();
+            assertThat(jdbc.sql("SELECT forge_enqueue('payroll', unique_key => 'k')")
+                            .query(UUID.class)
+                            .single())
+                    .isEqualTo(id);
+            assertThat(database.jdbc()
+                            .sql("SELECT body_bytes FROM forge_jobs WHERE id = ?")
+                            .param(id)
+                            .query(Integer.class)
+                            .single())
+                    .isEqualTo(24);
+            for (String lie : List.of(
+                    "INSERT INTO forge_jobs (id, name, body_bytes) VALUES (gen_random_uuid(), 'payroll', 0)",
+                    "UPDATE forge_jobs SET body_bytes = 0",
+                    "SELECT count(*) FROM forge_jobs")) {
+                assertThatExceptionOfType(DataAccessException.class)
+                        .isThrownBy(() -> jdbc.sql(lie).query().listOfRows())
+                        .withStackTraceContaining("permission denied for table forge_jobs");
+            }
+        }
+    }
+
+    /** The exploit: our function on a temporary table, beside a temporary table of the name that it updates. */
+    private List<String> usersThatRan(String function, String table) throws SQLException {
+        try (Connection connection = asIntruder()) {
+            JdbcClient jdbc = on(connection);
+            jdbc.sql("CREATE TEMP TABLE seen (username text)").update();
+            jdbc.sql("GRANT INSERT ON seen TO PUBLIC").update();
+            jdbc.sql("CREATE TEMP TABLE %s AS SELECT * FROM (VALUES ('%s'::uuid)) AS v (id)"
+                            .formatted(table, UUID.randomUUID()))
+                    .update();
+            jdbc.sql("""
+                    ALTER TABLE pg_temp.%s ADD status text DEFAULT 'pending', ADD finished_at timestamptz,
+                        ADD lease_expires_at timestamptz, ADD waits_for uuid, ADD updated_at timestamptz, ADD awaits text,
+                        ADD last_error text
+                    """.formatted(table)).update();
+            jdbc.sql("""
+                    CREATE FUNCTION pg_temp.note() RETURNS trigger LANGUAGE plpgsql AS $$
+                    BEGIN INSERT INTO pg_temp.seen VALUES (current_user); RETURN NEW; END $$
+                    """).update();
+            jdbc.sql("CREATE TRIGGER note BEFORE UPDATE ON pg_temp.%s FOR EACH ROW EXECUTE FUNCTION pg_temp.note()"
+                            .formatted(table))
+                    .update();
+            jdbc.sql("CREATE TEMP TABLE bait AS SELECT id, id AS job_id, status, last_error FROM pg_temp." + table)
+                    .update();
+            try {
+                jdbc.sql("CREATE TRIGGER bait AFTER UPDATE ON bait FOR EACH ROW EXECUTE FUNCTION public.%s()"
+                                .formatted(function))
+                        .update();
+                jdbc.sql("UPDATE bait SET status = 'failed'").update();
+            } catch (RuntimeException e) {
+                assertThat(e).hasStackTraceContaining(function);
+            }
+            return jdbc.sql("SELECT username FROM seen").query(String.class).list();
+        }
+    }
+
+    @Test
+    void functions_with_owner_rights_are_closed_to_public_and_every_function_has_a_fixed_search_path() {
+        record Function(String name, boolean ownerRights, boolean open, String settings) {}
+        List<Function> functions = database.jdbc()
+                .sql("""
+                        SELECT p.proname, p.prosecdef, has_function_privilege('%s', p.oid, 'EXECUTE'),
+                               coalesce(p.proconfig::text, '')
+                        FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.proname LIKE 'forge%%'
+                        """.formatted(intruder))
+                .query((row, n) ->
+                        new Function(row.getString(1), row.getBoolean(2), row.getBoolean(3), row.getString(4)))
+                .list();
+        assertThat(functions).extracting(Function::name).contains("forge_enqueue", "forge_workflow_resolved");
+        assertThat(functions)
+                .allSatisfy(function -> assertThat(function.settings()).contains("search_path=pg_catalog, pg_temp"));
+        assertThat(functions).filteredOn(Function::ownerRights).hasSize(3).noneMatch(Function::open);
+    }
+
+    @Test
+    void function_of_the_same_name_in_the_search_path_is_not_called_when_a_job_ends() throws SQLException {
+        shadow("format(template text, value name)", "text", "'DO $x$ BEGIN END $x$'");
+        shadow("left(value text, length int)", "text", "value");
+        UUID job = database.jdbc()
+                .sql("SELECT forge_enqueue('shadowed', unique_key => 'key')")
+                .query(UUID.class)
+                .single();
+        database.jdbc()
+                .sql("UPDATE forge_jobs SET status = 'cancelled', finished_at = now() WHERE id = ?")
+                .param(job)
+                .update();
+        database.jdbc().sql("DELETE FROM forge_jobs WHERE id = ?").param(job).update();
+        assertThat(shadowsCalled()).isEmpty();
+    }
+
+    @Test
+    void operator_of_the_same_name_in_the_search_path_is_not_called_by_forge_enqueue() throws SQLException {
+        shadow("times(a numeric, b int)", "numeric", "a");
+        try (Connection connection = asIntruder()) {
+            on(connection)
+                    .sql("CREATE OPERATOR public.* (FUNCTION = public.times, LEFTARG = numeric, RIGHTARG = int)")
+                    .update();
+        }
+        database.jdbc()
+                .sql("SELECT forge_enqueue('shadowed')")
+                .query(UUID.class)
+                .single();
+        assertThat(shadowsCalled()).isEmpty();
+    }
+
+    @Test
+    void operator_of_the_same_name_in_the_search_path_is_not_called_by_a_control_connection() throws SQLException {
+        shadow("same(a text, b varchar)", "boolean", "true");
+        try (Connection connection = asIntruder()) {
+            on(connection)
+                    .sql("CREATE OPERATOR public.= (FUNCTION = public.same, LEFTARG = text, RIGHTARG = varchar)")
+                    .update();
+        }
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        try (var control = new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofSeconds(2))) {
+            var locks = new LockStore(schema, control);
+            long token = locks.take("shadowed", UUID.randomUUID(), Duration.ofMinutes(1))
+                    .orElseThrow();
+            assertThat(locks.release("shadowed", token)).isTrue();
+        }
+        assertThat(shadowsCalled()).isEmpty();
+    }
+
+    @Test
+    void role_that_may_only_connect_can_neither_learn_the_channel_nor_reach_the_nodes() throws SQLException {
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        try (SessionConnection session = SessionConnection.open(database.dataSource(), schema, UUID.randomUUID());
+                Connection connection = asIntruder()) {
+            JdbcClient jdbc = on(connection);
+            String guessed = "forge_cluster_"
+                    + jdbc.sql("SELECT 'public'::regnamespace::oid::bigint")
+                            .query(Long.class)
+                            .single();
+            jdbc.sql("SELECT pg_notify(?, 'flood') FROM generate_series(1, 100)")
+                    .param(guessed)
+                    .query((row, n) -> true)
+                    .list();
+            session.notifyOthers("from a node");
+            var heard = new ArrayList<String>();
+            await().until(() -> {
+                heard.addAll(session.notifications(Duration.ofMillis(50)));
+                return heard.contains("from a node");
+            });
+            assertThat(heard).containsExactly("from a node");
+            assertThatExceptionOfType(DataAccessException.class)
+                    .isThrownBy(() -> jdbc.sql("SELECT channel FROM forge_settings")
+                            .query(String.class)
+                            .single())
+                    .havingRootCause()
+                    .withMessageContaining("permission denied for table forge_settings");
+            assertThat(jdbc.sql("SELECT s::text FROM pg_stat_activity s WHERE datname = current_database()")
+                            .query(String.class)
+                            .list())
+                    .isNotEmpty()
+                    .noneMatch(row -> row.contains(schema.channel()));
+        }
+    }
+
+    @Test
+    void channel_has_122_random_bits_and_fits_into_a_name() {
+        List<String> names = Stream.of("first", "second")
+                .map(name -> {
+                    Schema.open(database.dataSource(), SchemaMode.MIGRATE, name);
+                    String channel = Schema.open(database.dataSource(), SchemaMode.NONE, name)
+                            .channel();
+                    execute("DROP SCHEMA %s CASCADE".formatted(name));
+                    return channel;
+                })
+                .toList();
+        assertThat(names).doesNotHaveDuplicates().allMatch(name -> name.matches("forge_cluster_[0-9a-f]{32}"));
+    }
+
+    /** As before PostgreSQL 15: everybody may create in public. */
+    private void shadow(String signature, String type, String value) throws SQLException {
+        execute("GRANT CREATE ON SCHEMA public TO " + intruder);
+        try (Connection connection = asIntruder()) {
+            JdbcClient jdbc = on(connection);
+            jdbc.sql("CREATE TABLE IF NOT EXISTS public.shadows_called (username text)")
+                    .update();
+            jdbc.sql("GRANT ALL ON public.shadows_called TO PUBLIC").update();
+            jdbc.sql("""
+                    CREATE FUNCTION public.%s RETURNS %s LANGUAGE plpgsql AS $$
+                    BEGIN INSERT INTO public.shadows_called VALUES (current_user); RETURN %s; END $$
+                    """.formatted(signature, type, value)).update();
+        }
+    }
+
+    private List<String> shadowsCalled() {
+        return database.jdbc()
+                .sql("SELECT username FROM public.shadows_called")
+                .query(String.class)
+                .list();
+    }
+
+    @Test
+    void renamed_schema_is_refused_until_its_functions_know_the_new_name() {
+        Schema.open(database.dataSource(), SchemaMode.MIGRATE, "before");
+        execute("ALTER SCHEMA before RENAME TO afterwards");
+        assertThatExceptionOfType(ClusterStartupException.class)
+                .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "afterwards"))
+                .withMessageContaining("forge_free_successor")
+                .withMessageContaining("'afterwards'")
+                .satisfies(e -> execute(e.action().substring(e.action().indexOf("DO $$"))));
+        Schema.open(database.dataSource(), SchemaMode.VALIDATE, "afterwards");
+        UUID job = database.jdbc()
+                .sql("SELECT afterwards.forge_enqueue('renamed', unique_key => 'key')")
+                .query(UUID.class)
+                .single();
+        assertThat(database.jdbc()
+                        .sql("UPDATE afterwards.forge_jobs SET status = 'cancelled' WHERE id = ?")
+                        .param(job)
+                        .update())
+                .isOne();
+        execute("DROP SCHEMA afterwards CASCADE");
+    }
+}

@@ -1,0 +1,478 @@
+package dev.forge.cluster.internal.database;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.PostgresServer;
+import dev.forge.cluster.test.TestDatabase;
+import java.io.File;
+import java.io.IOException;
+import java.lang.reflect.Method;
+import java.net.MalformedURLException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Path;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import javax.sql.DataSource;
+import org.junit.jupiter.api.Test;
+import org.postgresql.PGConnection;
+import org.postgresql.ds.PGSimpleDataSource;
+import org.springframework.core.io.ClassPathResource;
+import org.springframework.core.io.Resource;
+import org.springframework.core.io.support.EncodedResource;
+import org.springframework.core.io.support.PathMatchingResourcePatternResolver;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+import org.springframework.jdbc.datasource.init.ScriptUtils;
+
+@ClusterPostgres
+class SchemaTests {
+
+    private static void onEmptyDatabase(ThrowingConsumer test) throws Exception {
+        try (TestDatabase database = PostgresServer.shared().createEmptyDatabase("schema")) {
+            test.accept(database);
+        }
+    }
+
+    private interface ThrowingConsumer {
+        void accept(TestDatabase database) throws Exception;
+    }
+
+    private static List<String> tables(TestDatabase database, String schema) {
+        return database.jdbc()
+                .sql("SELECT table_name::text FROM information_schema.tables WHERE table_schema = ? ORDER BY 1")
+                .param(schema)
+                .query((row, n) -> row.getString(1))
+                .list();
+    }
+
+    @Test
+    void migrates_an_empty_database_and_leaves_a_current_one_alone() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema first = Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+            assertThat(first.name()).isEqualTo("public");
+            assertThat(first.version()).isEqualTo(Schema.VERSION);
+            assertThat(first.server()).startsWith("PostgreSQL ");
+            var before = database.jdbc()
+                    .sql("SELECT installed_on FROM forge_schema_history")
+                    .query()
+                    .listOfRows();
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+            assertThat(database.jdbc()
+                            .sql("SELECT installed_on FROM forge_schema_history")
+                            .query()
+                            .listOfRows())
+                    .isEqualTo(before);
+        });
+    }
+
+    @Test
+    void eight_nodes_that_start_at_once_on_an_empty_database_all_come_up() throws Exception {
+        for (int round = 0; round < 4; round++) {
+            onEmptyDatabase(database -> {
+                var threads = Executors.newFixedThreadPool(8);
+                try {
+                    Callable<Schema> open = () -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "forge");
+                    for (Future<Schema> opened : threads.invokeAll(
+                            Stream.generate(() -> open).limit(8).toList())) {
+                        assertThat(opened.get().version()).isEqualTo(Schema.VERSION);
+                    }
+                } finally {
+                    threads.shutdown();
+                }
+            });
+        }
+    }
+
+    @Test
+    void lives_in_a_schema_of_its_own_beside_another_cluster() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE TABLE app_table (id int)").update();
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "One \"odd\" name");
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "two");
+            assertThat(tables(database, "public")).containsExactly("app_table");
+            assertThat(tables(database, "One \"odd\" name")).contains("forge_nodes", "forge_schema_history");
+            assertThat(tables(database, "two")).contains("forge_nodes", "forge_schema_history");
+            database.jdbc().sql("SELECT two.forge_enqueue('a')").query().listOfRows();
+            assertThat(count(database, "two.forge_jobs")).isOne();
+            assertThat(count(database, "\"One \"\"odd\"\" name\".forge_jobs")).isZero();
+        });
+    }
+
+    @Test
+    void joins_the_tables_of_an_application_in_the_same_schema() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE TABLE app_table (id int)").update();
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+            assertThat(tables(database, "public")).contains("app_table", "forge_jobs");
+        });
+    }
+
+    @Test
+    void a_role_that_owns_nothing_but_its_schema_suffices() throws Exception {
+        onEmptyDatabase(database -> {
+            DataSource limited = role(database, "CREATE SCHEMA own AUTHORIZATION %s");
+            assertThat(Schema.open(limited, SchemaMode.MIGRATE, "own").version())
+                    .isEqualTo(Schema.VERSION);
+            dropRole(database);
+        });
+    }
+
+    @Test
+    void a_role_without_the_right_to_create_is_told_what_to_grant() throws Exception {
+        onEmptyDatabase(database -> {
+            DataSource limited = role(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC, %s");
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(limited, SchemaMode.MIGRATE, "own"))
+                    .withMessageContaining("'own'")
+                    .withMessageContaining("permission denied")
+                    .satisfies(e -> assertThat(e.action()).contains("GRANT USAGE, CREATE ON SCHEMA \"own\" TO"));
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(limited, SchemaMode.MIGRATE, "public"))
+                    .withMessageContaining("'public'")
+                    .satisfies(e -> assertThat(e.action()).contains("GRANT USAGE, CREATE ON SCHEMA \"public\" TO"));
+            dropRole(database);
+        });
+    }
+
+    @Test
+    void validate_refuses_a_missing_schema_and_names_the_scripts() throws Exception {
+        onEmptyDatabase(database -> {
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "forge"))
+                    .withMessageContaining("'forge'")
+                    .satisfies(e -> assertThat(e.action()).contains("dev/forge/cluster/db"));
+            assertThat(tables(database, "forge")).isEmpty();
+        });
+    }
+
+    @Test
+    void a_schema_installed_with_psql_validates_and_can_be_migrated_later() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE SCHEMA by_hand").update();
+            run(database, "V1__forge_cluster.sql");
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand"))
+                    .withMessageContaining("version 1")
+                    .satisfies(e -> assertThat(e.action()).contains("V2 to V" + Schema.VERSION));
+            for (String script : scripts()) {
+                if (!script.startsWith("V1__")) {
+                    run(database, script);
+                }
+            }
+            assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
+                            .version())
+                    .isEqualTo(Schema.VERSION);
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand");
+            assertThat(tables(database, "by_hand")).contains("forge_jobs", "forge_job_pauses", "forge_job_names");
+        });
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE SCHEMA by_hand").update();
+            run(database, "V1__forge_cluster.sql");
+            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand")
+                            .version())
+                    .isEqualTo(Schema.VERSION);
+        });
+    }
+
+    /** All of them, in their order. */
+    private static List<String> scripts() throws IOException {
+        return Stream.of(new PathMatchingResourcePatternResolver()
+                        .getResources("classpath*:dev/forge/cluster/db/V*.sql"))
+                .map(Resource::getFilename)
+                .sorted(Comparator.comparing(script -> Integer.valueOf(script.substring(1, script.indexOf("__")))))
+                .toList();
+    }
+
+    /** One statement, as psql -1 -f would send the file. */
+    private static void run(TestDatabase database, String script) throws SQLException {
+        try (var connection = database.dataSource().getConnection()) {
+            connection.setSchema("by_hand");
+            ScriptUtils.executeSqlScript(
+                    connection,
+                    new EncodedResource(new ClassPathResource("dev/forge/cluster/db/" + script)),
+                    false,
+                    false,
+                    "--",
+                    ScriptUtils.EOF_STATEMENT_SEPARATOR,
+                    "/*",
+                    "*/");
+        }
+    }
+
+    @Test
+    void a_migration_history_that_disagrees_with_what_is_installed_begins_anew() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+            database.jdbc().sql("DROP SCHEMA public CASCADE").update();
+            database.jdbc().sql("CREATE SCHEMA public").update();
+            database.jdbc()
+                    .sql("CREATE TABLE forge_schema_history (version text, success boolean)")
+                    .update();
+            database.jdbc()
+                    .sql("INSERT INTO forge_schema_history VALUES ('1', true)")
+                    .update();
+            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public")
+                            .version())
+                    .isEqualTo(Schema.VERSION);
+            assertThat(tables(database, "public")).contains("forge_jobs");
+        });
+    }
+
+    @Test
+    void a_statement_timeout_of_the_role_does_not_end_the_wait_for_another_nodes_migration() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc()
+                    .sql("ALTER DATABASE %s SET statement_timeout = '200ms'".formatted(database.name()))
+                    .update();
+            try (var locking = database.dataSource().getConnection()) {
+                locking.setAutoCommit(false);
+                locking.createStatement()
+                        .execute("SELECT pg_advisory_xact_lock(%d, hashtext('migrate public'))"
+                                .formatted(AdvisoryKeys.CLASS_ID));
+                var threads = Executors.newSingleThreadExecutor();
+                try {
+                    Future<Schema> waiting =
+                            threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public"));
+                    await().during(Duration.ofMillis(600)).until(() -> !waiting.isDone());
+                    locking.rollback();
+                    assertThat(waiting.get().version()).isEqualTo(Schema.VERSION);
+                } finally {
+                    threads.shutdown();
+                }
+            }
+        });
+    }
+
+    @Test
+    void wait_for_a_squatted_migration_lock_ends_with_an_error_that_names_the_session() throws Exception {
+        onEmptyDatabase(database -> {
+            try (var squatter = database.dataSource().getConnection()) {
+                squatter.createStatement()
+                        .execute("SELECT pg_advisory_lock(%d, hashtext('migrate public'))"
+                                .formatted(AdvisoryKeys.CLASS_ID));
+                int pid = squatter.unwrap(PGConnection.class).getBackendPID();
+                assertThatExceptionOfType(ClusterStartupException.class)
+                        .isThrownBy(() -> Migrator.migrate(database.dataSource(), "public", Duration.ofMillis(100)))
+                        .withMessageContaining("'public'")
+                        .withMessageContaining("session %d of role %s".formatted(pid, database.username()))
+                        .satisfies(e -> assertThat(e.action()).contains("pg_terminate_backend"));
+            }
+        });
+    }
+
+    /** A transaction that has read a table, and is left open. */
+    private static Connection reader(TestDatabase database) throws SQLException {
+        Connection reader = database.dataSource().getConnection();
+        reader.setAutoCommit(false);
+        reader.createStatement().execute("SELECT count(*) FROM by_hand.forge_jobs");
+        return reader;
+    }
+
+    @Test
+    void open_transaction_delays_a_migration_but_nobody_else() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE SCHEMA by_hand").update();
+            run(database, "V1__forge_cluster.sql");
+            var threads = Executors.newSingleThreadExecutor();
+            try (Connection open = reader(database);
+                    Connection other = database.dataSource().getConnection()) {
+                Future<Schema> migrating =
+                        threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand"));
+                await().until(() -> database.jdbc()
+                        .sql(
+                                "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'by_hand.forge_jobs'::regclass AND NOT granted)")
+                        .query(Boolean.class)
+                        .single());
+                // Behind the migration, which gives way.
+                other.createStatement().execute("SET lock_timeout = '10s'");
+                other.createStatement().execute("SELECT count(*) FROM by_hand.forge_jobs");
+                open.rollback();
+                assertThat(migrating.get(30, TimeUnit.SECONDS).version()).isEqualTo(Schema.VERSION);
+            } finally {
+                threads.shutdown();
+            }
+            assertThat(database.jdbc()
+                            .sql("SELECT count(*) FROM by_hand.forge_schema_history WHERE NOT success")
+                            .query(Long.class)
+                            .single())
+                    .isZero();
+        });
+    }
+
+    @Test
+    void migration_that_stays_blocked_ends_with_an_error_that_names_the_session() throws Exception {
+        onEmptyDatabase(database -> {
+            database.jdbc().sql("CREATE SCHEMA by_hand").update();
+            run(database, "V1__forge_cluster.sql");
+            var threads = Executors.newSingleThreadExecutor();
+            try (Connection open = reader(database)) {
+                int pid = open.unwrap(PGConnection.class).getBackendPID();
+                Future<?> migrating = threads.submit(
+                        () -> Migrator.migrate(database.dataSource(), "by_hand", Duration.ofMillis(500)));
+                assertThatExceptionOfType(ExecutionException.class)
+                        .isThrownBy(() -> migrating.get(30, TimeUnit.SECONDS))
+                        .havingCause()
+                        .isInstanceOf(ClusterStartupException.class)
+                        .withMessageContaining("'by_hand'")
+                        .withMessageContaining("session %d of role %s".formatted(pid, database.username()))
+                        .satisfies(e -> assertThat(((ClusterStartupException) e).action())
+                                .contains("pg_terminate_backend"));
+            } finally {
+                threads.shutdown();
+            }
+            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand")
+                            .version())
+                    .isEqualTo(Schema.VERSION);
+        });
+    }
+
+    @Test
+    void a_role_that_may_not_read_the_schema_is_told_what_to_grant() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "closed");
+            DataSource limited = role(database, "GRANT USAGE ON SCHEMA public TO %s");
+            for (SchemaMode mode : List.of(SchemaMode.MIGRATE, SchemaMode.VALIDATE)) {
+                assertThatExceptionOfType(ClusterStartupException.class)
+                        .isThrownBy(() -> Schema.open(limited, mode, "closed"))
+                        .withMessageContaining("permission denied for schema closed")
+                        .satisfies(e -> assertThat(e.action()).contains("GRANT USAGE ON SCHEMA \"closed\""));
+            }
+            dropRole(database);
+        });
+    }
+
+    @Test
+    void schema_without_a_channel_is_refused_until_it_has_one() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+            database.jdbc().sql("TRUNCATE forge_settings").update();
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"))
+                    .withMessageContaining("forge_settings")
+                    .satisfies(e -> database.jdbc()
+                            .sql(e.action().substring(e.action().indexOf("INSERT")))
+                            .update());
+            Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        });
+    }
+
+    @Test
+    void none_believes_that_the_schema_is_there() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), SchemaMode.NONE, "public");
+            assertThat(tables(database, "public")).isEmpty();
+        });
+    }
+
+    @Test
+    void the_next_version_of_the_schema_is_used_unless_it_says_it_needs_a_newer_library() throws Exception {
+        onEmptyDatabase(database -> {
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+            String additive = "INSERT INTO forge_schema_versions (version, needs_library) VALUES (%d, %d)";
+            database.jdbc()
+                    .sql(additive.formatted(Schema.VERSION + 1, Schema.VERSION))
+                    .update();
+            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public")
+                            .version())
+                    .isEqualTo(Schema.VERSION + 1);
+            database.jdbc()
+                    .sql(additive.formatted(Schema.VERSION + 2, Schema.VERSION + 2))
+                    .update();
+            for (SchemaMode mode : List.of(SchemaMode.MIGRATE, SchemaMode.VALIDATE)) {
+                assertThatExceptionOfType(ClusterStartupException.class)
+                        .isThrownBy(() -> Schema.open(database.dataSource(), mode, "public"))
+                        .withMessageContaining("version " + (Schema.VERSION + 2))
+                        .satisfies(e -> assertThat(e.action()).contains("forge.cluster.schema.name"));
+            }
+        });
+    }
+
+    @Test
+    void a_connection_without_a_current_schema_is_told_so() throws Exception {
+        onEmptyDatabase(database -> {
+            var lost = new DriverManagerDataSource(
+                    database.url() + (database.url().contains("?") ? "&" : "?") + "currentSchema=nowhere",
+                    database.username(),
+                    database.password());
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.currentSchemaOf(lost))
+                    .satisfies(e -> assertThat(e.action()).contains("forge.cluster.schema.name"));
+        });
+    }
+
+    private static long count(TestDatabase database, String table) {
+        return database.jdbc()
+                .sql("SELECT count(*) FROM " + table)
+                .query(Long.class)
+                .single();
+    }
+
+    private static String roleName(TestDatabase database) {
+        return "limited_" + database.name();
+    }
+
+    private static DataSource role(TestDatabase database, String statement) {
+        String role = roleName(database);
+        database.jdbc()
+                .sql("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(role))
+                .update();
+        database.jdbc().sql(statement.formatted(role)).update();
+        return new DriverManagerDataSource(database.url(), role, "secret");
+    }
+
+    private static void dropRole(TestDatabase database) {
+        database.jdbc().sql("DROP OWNED BY " + roleName(database)).update();
+        database.jdbc().sql("DROP ROLE " + roleName(database)).update();
+    }
+
+    @Test
+    void missing_flyway_is_named_with_the_way_to_do_without() throws Exception {
+        URL[] classPath = Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
+                .filter(entry -> !entry.contains("flyway"))
+                .map(SchemaTests::url)
+                .toArray(URL[]::new);
+        onEmptyDatabase(database -> {
+            try (var loader = new URLClassLoader(classPath, ClassLoader.getPlatformClassLoader())) {
+                var source = (DataSource) loader.loadClass(PGSimpleDataSource.class.getName())
+                        .getConstructor()
+                        .newInstance();
+                source.getClass().getMethod("setUrl", String.class).invoke(source, database.url());
+                source.getClass().getMethod("setUser", String.class).invoke(source, database.username());
+                source.getClass().getMethod("setPassword", String.class).invoke(source, database.password());
+                Class<?> modes = loader.loadClass(SchemaMode.class.getName());
+                Method open = loader.loadClass(Schema.class.getName())
+                        .getMethod("open", DataSource.class, modes, String.class);
+                Object migrate = modes.getField("MIGRATE").get(null);
+                assertThatThrownBy(() -> open.invoke(null, source, migrate, "public"))
+                        .cause()
+                        .hasMessageContaining("Flyway is not on the class path")
+                        .satisfies(e -> assertThat((String)
+                                        e.getClass().getMethod("action").invoke(e))
+                                .contains("forge.cluster.schema.mode=validate"));
+            }
+        });
+    }
+
+    private static URL url(String entry) {
+        try {
+            return Path.of(entry).toUri().toURL();
+        } catch (MalformedURLException e) {
+            throw new IllegalArgumentException(e);
+        }
+    }
+}

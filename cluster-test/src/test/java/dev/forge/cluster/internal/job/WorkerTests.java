@@ -1,0 +1,877 @@
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.node.TestCluster;
+import static dev.forge.cluster.internal.job.TestJobs.job;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.job.Outcome;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.io.PrintWriter;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DelegatingDataSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.CannotCreateTransactionException;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.DefaultTransactionDefinition;
+import org.springframework.transaction.support.DefaultTransactionStatus;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/**
+ * What a worker does when things go wrong around it. It polls once a minute here: whatever happens sooner, something has
+ * told it to look.
+ */
+@ClusterPostgres
+class WorkerTests {
+
+    private static final Duration SOON = Duration.ofSeconds(15);
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private final TestCluster cluster;
+    private final TestJobs work;
+    private final TransactionTemplate transactions;
+
+    WorkerTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+        this.cluster = new TestCluster(database);
+        this.work = jobs();
+        this.transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+    }
+
+    @AfterEach
+    void close() {
+        cluster.close();
+    }
+
+    private TestJobs jobs() {
+        var jobs = new TestJobs(database.dataSource());
+        jobs.poll = Duration.ofMinutes(1);
+        return jobs;
+    }
+
+    private TestJobs copy() {
+        TestJobs copy = jobs();
+        work.handlers().all().forEach(copy.handlers()::add);
+        return copy;
+    }
+
+    private Member start() {
+        return cluster.start("one", work, UnaryOperator.identity());
+    }
+
+    private static void until(CountDownLatch latch) throws InterruptedException {
+        assertThat(latch.await(60, TimeUnit.SECONDS)).isTrue();
+    }
+
+    private static NodeSettings enqueuing(NodeSettings settings) {
+        NodeSettings.Presence usual = settings.presence();
+        return new NodeSettings(
+                new NodeSettings.Presence(
+                        usual.hostname(),
+                        NodeMode.AUTO,
+                        Set.of(NodeRole.FUNCTION),
+                        usual.capabilities(),
+                        usual.version(),
+                        usual.info(),
+                        usual.load()),
+                settings.heartbeat(),
+                settings.detection(),
+                settings.election(),
+                settings.drainTimeout());
+    }
+
+    private long count(String condition) {
+        return jdbc.sql("SELECT count(*) FROM forge_jobs WHERE " + condition)
+                .query(Long.class)
+                .single();
+    }
+
+    // What is claimed
+
+    @Test
+    void a_lane_is_claimed_for_while_its_condition_holds_on_a_node_that_is_no_worker() {
+        work.on("duty", context -> {});
+        work.on("other", context -> {});
+        Member member = cluster.start("one", work, WorkerTests::enqueuing);
+        var leads = new AtomicBoolean();
+        Worker worker = worker(
+                member,
+                List.of(
+                        new Claimer.Intake(lane("leader"), () -> List.of("duty"), List.of("leader"), leads::get),
+                        new Claimer.Intake(lane("open"), () -> List.of("duty", "other"), List.of(""), () -> true)));
+        worker.begin();
+        try {
+            UUID first = enqueueDuty(member);
+            worker.wake();
+            // Enqueued later, and done: the duty had its chance.
+            UUID other = member.jobs().enqueueNamed("other", null);
+            worker.wake();
+            assertThat(member.ended(other).status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(member.jobs().find(first).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+            leads.set(true);
+            worker.wake();
+            assertThat(member.ended(first).status()).isEqualTo(JobStatus.COMPLETED);
+            leads.set(false);
+            UUID second = enqueueDuty(member);
+            UUID last = member.jobs().enqueueNamed("other", null);
+            worker.wake();
+            member.ended(last);
+            assertThat(member.jobs().find(second).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+            assertThat(worker.lanes()).containsOnlyKeys("leader", "open");
+        } finally {
+            stop(worker);
+        }
+    }
+
+    private static UUID enqueueDuty(Member member) {
+        return member.jobs().enqueueNamed("duty", null, JobOptions.defaults().withCapability("leader"));
+    }
+
+    private static WorkerSettings.LaneSettings lane(String name) {
+        return new WorkerSettings.LaneSettings(name, 1, null, false);
+    }
+
+    private Worker worker(Member member, List<Claimer.Intake> intakes) {
+        var store = new JobStore(cluster.schema, database.dataSource());
+        var setup = new Worker.Setup(
+                work.settings(),
+                work.handlers(),
+                new Worker.Stores(store, store),
+                new JobJson(new TestJobs.Json(), work.maxPayload),
+                JobMonitor.NONE);
+        return new Worker(
+                setup,
+                new Worker.Host() {
+                    @Override
+                    public @Nullable UUID claimant() {
+                        return member.node().id();
+                    }
+
+                    @Override
+                    public boolean isTrusted() {
+                        return member.node().isTrusted();
+                    }
+
+                    @Override
+                    public long nanos() {
+                        return member.node().nanos();
+                    }
+
+                    @Override
+                    public String nodeName() {
+                        return "one";
+                    }
+
+                    @Override
+                    public void introduce() {}
+
+                    @Override
+                    public void cameBack() {}
+                },
+                intakes);
+    }
+
+    private static void stop(Worker worker) {
+        try {
+            worker.end();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    @Test
+    void a_wake_up_whose_look_failed_is_not_forgotten() {
+        work.on("job", context -> {});
+        Member member = start();
+        member.ended(member.jobs().enqueueNamed("job", null));
+        jdbc.sql("CREATE SEQUENCE looks").update();
+        jdbc.sql("""
+                CREATE FUNCTION broken() RETURNS text LANGUAGE plpgsql AS $$
+                BEGIN
+                    -- A sequence remembers what a rollback undoes.
+                    PERFORM nextval('looks');
+                    RAISE EXCEPTION 'broken';
+                END $$
+                """).update();
+        jdbc.sql("ALTER TABLE forge_job_pauses RENAME TO hidden").update();
+        UUID id;
+        try {
+            jdbc.sql("CREATE VIEW forge_job_pauses AS SELECT broken() AS name").update();
+            id = member.jobs().enqueueNamed("job", null);
+            await().until(() ->
+                    jdbc.sql("SELECT is_called FROM looks").query(Boolean.class).single());
+        } finally {
+            jdbc.sql("DROP VIEW IF EXISTS forge_job_pauses").update();
+            jdbc.sql("ALTER TABLE hidden RENAME TO forge_job_pauses").update();
+            jdbc.sql("DROP FUNCTION broken").update();
+            jdbc.sql("DROP SEQUENCE looks").update();
+        }
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void node_without_marks_claims_although_a_whole_look_takes_too_long() {
+        work.on("job", context -> {});
+        UUID old = UUID.randomUUID();
+        jdbc.sql(
+                        "INSERT INTO forge_jobs (id, name, priority, scheduled_at) VALUES (?, 'job', 33, now() - interval '20 seconds')")
+                .param(old)
+                .update();
+        var looks = new AtomicInteger();
+        // As if millions of dead entries were in its way.
+        var source = new DelegatingDataSource(database.dataSource()) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection connection = super.getConnection();
+                return (Connection) Proxy.newProxyInstance(
+                        WorkerTests.class.getClassLoader(),
+                        new Class<?>[] {Connection.class},
+                        (proxy, method, arguments) -> {
+                            if (method.getName().equals("prepareStatement")
+                                    && arguments[0].toString().contains("RECURSIVE gap")) {
+                                looks.incrementAndGet();
+                                throw new SQLException("canceling statement due to user request", "57014");
+                            }
+                            try {
+                                return method.invoke(connection, arguments);
+                            } catch (InvocationTargetException e) {
+                                throw e.getTargetException();
+                            }
+                        });
+            }
+        };
+        Member member = cluster.start("one", source, work, UnaryOperator.identity());
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+                .isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(old).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(looks).hasPositiveValue();
+    }
+
+    @Test
+    void a_last_chance_begins_as_soon_as_the_end_of_the_other_is_written() throws Exception {
+        var running = new AtomicInteger();
+        var go = new CountDownLatch(1);
+        work.on("job", context -> {
+            assertThat(running.incrementAndGet()).isOne();
+            until(go);
+            running.decrementAndGet();
+        });
+        Member member = start();
+        member.jobs().pause("job");
+        List<UUID> ids = IntStream.range(0, 2)
+                .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .toList();
+        jdbc.sql("UPDATE forge_jobs SET recoveries = 3").update();
+        member.jobs().resume("job");
+        await().until(() -> count("status = 'running'") == 1 && count("status = 'pending' AND claim_epoch = 1") == 1);
+        transactions.executeWithoutResult(status -> {
+            jdbc.sql("SELECT FROM forge_jobs WHERE status = 'running' FOR UPDATE")
+                    .query((row, n) -> true)
+                    .single();
+            go.countDown();
+            // The handler has ended, its end cannot be written: the other is put off once more.
+            await().atMost(SOON).until(() -> count("status = 'pending' AND claim_epoch = 2") == 1);
+        });
+        ids.forEach(id -> assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED));
+    }
+
+    @Test
+    void what_a_drain_gives_back_the_others_hear_of() throws Exception {
+        var started = new CountDownLatch(2);
+        var drained = new CountDownLatch(1);
+        work.slots = 2;
+        work.prefetch = 10;
+        work.on(job("job"), (payload, context) -> {
+            if (context.nodeName().equals("one")) {
+                started.countDown();
+                until(drained);
+            }
+            return context.nodeName();
+        });
+        Member first = start();
+        List<UUID> ids = IntStream.range(0, 8)
+                .mapToObj(i -> first.jobs().enqueueNamed("job", null))
+                .toList();
+        until(started);
+        await().until(() -> first.engine().load() > 2);
+        // Those it could not claim yet are the newcomer's, who looks once and then not for a minute.
+        Member second = cluster.start("two", copy(), UnaryOperator.identity());
+        await().until(() -> count("status = 'pending'") == 0 && second.engine().load() == 0);
+        long left = count("status = 'claimed'");
+        assertThat(left).isPositive();
+        var draining = new Thread(first.node()::drain);
+        draining.start();
+        await().atMost(SOON).until(() -> count("result = '\"two\"'") == 6);
+        drained.countDown();
+        draining.join();
+        ids.forEach(id -> assertThat(second.ended(id).attempts()).isOne());
+    }
+
+    @Test
+    void news_that_could_not_be_sent_are_sent_later() {
+        var source = new Breakable(database.dataSource(), "sendNews");
+        work.on("job", context -> {});
+        Member enqueuer = cluster.start("enqueuer", source, copy(), WorkerTests::enqueuing);
+        Member member = start();
+        await().until(() -> !enqueuer.node().isAlone());
+        member.ended(enqueuer.jobs().enqueueNamed("job", null));
+        source.shut();
+        UUID id = enqueuer.jobs().enqueueNamed("job", null);
+        await().until(() -> source.refused.get() > 0);
+        source.open();
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    /** Connections that can be cut, and a count of how often that kept a certain method from getting one. */
+    private static final class Breakable extends DelegatingDataSource {
+
+        private final String method;
+        private final List<Connection> given = new CopyOnWriteArrayList<>();
+        private final AtomicInteger refused = new AtomicInteger();
+        private volatile boolean shut;
+
+        Breakable(DataSource source, String method) {
+            super(source);
+            this.method = method;
+        }
+
+        @Override
+        public Connection getConnection() throws SQLException {
+            if (shut) {
+                if (StackWalker.getInstance()
+                        .walk(frames ->
+                                frames.anyMatch(frame -> frame.getMethodName().equals(method)))) {
+                    refused.incrementAndGet();
+                }
+                throw new SQLException("out of reach", "08006");
+            }
+            Connection connection = super.getConnection();
+            given.add(connection);
+            return connection;
+        }
+
+        void shut() {
+            shut = true;
+            given.forEach(connection -> {
+                try {
+                    connection.abort(Runnable::run);
+                } catch (SQLException e) {
+                    throw new IllegalStateException(e);
+                }
+            });
+        }
+
+        void open() {
+            shut = false;
+        }
+    }
+
+    @Test
+    void a_node_that_starts_again_does_not_wait_for_what_its_former_self_left_behind() throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.slots = 1;
+        work.prefetch = 0;
+        work.on("deaf", context -> {
+            started.countDown();
+            while (go.getCount() > 0) {
+                try {
+                    go.await();
+                } catch (InterruptedException e) {
+                    // Deaf on purpose.
+                }
+            }
+        });
+        work.on("job", context -> {});
+        Member member = cluster.start(
+                "one",
+                work,
+                settings -> new NodeSettings(
+                        settings.presence(),
+                        settings.heartbeat(),
+                        settings.detection(),
+                        settings.election(),
+                        Duration.ofMillis(100)));
+        UUID deaf = member.jobs().enqueueNamed("deaf", null);
+        until(started);
+        member.node().stop();
+        assertThat(member.jobs().cancel(deaf)).isTrue();
+        member.node().start();
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+                .isEqualTo(JobStatus.COMPLETED);
+        go.countDown();
+    }
+
+    // How jobs end
+
+    @Test
+    void a_job_that_found_no_transaction_comes_back_in_time() throws Exception {
+        var refusals = new AtomicInteger(1);
+        var asked = new CountDownLatch(1);
+        var locked = new CountDownLatch(1);
+        var manager = new JdbcTransactionManager(database.dataSource()) {
+            private static final long serialVersionUID = 1L;
+
+            @Override
+            protected void doBegin(Object transaction, TransactionDefinition definition) {
+                if (refusals.getAndDecrement() > 0) {
+                    asked.countDown();
+                    await().until(() -> locked.getCount() == 0);
+                    throw new CannotCreateTransactionException("the pool is exhausted");
+                }
+                super.doBegin(transaction, definition);
+            }
+        };
+        work.on(job("job").in(in(manager)), (payload, context) -> null);
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(asked);
+        transactions.executeWithoutResult(status -> {
+            lock(id);
+            locked.countDown();
+            // Its slot is free and the worker has looked for more, long before it is pending again.
+            finisherSkipsTwice();
+        });
+        JobInfo job = member.ended(id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isOne();
+        assertThat(job.epoch()).isEqualTo(2);
+    }
+
+    @Test
+    void end_that_is_written_before_its_neighbour_is_refused_is_no_lost_claim() throws Exception {
+        var lost = new CopyOnWriteArrayList<String>();
+        work.monitor = new JobMonitor() {
+            @Override
+            public void claimLost(String name) {
+                lost.add(name);
+            }
+        };
+        var go = new CountDownLatch(1);
+        work.on(job("again"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                until(go);
+                return Outcome.retryAfter(Duration.ZERO, "not yet");
+            }
+            return null;
+        });
+        work.on(job("other"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                return Outcome.retryAfter(Duration.ZERO, "not yet");
+            }
+            return null;
+        });
+        work.retention = Duration.ZERO;
+        work.on("deleted", context -> {});
+        Member member = start();
+        UUID again = member.jobs().enqueueNamed("again", null);
+        await().until(() -> count("status = 'running'") == 1);
+        // Not in a transaction of this thread, which enqueueing would join.
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.setAutoCommit(false);
+            connection
+                    .createStatement()
+                    .executeQuery("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(again));
+            go.countDown();
+            // Its end waits for the lock; those of the others are in one batch with it.
+            finisherSkipsTwice();
+            for (int i = 0; i < 4; i++) {
+                member.jobs().enqueueNamed("deleted", null);
+            }
+            UUID other = member.jobs().enqueueNamed("other", null);
+            assertThat(member.ended(other).status()).isEqualTo(JobStatus.COMPLETED);
+            await().atMost(SOON).until(() -> count("name = 'deleted'") == 0);
+            connection.rollback();
+        }
+        assertThat(member.ended(again).attempts()).isEqualTo(2);
+        await().until(() -> member.engine().load() == 0);
+        assertThat(lost).isEmpty();
+    }
+
+    @Test
+    void cancelled_job_is_no_lost_claim() throws Exception {
+        var lost = new CopyOnWriteArrayList<String>();
+        work.monitor = new JobMonitor() {
+            @Override
+            public void claimLost(String name) {
+                lost.add(name);
+            }
+        };
+        work.heartbeat = Duration.ofMillis(100);
+        var started = new CountDownLatch(2);
+        work.on("job", context -> {
+            started.countDown();
+            new CountDownLatch(1).await();
+        });
+        Member member = start();
+        UUID cancelled = member.jobs().enqueueNamed("job", null);
+        UUID taken = member.jobs().enqueueNamed("job", null);
+        until(started);
+        assertThat(member.jobs().cancel(cancelled)).isTrue();
+        await().until(() -> member.engine().load() == 1);
+        assertThat(lost).isEmpty();
+        jdbc.sql("UPDATE forge_jobs SET claim_epoch = claim_epoch + 1 WHERE id = ?")
+                .param(taken)
+                .update();
+        await().until(() -> member.engine().load() == 0);
+        assertThat(lost).containsExactly("job");
+        jdbc.sql("DELETE FROM forge_jobs").update();
+    }
+
+    @Test
+    void locked_row_keeps_no_other_job_from_being_given_back_by_a_drain() throws Exception {
+        var started = new CountDownLatch(4);
+        var go = new CountDownLatch(1);
+        work.on("deaf", context -> {
+            started.countDown();
+            while (go.getCount() > 0) {
+                try {
+                    go.await();
+                } catch (InterruptedException e) {
+                    // Deaf on purpose.
+                }
+            }
+        });
+        Member member = cluster.start(
+                "one",
+                work,
+                settings -> new NodeSettings(
+                        settings.presence(),
+                        settings.heartbeat(),
+                        settings.detection(),
+                        settings.election(),
+                        Duration.ofMillis(100)));
+        List<UUID> ids = IntStream.range(0, 4)
+                .mapToObj(i -> member.jobs().enqueueNamed("deaf", null))
+                .toList();
+        until(started);
+        transactions.executeWithoutResult(status -> {
+            lock(ids.get(1));
+            member.node().stop();
+            assertThat(count("status = 'pending' AND attempts = 0 AND recoveries = 0"))
+                    .isEqualTo(3);
+        });
+        go.countDown();
+        jdbc.sql("DELETE FROM forge_jobs").update();
+    }
+
+    @Test
+    void locked_row_of_an_ended_job_slows_down_no_other_completion() throws Exception {
+        work.slots = 2;
+        var go = new CountDownLatch(1);
+        work.on("locked", context -> until(go));
+        work.on("job", context -> {});
+        Member member = start();
+        UUID locked = member.jobs().enqueueNamed("locked", null);
+        await().until(() -> count("status = 'running'") == 1);
+        try (Connection holder = database.dataSource().getConnection()) {
+            holder.setAutoCommit(false);
+            holder.createStatement()
+                    .executeQuery("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(locked));
+            var waits = new HashSet<Instant>();
+            go.countDown();
+            await().atMost(SOON).pollInterval(Duration.ofMillis(5)).until(() -> {
+                waits.addAll(lockWaits());
+                return !waits.isEmpty();
+            });
+            jdbc.sql(
+                            "INSERT INTO forge_jobs (id, name, body_bytes) SELECT gen_random_uuid(), 'job', 4 FROM generate_series(1, 2000)")
+                    .update();
+            member.engine().announce(JobPriority.NORMAL);
+            await().atMost(Duration.ofMinutes(2))
+                    .pollInterval(Duration.ofMillis(5))
+                    .until(() -> {
+                        waits.addAll(lockWaits());
+                        return count("name = 'job' AND status = 'completed'") == 2_000;
+                    });
+            assertThat(waits).as("statements that waited for the locked row").hasSizeLessThanOrEqualTo(2);
+            assertThat(count("name = 'locked' AND status = 'running'")).isOne();
+        }
+        assertThat(member.ended(locked).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    private List<Instant> lockWaits() {
+        return jdbc.sql(
+                        "SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+                .query((row, n) -> row.getObject(1, OffsetDateTime.class).toInstant())
+                .list();
+    }
+
+    // Draining
+
+    @Test
+    void drain_is_not_idle_while_a_claim_is_under_way() throws Exception {
+        work.on("job", context -> {});
+        Member member = start();
+        jdbc.sql("""
+                CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.02); END LOOP;
+                    RETURN NEW;
+                END $$
+                """).update();
+        jdbc.sql("CREATE TRIGGER hold BEFORE UPDATE OF worker_id ON forge_jobs"
+                        + " FOR EACH ROW WHEN (OLD.status = 'pending') EXECUTE FUNCTION hold()")
+                .update();
+        UUID id;
+        try (Connection holder = database.dataSource().getConnection()) {
+            holder.createStatement().execute("SELECT pg_advisory_lock(4711)");
+            id = member.jobs().enqueueNamed("job", null);
+            await().until(() -> jdbc.sql(
+                            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database())")
+                    .query(Boolean.class)
+                    .single());
+            member.engine().quiesce();
+            assertThat(member.engine().awaitIdle(Duration.ofMillis(100))).isFalse();
+        } finally {
+            jdbc.sql("DROP TRIGGER hold ON forge_jobs").update();
+            jdbc.sql("DROP FUNCTION hold").update();
+        }
+        assertThat(member.engine().awaitIdle(SOON)).isTrue();
+        assertThat(member.jobs().find(id).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+    }
+
+    private void lock(UUID id) {
+        jdbc.sql("SELECT FROM forge_jobs WHERE id = ? FOR UPDATE")
+                .param(id)
+                .query((row, n) -> true)
+                .single();
+    }
+
+    /** Returns when the finisher has asked twice whether a row that it skipped is locked: the second time after a retry. */
+    private void finisherSkipsTwice() {
+        var statements = new HashSet<Instant>();
+        await().atMost(SOON).pollInterval(Duration.ofMillis(5)).until(() -> {
+            statements.addAll(jdbc.sql("""
+                            SELECT query_start FROM pg_stat_activity
+                            WHERE query LIKE 'SELECT j.id, j.claim_epoch FROM unnest%' AND datname = current_database()
+                            """)
+                    .query((row, n) -> row.getObject(1, OffsetDateTime.class).toInstant())
+                    .list());
+            return statements.size() > 1;
+        });
+    }
+
+    private static JobHandler.Transaction in(JdbcTransactionManager manager) {
+        return new JobHandler.Transaction(
+                manager, new DefaultTransactionDefinition(TransactionDefinition.PROPAGATION_REQUIRES_NEW));
+    }
+
+    @Test
+    void the_interrupt_that_ended_a_handler_does_not_reach_its_rollback() {
+        var interrupted = new CopyOnWriteArrayList<Boolean>();
+        var manager = new JdbcTransactionManager(database.dataSource()) {
+            private static final long serialVersionUID = 1L;
+
+            @Override
+            protected void doRollback(DefaultTransactionStatus status) {
+                interrupted.add(Thread.currentThread().isInterrupted());
+                super.doRollback(status);
+            }
+        };
+        work.on(job("job").attempts(1).timeout(Duration.ofMillis(100)).in(in(manager)), (payload, context) -> {
+            try {
+                new CountDownLatch(1).await();
+                return null;
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw e;
+            }
+        });
+        Member member = start();
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).lastError())
+                .contains("longer than");
+        assertThat(interrupted).containsExactly(false);
+    }
+
+    @Test
+    void a_strategy_that_throws_fails_the_job() {
+        work.backoff = (attempts, failure) -> {
+            throw new IllegalStateException("no idea when");
+        };
+        work.on("job", context -> {
+            throw new IllegalArgumentException("the cause");
+        });
+        Member member = start();
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        assertThat(job.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(job.lastError()).contains("no idea when");
+        await().until(() -> member.engine().load() == 0);
+    }
+
+    private static final class Unprintable extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public void printStackTrace(PrintWriter writer) {
+            throw new IllegalStateException("not even that");
+        }
+    }
+
+    @Test
+    void an_exception_that_cannot_be_printed_is_a_failed_attempt_like_any_other() {
+        work.on("job", context -> {
+            throw new Unprintable();
+        });
+        Member member = start();
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        assertThat(job.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(job.attempts()).isEqualTo(3);
+        assertThat(job.lastError()).contains(Unprintable.class.getName());
+    }
+
+    @Test
+    void whoever_watches_a_job_does_not_decide_what_becomes_of_it() {
+        work.monitor = new JobMonitor() {
+            @Override
+            public void observe(Attempt attempt, Runnable run) {
+                if (attempt.job().attempt() == 1) {
+                    throw new IllegalStateException("before");
+                }
+                run.run();
+                throw new IllegalStateException("after");
+            }
+        };
+        var runs = new CopyOnWriteArrayList<Integer>();
+        work.on(job("job"), (payload, context) -> {
+            runs.add(context.attempt());
+            if (context.attempt() == 1) {
+                throw new IllegalStateException("again");
+            }
+            return "done";
+        });
+        Member member = start();
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        assertThat(job.result()).isEqualTo("\"done\"");
+        assertThat(runs).containsExactly(1, 2);
+    }
+
+    // Keeping them
+
+    @Test
+    void a_handler_ends_before_the_lease_that_a_locked_row_kept_from_being_renewed() throws Exception {
+        work.lease = Duration.ofSeconds(2);
+        work.heartbeat = Duration.ofMillis(200);
+        var started = new CountDownLatch(1);
+        var interrupted = new CountDownLatch(1);
+        work.on("job", context -> {
+            if (context.epoch() == 1) {
+                started.countDown();
+                try {
+                    new CountDownLatch(1).await();
+                } catch (InterruptedException e) {
+                    interrupted.countDown();
+                }
+            }
+        });
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(started);
+        transactions.executeWithoutResult(status -> {
+            lock(id);
+            await().atMost(SOON).until(() -> interrupted.getCount() == 0);
+            // Not now(): that is when this transaction began.
+            assertThat(jdbc.sql("SELECT lease_expires_at > clock_timestamp() FROM forge_jobs WHERE id = ?")
+                            .param(id)
+                            .query(Boolean.class)
+                            .single())
+                    .as("the lease is still on")
+                    .isTrue();
+        });
+    }
+
+    @Test
+    void progress_that_could_not_be_written_is_written_later() throws Exception {
+        jdbc.sql("CREATE SEQUENCE notes").update();
+        jdbc.sql("""
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    IF nextval('notes') <= 2 THEN RAISE EXCEPTION 'refused'; END IF;
+                    RETURN NEW;
+                END $$
+                """).update();
+        jdbc.sql("CREATE TRIGGER refuse BEFORE UPDATE OF progress ON forge_jobs"
+                        + " FOR EACH ROW WHEN (NEW.progress IS NOT NULL) EXECUTE FUNCTION refuse()")
+                .update();
+        try {
+            var seen = new CountDownLatch(1);
+            work.on("job", context -> {
+                context.progress(40, "half-way");
+                until(seen);
+            });
+            Member member = start();
+            UUID id = member.jobs().enqueueNamed("job", null);
+            await().atMost(SOON)
+                    .untilAsserted(() -> assertThat(
+                                    member.jobs().find(id).orElseThrow().progress())
+                            .contains("half-way"));
+            seen.countDown();
+            member.ended(id);
+        } finally {
+            jdbc.sql("DROP TRIGGER refuse ON forge_jobs").update();
+            jdbc.sql("DROP FUNCTION refuse").update();
+            jdbc.sql("DROP SEQUENCE notes").update();
+        }
+    }
+
+    @Test
+    void a_locked_row_keeps_no_other_job_from_being_marked_as_running() throws Exception {
+        var begun = new AtomicInteger();
+        var first = new CountDownLatch(1);
+        var second = new CountDownLatch(1);
+        work.slots = 2;
+        work.prefetch = 10;
+        work.on("job", context -> until(begun.incrementAndGet() <= 2 ? first : second));
+        Member member = start();
+        member.jobs().pause("job");
+        List<UUID> ids = IntStream.range(0, 4)
+                .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .toList();
+        member.jobs().resume("job");
+        await().until(() -> count("status = 'running'") == 2 && count("status = 'claimed'") == 2);
+        transactions.executeWithoutResult(status -> {
+            jdbc.sql("SELECT FROM forge_jobs WHERE status = 'claimed' ORDER BY id LIMIT 1 FOR UPDATE")
+                    .query((row, n) -> true)
+                    .single();
+            first.countDown();
+            await().atMost(SOON).until(() -> count("status = 'running'") == 1);
+            assertThat(count("status = 'claimed'")).isOne();
+        });
+        await().until(() -> count("status = 'running'") == 2);
+        second.countDown();
+        ids.forEach(member::ended);
+    }
+}

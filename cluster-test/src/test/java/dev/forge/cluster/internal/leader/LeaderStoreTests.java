@@ -1,0 +1,252 @@
+package dev.forge.cluster.internal.leader;
+
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.node.NodeStore;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.leader.LeaderStore.Beginning;
+import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.leader.LeaderStore.Term;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
+
+/** For how long a term is disputed: who may still believe that it leads. */
+@ClusterPostgres
+class LeaderStoreTests {
+
+    private static final String ROLE = "own";
+    private static final Duration LEASE = Duration.ofSeconds(30);
+
+    private final TestDatabase database;
+    private final Schema schema;
+    private final JdbcClient jdbc;
+    private final LeaderStore store;
+    private final NodeStore nodes;
+    private UUID one;
+    private UUID two;
+    private UUID three;
+
+    LeaderStoreTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+        this.schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        this.store = new LeaderStore(schema, database.dataSource());
+        this.nodes = new NodeStore(schema, database.dataSource());
+    }
+
+    @BeforeEach
+    void join() {
+        jdbc.sql("TRUNCATE forge_nodes, forge_leaders, forge_leader_leases").update();
+        one = node("one");
+        two = node("two");
+        three = node("three");
+    }
+
+    private UUID node(String name) {
+        UUID id = UUID.randomUUID();
+        jdbc.sql("""
+                INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at)
+                VALUES (:id, :name, :name, 'host', '{scheduler}', 'active', '1', now() + interval '1 hour',
+                        now() + interval '1 hour')
+                """).param("id", id).param("name", name).update();
+        return id;
+    }
+
+    private Term begin(UUID node) {
+        return store.begin(ROLE, node, LEASE, Ground.LOCK, Duration.ofSeconds(5)) instanceof Beginning.Begun begun
+                ? begun.term()
+                : null;
+    }
+
+    private void age(Duration by) {
+        jdbc.sql("""
+                UPDATE forge_leader_leases SET lease_until = lease_until - :by * interval '1 millisecond',
+                    disputed_until = disputed_until - :by * interval '1 millisecond'
+                """).param("by", by.toMillis()).update();
+    }
+
+    @Test
+    void the_first_term_is_nobodys_to_dispute() {
+        assertThat(begin(one)).isEqualTo(new Term(ROLE, 1, null, Duration.ZERO));
+    }
+
+    @Test
+    void who_follows_a_leader_that_did_not_release_is_disputed_for_the_rest_of_its_lease() {
+        begin(one);
+        age(Duration.ofSeconds(10));
+        Term second = begin(two);
+        assertThat(second.disputed()).isBetween(Duration.ofSeconds(15), Duration.ofSeconds(20));
+        assertThat(second.predecessor()).isEqualTo(one);
+    }
+
+    @Test
+    void who_follows_a_release_is_not() {
+        begin(one);
+        store.release(ROLE, one, false);
+        assertThat(begin(two)).isEqualTo(new Term(ROLE, 2, null, Duration.ZERO));
+    }
+
+    @Test
+    void who_releases_and_knows_that_its_own_dispute_is_over_leaves_none_behind() {
+        begin(one);
+        assertThat(begin(two).disputed()).isPositive();
+        // Meanwhile it has learned that the first one is dead.
+        store.release(ROLE, two, true);
+        assertThat(begin(three)).isEqualTo(new Term(ROLE, 3, null, Duration.ZERO));
+    }
+
+    @Test
+    void release_gives_the_lease_back_even_while_a_fenced_write_is_under_way() throws SQLException {
+        long term = begin(one).number();
+        try (Connection writing = database.dataSource().getConnection()) {
+            writing.setAutoCommit(false);
+            assertThat(new LeaderStore(schema, new SingleConnectionDataSource(writing, true)).fence(ROLE, one, term))
+                    .isTrue();
+            store.release(ROLE, one, false);
+            assertThat(store.rolesWithoutLease(Set.of(ROLE))).containsExactly(ROLE);
+            assertThat(store.begin(ROLE, two, LEASE, Ground.LOCK, Duration.ofMillis(100)))
+                    .isInstanceOf(Beginning.FenceBusy.class);
+            writing.rollback();
+        }
+        assertThat(begin(two)).isEqualTo(new Term(ROLE, term + 1, null, Duration.ZERO));
+    }
+
+    @Test
+    void wait_for_overlapping_fenced_writes_is_bounded_as_a_whole() throws Exception {
+        long term = begin(one).number();
+        var thread = Executors.newSingleThreadExecutor();
+        try (Connection first = database.dataSource().getConnection();
+                Connection second = database.dataSource().getConnection()) {
+            var writes = List.of(first, second);
+            share(first, term);
+            Future<Beginning> beginning =
+                    thread.submit(() -> store.begin(ROLE, two, LEASE, Ground.LOCK, Duration.ofSeconds(1)));
+            // Each write holds the fence for a moment only, but there is always one that does.
+            long giveUp = System.nanoTime() + Duration.ofSeconds(20).toNanos();
+            for (int i = 1; !beginning.isDone() && System.nanoTime() - giveUp < 0; i++) {
+                share(writes.get(i % 2), term);
+                isDoneWithin(beginning, Duration.ofMillis(5));
+                writes.get((i + 1) % 2).rollback();
+            }
+            assertThat(beginning).as("while writes go on").isDone();
+            assertThat(beginning.get()).isInstanceOf(Beginning.FenceBusy.class);
+        } finally {
+            thread.shutdown();
+        }
+    }
+
+    private void share(Connection connection, long term) throws SQLException {
+        connection.setAutoCommit(false);
+        assertThat(new LeaderStore(schema, new SingleConnectionDataSource(connection, true)).fence(ROLE, one, term))
+                .isTrue();
+    }
+
+    private static boolean isDoneWithin(Future<?> future, Duration patience) throws Exception {
+        try {
+            future.get(patience.toMillis(), TimeUnit.MILLISECONDS);
+            return true;
+        } catch (TimeoutException e) {
+            return false;
+        }
+    }
+
+    @Test
+    void of_candidates_that_begin_a_first_term_at_once_one_succeeds() throws Exception {
+        var threads = Executors.newFixedThreadPool(3);
+        try {
+            for (int round = 0; round < 10; round++) {
+                String role = "role " + round;
+                List<Callable<Boolean>> candidates = Stream.of(one, two, three)
+                        .map(node -> (Callable<Boolean>)
+                                () -> store.begin(role, node, LEASE, Ground.LEASE, Duration.ofSeconds(5))
+                                        instanceof Beginning.Begun)
+                        .toList();
+                int winners = 0;
+                for (var won : threads.invokeAll(candidates)) {
+                    winners += won.get() ? 1 : 0;
+                }
+                assertThat(winners).isOne();
+            }
+        } finally {
+            threads.shutdown();
+        }
+    }
+
+    @Test
+    void failed_start_of_a_term_leaves_no_row_of_a_role_that_nobody_has_led() {
+        assertThat(store.begin("unled", UUID.randomUUID(), LEASE, Ground.LEASE, Duration.ofSeconds(5)))
+                .isInstanceOf(Beginning.Refused.class);
+        assertThat(store.leaders()).isEmpty();
+    }
+
+    @Test
+    void who_follows_an_expired_lease_is_not() {
+        begin(one);
+        age(LEASE.plusSeconds(1));
+        assertThat(begin(two).disputed()).isZero();
+    }
+
+    @Test
+    void who_follows_itself_is_not() {
+        begin(one);
+        assertThat(begin(one).disputed()).isZero();
+    }
+
+    @Test
+    void who_follows_a_dead_node_is_not() {
+        begin(one);
+        assertThat(nodes.declareDead(one, 0, returned -> {})).isTrue();
+        assertThat(begin(two).disputed()).isZero();
+    }
+
+    @Test
+    void a_dispute_outlives_the_leader_whose_it_was() {
+        begin(one);
+        age(Duration.ofSeconds(10));
+        begin(two);
+        // In good order: but the first may still not know that it leads no more.
+        store.release(ROLE, two, false);
+        Term third = begin(three);
+        assertThat(third.disputed()).isBetween(Duration.ofSeconds(15), Duration.ofSeconds(20));
+        // Nobody's death settles it: who disputes it is not known any more.
+        assertThat(third.predecessor()).isNull();
+    }
+
+    @Test
+    void a_dispute_with_two_former_leaders_lasts_as_long_as_the_longer_and_no_single_death_settles_it() {
+        begin(one);
+        age(Duration.ofSeconds(10));
+        begin(two);
+        Term third = begin(three);
+        assertThat(third.disputed()).isBetween(Duration.ofSeconds(25), LEASE);
+        // The second may die while the first still believes.
+        assertThat(third.predecessor()).isNull();
+    }
+
+    @Test
+    void who_leads_again_after_another_is_disputed_by_that_one() {
+        begin(one);
+        age(LEASE.plusSeconds(1));
+        begin(two);
+        Term third = begin(one);
+        assertThat(third.disputed()).isBetween(Duration.ofSeconds(25), LEASE);
+        assertThat(third.predecessor()).isEqualTo(two);
+    }
+}

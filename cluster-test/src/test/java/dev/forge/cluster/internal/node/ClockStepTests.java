@@ -1,0 +1,93 @@
+package dev.forge.cluster.internal.node;
+
+import dev.forge.cluster.internal.job.TestJobs;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+
+/** A server whose clock is set forward: the nodes' own sessions find another clock_timestamp() before the built-in one. */
+@ClusterPostgres
+class ClockStepTests {
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private final TestCluster cluster;
+
+    ClockStepTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+        this.cluster = new TestCluster(database);
+    }
+
+    @AfterEach
+    void close() {
+        cluster.close();
+    }
+
+    private String job(String name) {
+        return jdbc.sql("SELECT status || ' ' || recoveries FROM forge_jobs WHERE name = ?")
+                .param(name)
+                .query(String.class)
+                .single();
+    }
+
+    @Test
+    void step_of_the_clock_takes_no_job_from_a_live_node() {
+        jdbc.sql("CREATE SCHEMA stepping").update();
+        jdbc.sql("CREATE TABLE stepping.step AS SELECT interval '0' AS ahead").update();
+        jdbc.sql("""
+                CREATE FUNCTION stepping.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
+                AS 'SELECT pg_catalog.clock_timestamp() + ahead FROM stepping.step'
+                """).update();
+        var direct = new DriverManagerDataSource(
+                database.url() + (database.url().contains("?") ? "&" : "?")
+                        + "currentSchema=stepping,pg_catalog,public",
+                database.username(),
+                database.password());
+        var release = new CountDownLatch(1);
+        var work = new TestJobs(database.dataSource())
+                .on(
+                        "long",
+                        context ->
+                                assertThat(release.await(60, TimeUnit.SECONDS)).isTrue());
+        work.heartbeat = Duration.ofMillis(500);
+        work.sweep = Duration.ofMillis(100);
+        work.grace = Duration.ofSeconds(3);
+        Member one = cluster.start("one", direct, work, UnaryOperator.identity());
+        UUID id = one.jobs().enqueueNamed("long", null);
+        await().until(() -> job("long").startsWith("running"));
+        // The sweeper takes a job whose lease is over: from here on it is past the grace after its start.
+        UUID other = UUID.randomUUID();
+        jdbc.sql("""
+                INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at)
+                VALUES (?, 'other', 'other', 'host', '{worker}', 'active', '1', now() + interval '1 hour',
+                        now() + interval '2 hours')
+                """).param(other).update();
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, worker_id, claim_epoch, claimed_at, lease_expires_at)
+                VALUES (gen_random_uuid(), 'overdue', 'running', ?, 1, now() - interval '2 minutes', now() - interval '1 minute')
+                """).param(other).update();
+        await().until(() -> job("overdue").equals("pending 1"));
+        jdbc.sql("UPDATE stepping.step SET ahead = interval '10 minutes'").update();
+        await().until(() -> jdbc.sql(
+                        "SELECT lease_expires_at > now() + interval '9 minutes' FROM forge_jobs WHERE name = 'long'")
+                .query(Boolean.class)
+                .single());
+        await().during(Duration.ofSeconds(4)).until(() -> job("long").equals("running 0"));
+        release.countDown();
+        assertThat(one.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+}

@@ -1,0 +1,195 @@
+package dev.forge.cluster.internal.node;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.node.NodeIdentity;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+
+@ClusterPostgres
+class NodeTests {
+
+    private static final Duration NEVER = Duration.ofHours(1);
+
+    private final TestDatabase database;
+    private final Schema schema;
+    private final JdbcClient jdbc;
+    private final ControlConnections control;
+    private final NodeStore nodes;
+    private final ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
+
+    NodeTests(TestDatabase database) {
+        this.database = database;
+        this.schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        this.jdbc = database.jdbc();
+        this.control = new ControlConnections(database.dataSource(), Pooler.NONE, 2, Duration.ofSeconds(5));
+        this.nodes = new NodeStore(schema, control);
+    }
+
+    @BeforeEach
+    void start() {
+        jdbc.sql("TRUNCATE forge_nodes").update();
+        scheduler.initialize();
+    }
+
+    @AfterEach
+    void stop() {
+        scheduler.shutdown();
+        control.close();
+    }
+
+    private Node node(String key, Duration heartbeat) {
+        return TestNodes.node(members(key), TestNodes.settings(heartbeat), scheduler);
+    }
+
+    private Node.Members members(String key) {
+        return new Node.Members(
+                schema, database.dataSource(), control, nodes, () -> new NodeIdentity(key, "name of " + key));
+    }
+
+    @Test
+    void a_node_is_in_the_table_from_start_to_stop() {
+        Node node = node("one", Duration.ofSeconds(5));
+        node.start();
+        assertThat(jdbc.sql("SELECT * FROM forge_nodes").query().singleRow())
+                .containsEntry("id", node.id())
+                .containsEntry("node_key", "one")
+                .containsEntry("name", "name of one")
+                .containsEntry("status", "active")
+                .containsEntry("beats", 0L);
+        assertThat(jdbc.sql("""
+                        SELECT roles[1] || ' ' || worker_capabilities[1] || ' ' || (info ->> 'zone') || ' '
+                            || extract(epoch FROM stale_at - last_heartbeat)::int || ' '
+                            || extract(epoch FROM dead_at - last_heartbeat)::int FROM forge_nodes
+                        """).query(String.class).single()).isEqualTo("worker general a 10 15");
+        node.stop();
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_nodes")
+                        .query(Long.class)
+                        .single())
+                .isZero();
+    }
+
+    @Test
+    void its_loop_beats() {
+        Node node = node("one", Duration.ofMillis(10));
+        node.start();
+        await().until(() -> jdbc.sql("SELECT beats >= 3 AND last_heartbeat > started_at FROM forge_nodes")
+                .query(Boolean.class)
+                .single());
+        node.stop();
+    }
+
+    @Test
+    void stop_then_start_joins_as_a_new_member() {
+        Node node = node("one", NEVER);
+        node.start();
+        UUID former = node.id();
+        node.stop();
+        assertThat(node.id()).isNull();
+        node.start();
+        assertThat(node.id()).isNotNull().isNotEqualTo(former);
+        assertThat(jdbc.sql("SELECT id FROM forge_nodes").query(UUID.class).list())
+                .containsExactly(node.id());
+        node.stop();
+    }
+
+    @Test
+    void a_node_declared_dead_while_alive_joins_with_a_new_id() {
+        Node node = node("one", NEVER);
+        node.start();
+        UUID former = node.id();
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+        node.beat();
+        assertThat(node.id()).isNotEqualTo(former);
+        jdbc.sql("DELETE FROM forge_nodes").update();
+        UUID second = node.id();
+        node.beat();
+        assertThat(node.id()).isNotEqualTo(second);
+        node.stop();
+    }
+
+    @Test
+    void beats_at_the_same_time_join_a_node_that_was_declared_dead_once() throws Exception {
+        Node node = node("one", NEVER);
+        node.start();
+        var threads = Executors.newFixedThreadPool(2);
+        try {
+            for (int round = 0; round < 3; round++) {
+                UUID former = node.id();
+                jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+                var together = new CyclicBarrier(2);
+                Callable<Void> beat = () -> {
+                    together.await(30, TimeUnit.SECONDS);
+                    node.beat();
+                    return null;
+                };
+                for (Future<Void> beaten : List.of(threads.submit(beat), threads.submit(beat))) {
+                    beaten.get(30, TimeUnit.SECONDS);
+                }
+                assertThat(node.id()).isNotEqualTo(former);
+                assertThat(jdbc.sql("SELECT id FROM forge_nodes WHERE status <> 'dead'")
+                                .query(UUID.class)
+                                .list())
+                        .containsExactly(node.id());
+            }
+        } finally {
+            threads.shutdownNow();
+            node.stop();
+        }
+    }
+
+    @Test
+    void a_second_live_node_with_the_same_key_is_refused_by_name() {
+        Node first = node("same", Duration.ofMillis(50));
+        first.start();
+        assertThatExceptionOfType(ClusterStartupException.class)
+                .isThrownBy(() -> TestNodes.node(members("same"), TestNodes.impatient(), scheduler)
+                        .start())
+                .withMessageContaining("forge.cluster.node.id (same)");
+        first.stop();
+    }
+
+    @Test
+    void a_former_holder_of_the_key_past_its_deadline_gives_way() {
+        Node killed = node("same", NEVER);
+        killed.start();
+        jdbc.sql("UPDATE forge_nodes SET dead_at = now() - interval '1 second'").update();
+        Node successor = node("same", NEVER);
+        successor.start();
+        assertThat(jdbc.sql("SELECT id FROM forge_nodes WHERE status = 'active'")
+                        .query(UUID.class)
+                        .list())
+                .containsExactly(successor.id());
+        successor.stop();
+        killed.stop();
+    }
+
+    @Test
+    void stopping_without_a_database_does_not_fail() {
+        Node node = node("one", NEVER);
+        node.start();
+        control.close();
+        node.stop();
+        assertThat(node.id()).isNull();
+    }
+}

@@ -1,0 +1,297 @@
+package dev.forge.cluster.internal.node;
+
+import dev.forge.cluster.internal.runtime.Pace;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.node.NodeDied;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.random.RandomGenerator;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** One pass at a time, on a clock that only the test moves. */
+@ClusterPostgres
+class ObserverTests {
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private final NodeStore nodes;
+    private final AtomicLong nanos = new AtomicLong();
+    private final Pace pace = new Pace(nanos::get, RandomGenerator.getDefault());
+    private final List<Object> events = new ArrayList<>();
+    private final UUID self = UUID.randomUUID();
+    private final Observer observer;
+
+    ObserverTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+        this.nodes =
+                new NodeStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource());
+        this.observer = new Observer(nodes, pace, Duration.ofMillis(250), true, events::add);
+    }
+
+    @BeforeEach
+    void empty() {
+        jdbc.sql("TRUNCATE forge_nodes").update();
+    }
+
+    private UUID node(Integer livenessKey) {
+        UUID id = UUID.randomUUID();
+        jdbc.sql("""
+                INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, last_heartbeat, stale_at,
+                                         dead_at, liveness_key)
+                VALUES (:id, :key, 'other', 'host', '{worker}', 'active', '1', now(), now() + interval '10 seconds',
+                        now() + interval '15 seconds', :liveness)
+                """)
+                .param("id", id)
+                .param("key", id.toString())
+                .param("liveness", livenessKey)
+                .update();
+        return id;
+    }
+
+    /** It declares a lock that nobody holds. */
+    private void loseTheLock() {
+        jdbc.sql("UPDATE forge_nodes SET liveness_key = 123").update();
+    }
+
+    private void pass(Duration after) {
+        nanos.addAndGet(after.toNanos());
+        observer.pass(self);
+    }
+
+    private String status() {
+        return jdbc.sql("SELECT status FROM forge_nodes").query(String.class).single();
+    }
+
+    @Test
+    void a_node_is_dead_when_it_was_silent_for_as_long_as_it_declared() {
+        UUID silent = node(null);
+        observer.pass(self);
+        for (int second = 1; second <= 15; second++) {
+            pass(Duration.ofSeconds(1));
+            assertThat(status()).isEqualTo(second <= 10 ? "active" : "stale");
+        }
+        pass(Duration.ofSeconds(1));
+        assertThat(status()).isEqualTo("dead");
+        assertThat(events).containsExactly(new NodeDied(silent, "other"));
+        pass(Duration.ofSeconds(1));
+        assertThat(events).hasSize(1);
+    }
+
+    @Test
+    void a_beat_begins_the_time_anew() {
+        UUID id = node(null);
+        observer.pass(self);
+        for (int second = 1; second <= 40; second++) {
+            if (second % 14 == 0) {
+                jdbc.sql("UPDATE forge_nodes SET beats = beats + 1, status = 'active' WHERE id = ?")
+                        .param(id)
+                        .update();
+            }
+            pass(Duration.ofSeconds(1));
+            assertThat(status()).isNotEqualTo("dead");
+        }
+    }
+
+    @Test
+    void after_a_gap_in_its_own_looks_it_cannot_tell_their_silence_from_its_own() {
+        node(null);
+        observer.pass(self);
+        pass(Duration.ofMinutes(5));
+        assertThat(status()).isEqualTo("active");
+        pass(Duration.ofSeconds(1));
+        assertThat(status()).isEqualTo("active");
+    }
+
+    @Test
+    void in_a_large_cluster_it_looks_less_often_and_still_sees_who_is_dead() {
+        pace.liveNodes(400);
+        node(null);
+        observer.pass(self);
+        for (int look = 0; look < 3; look++) {
+            pass(Duration.ofSeconds(10));
+        }
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void without_its_lock_and_without_a_beat_it_is_dead_after_the_suspicion() {
+        node(null);
+        observer.pass(self);
+        loseTheLock();
+        assertThat(observer.pass(self).suspicious()).isTrue();
+        pass(Duration.ofMillis(500));
+        assertThat(status()).isEqualTo("active");
+        pass(Duration.ofMillis(100));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    /** The node whose session that connection is, with a heartbeat every 30 s. */
+    private UUID slowNode(Statement session) throws SQLException {
+        session.execute("SELECT pg_advisory_lock(%d, 456)".formatted(0x464F5247));
+        UUID id = node(456);
+        jdbc.sql(
+                        "UPDATE forge_nodes SET stale_at = now() + interval '60 seconds', dead_at = now() + interval '90 seconds'")
+                .update();
+        return id;
+    }
+
+    private void awaitFreeLock() {
+        await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 456")
+                        .query(Long.class)
+                        .single()
+                == 0);
+    }
+
+    @Test
+    void crashed_node_with_a_slow_heartbeat_is_dead_soon_after_its_session_ended() throws SQLException {
+        try (Connection connection = database.dataSource().getConnection();
+                Statement session = connection.createStatement()) {
+            slowNode(session);
+            observer.pass(self);
+            for (int second = 0; second < 20; second++) {
+                session.execute("SELECT 1");
+                pass(Duration.ofSeconds(1));
+            }
+        }
+        awaitFreeLock();
+        assertThat(observer.pass(self).suspicious()).isTrue();
+        assertThat(status()).isEqualTo("active");
+        pass(Duration.ofMillis(600));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void node_that_may_only_be_cut_off_gets_time_to_notice() throws SQLException {
+        try (Connection connection = database.dataSource().getConnection();
+                Statement session = connection.createStatement()) {
+            slowNode(session);
+            observer.pass(self);
+            // As long as the server takes to free the lock of a session that was cut off.
+            await().until(() -> jdbc.sql("""
+                            SELECT a.state_change < clock_timestamp() - interval '7 seconds' FROM pg_stat_activity a
+                            JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.objid = 456
+                            """).query(Boolean.class).single());
+            for (int second = 0; second < 7; second++) {
+                pass(Duration.ofSeconds(1));
+            }
+        }
+        awaitFreeLock();
+        for (int second = 0; second < 13; second++) {
+            pass(Duration.ofSeconds(1));
+            assertThat(status()).isEqualTo("active");
+        }
+        pass(Duration.ofSeconds(1));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void silence_says_nothing_while_the_observers_own_heartbeats_fail() {
+        node(null);
+        observer.pass(self);
+        for (int second = 0; second < 30; second++) {
+            observer.ownBeatFailed();
+            pass(Duration.ofSeconds(1));
+        }
+        observer.ownBeatArrived();
+        for (int second = 0; second < 14; second++) {
+            pass(Duration.ofSeconds(1));
+            assertThat(status()).isNotEqualTo("dead");
+        }
+        pass(Duration.ofSeconds(2));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void node_that_lost_its_lock_lives_as_long_as_it_beats() {
+        UUID id = node(null);
+        observer.pass(self);
+        loseTheLock();
+        for (int look = 0; look < 20; look++) {
+            jdbc.sql("UPDATE forge_nodes SET beats = beats + 1 WHERE id = ?")
+                    .param(id)
+                    .update();
+            pass(Duration.ofMillis(250));
+        }
+        assertThat(status()).isEqualTo("active");
+        assertThat(events).isEmpty();
+    }
+
+    @Test
+    void one_whose_lock_it_has_never_seen_gets_time_to_take_it() {
+        node(123);
+        observer.pass(self);
+        for (int look = 0; look < 11; look++) {
+            pass(Duration.ofMillis(500));
+            assertThat(status()).isEqualTo("active");
+        }
+        pass(Duration.ofMillis(500));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void a_missing_lock_means_nothing_for_a_while_after_the_observers_own_session_was_lost() {
+        node(null);
+        observer.pass(self);
+        loseTheLock();
+        observer.sessionLost();
+        for (int i = 0; i < 14; i++) {
+            pass(Duration.ofSeconds(1));
+            jdbc.sql("UPDATE forge_nodes SET beats = beats + ?")
+                    .param(i % 5 == 0 ? 1 : 0)
+                    .update();
+            assertThat(status()).isEqualTo("active");
+        }
+        pass(Duration.ofSeconds(1));
+        pass(Duration.ofMillis(700));
+        assertThat(status()).isEqualTo("dead");
+    }
+
+    @Test
+    void whatever_somebody_wrote_into_a_row_by_hand_the_others_are_still_watched() {
+        UUID edited = node(null);
+        UUID silent = node(null);
+        for (String edit : new String[] {
+            "stale_at = 'infinity', dead_at = 'infinity'",
+            "last_heartbeat = '-infinity'",
+            "last_heartbeat = 'infinity'",
+            "stale_at = '294000-01-01', dead_at = '294000-01-01', last_heartbeat = now()"
+        }) {
+            jdbc.sql("UPDATE forge_nodes SET %s WHERE id = ?".formatted(edit))
+                    .param(edited)
+                    .update();
+            assertThat(nodes.observe().nodes())
+                    .as(edit)
+                    .filteredOn(node -> node.id().equals(edited))
+                    .singleElement()
+                    .satisfies(node -> {
+                        assertThat(node.staleAfter()).isEqualTo(Duration.ofDays(1));
+                        assertThat(node.deadAfter()).isEqualTo(Duration.ofDays(1));
+                    });
+        }
+        observer.pass(self);
+        for (int second = 1; second <= 16; second++) {
+            pass(Duration.ofSeconds(1));
+        }
+        assertThat(events).containsExactly(new NodeDied(silent, "other"));
+        // What lies in the past is over, however far.
+        jdbc.sql("UPDATE forge_nodes SET stale_at = '-infinity', dead_at = '-infinity', last_heartbeat = now()")
+                .update();
+        pass(Duration.ofSeconds(1));
+        assertThat(events).contains(new NodeDied(edited, "other"));
+    }
+}

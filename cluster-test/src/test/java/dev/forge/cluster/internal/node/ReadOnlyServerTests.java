@@ -1,0 +1,170 @@
+package dev.forge.cluster.internal.node;
+
+import dev.forge.cluster.internal.job.TestJobs;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.AppenderBase;
+import dev.forge.cluster.node.NodeDied;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.slf4j.LoggerFactory;
+import org.springframework.jdbc.datasource.AbstractDataSource;
+
+/** A database that takes no writes for a while, as during maintenance or after a failover to a standby. */
+@ClusterPostgres
+class ReadOnlyServerTests {
+
+    private final TestDatabase database;
+    private final TestCluster cluster;
+    private final AtomicInteger opened = new AtomicInteger();
+    private final List<ILoggingEvent> lines = new CopyOnWriteArrayList<>();
+    private final Logger logger = (Logger) LoggerFactory.getLogger("dev.forge.cluster");
+    private final AppenderBase<ILoggingEvent> appender = new AppenderBase<>() {
+        @Override
+        protected void append(ILoggingEvent line) {
+            lines.add(line);
+        }
+    };
+
+    /** Counts the connections that the nodes open. */
+    private final AbstractDataSource counted = new AbstractDataSource() {
+        @Override
+        public Connection getConnection() throws SQLException {
+            opened.incrementAndGet();
+            return database.dataSource().getConnection();
+        }
+
+        @Override
+        public Connection getConnection(String username, String password) throws SQLException {
+            return getConnection();
+        }
+    };
+
+    ReadOnlyServerTests(TestDatabase database) {
+        this.database = database;
+        this.cluster = new TestCluster(database);
+    }
+
+    @BeforeEach
+    void listen() {
+        logger.setLevel(Level.INFO);
+        appender.start();
+        logger.addAppender(appender);
+    }
+
+    @AfterEach
+    void stop() throws SQLException {
+        readOnly(false);
+        cluster.close();
+        logger.detachAppender(appender);
+        logger.setLevel(null);
+    }
+
+    /** Changes the default for new sessions and ends those that have another one. */
+    private void readOnly(boolean whether) throws SQLException {
+        try (Connection operator = database.dataSource().getConnection();
+                Statement statement = operator.createStatement()) {
+            statement.execute("SET default_transaction_read_only = off");
+            statement.execute("ALTER DATABASE %s SET default_transaction_read_only = %s"
+                    .formatted(database.name(), whether ? "on" : "off"));
+            if (whether) {
+                statement.execute("""
+                        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+                        """);
+            }
+        }
+    }
+
+    private Member start(String name, TestJobs jobs) {
+        return cluster.start(
+                name,
+                counted,
+                jobs,
+                s -> TestNodes.with(
+                        s,
+                        new NodeSettings.Heartbeat(
+                                Duration.ofMillis(200),
+                                false,
+                                Duration.ofMinutes(1),
+                                Duration.ofSeconds(1),
+                                Duration.ofSeconds(2))));
+    }
+
+    private long beats(UUID node) {
+        return database.jdbc()
+                .sql("SELECT beats FROM forge_nodes WHERE id = ?")
+                .param(node)
+                .query(Long.class)
+                .single();
+    }
+
+    @Test
+    void node_beats_and_claims_again_soon_after_the_window() throws Exception {
+        var jobs = new TestJobs(database.dataSource()).on("job", context -> {});
+        Member one = start("one", jobs);
+        await().until(() -> one.leadership().isLeader("scheduler"));
+        UUID id = one.node().id();
+        readOnly(true);
+        // It reads what it likes, but nobody hears its heartbeats.
+        await().until(() -> !one.node().isInContact());
+        readOnly(false);
+        long before = beats(id);
+        await().atMost(Duration.ofSeconds(5))
+                .until(() -> beats(id) > before && one.node().isInContact());
+        UUID job = one.jobs().enqueueNamed("job", null);
+        one.ended(job);
+        assertThat(one.node().id()).isEqualTo(id);
+    }
+
+    @Test
+    void node_backs_off_and_says_once_what_is_wrong() throws Exception {
+        Member one = start("one", new TestJobs(database.dataSource()));
+        await().until(() -> one.leadership().isLeader("scheduler"));
+        readOnly(true);
+        await().until(() -> lines.stream().anyMatch(line -> line.getLevel() == Level.WARN));
+        int before = opened.get();
+        // Twice a second for each of its three connections is plenty; a tight loop opens dozens.
+        await().during(Duration.ofSeconds(3)).atMost(Duration.ofSeconds(6)).until(() -> opened.get() - before < 24);
+        assertThat(lines).filteredOn(line -> line.getThrowableProxy() != null).isEmpty();
+        assertThat(lines)
+                .filteredOn(line -> line.getFormattedMessage().startsWith("session: "))
+                .hasSizeLessThanOrEqualTo(2);
+    }
+
+    @Test
+    void silence_during_the_window_kills_nobody() throws Exception {
+        Member one = start("one", new TestJobs(database.dataSource()));
+        Member two = start("two", new TestJobs(database.dataSource()));
+        List<UUID> ids = List.of(one.node().id(), two.node().id());
+        await().until(() -> one.node().liveWorkers() == 2 && two.node().liveWorkers() == 2);
+        readOnly(true);
+        // For longer than either of them declares.
+        await().until(() -> database.jdbc()
+                .sql("SELECT bool_and(dead_at + interval '1 second' < clock_timestamp()) FROM forge_nodes")
+                .query(Boolean.class)
+                .single());
+        readOnly(false);
+        await().until(() -> one.node().isInContact() && two.node().isInContact());
+        await().during(Duration.ofSeconds(3))
+                .until(() -> ids.equals(List.of(one.node().id(), two.node().id())));
+        assertThat(one.events()).noneMatch(NodeDied.class::isInstance);
+        assertThat(two.events()).noneMatch(NodeDied.class::isInstance);
+    }
+}

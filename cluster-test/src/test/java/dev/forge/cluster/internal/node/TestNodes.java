@@ -1,0 +1,93 @@
+package dev.forge.cluster.internal.node;
+
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.node.NodeStore.Load;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.springframework.scheduling.TaskScheduler;
+
+/** Nodes as the wiring would make them. */
+public final class TestNodes {
+
+    private TestNodes() {}
+
+    static Node node(Node.Members members, NodeSettings settings, TaskScheduler scheduler) {
+        return new Node(settings, members, scheduler, event -> {});
+    }
+
+    /** Waits for a duplicate of itself no longer than it must. */
+    static NodeSettings impatient() {
+        NodeSettings usual = settings(Duration.ofMillis(10));
+        return new NodeSettings(
+                usual.presence(),
+                new NodeSettings.Heartbeat(
+                        Duration.ofMillis(10),
+                        false,
+                        Duration.ofMinutes(1),
+                        Duration.ofMillis(20),
+                        Duration.ofMillis(30)),
+                usual.detection(),
+                usual.election(),
+                usual.drainTimeout());
+    }
+
+    /** A node with every role, at the usual pace. */
+    public static NodeSettings candidate() {
+        return settings(Duration.ofSeconds(5), NodeMode.AUTO, Set.of(NodeRole.values()));
+    }
+
+    public static NodeSettings with(NodeSettings settings, NodeSettings.Heartbeat heartbeat) {
+        return new NodeSettings(
+                settings.presence(), heartbeat, settings.detection(), settings.election(), settings.drainTimeout());
+    }
+
+    public static NodeSettings with(NodeSettings settings, NodeSettings.Detection detection) {
+        return new NodeSettings(
+                settings.presence(), settings.heartbeat(), detection, settings.election(), settings.drainTimeout());
+    }
+
+    public static NodeSettings byLease(NodeSettings settings) {
+        NodeSettings.Election usual = settings.election();
+        return new NodeSettings(
+                settings.presence(),
+                settings.heartbeat(),
+                settings.detection(),
+                new NodeSettings.Election(
+                        Ground.LEASE,
+                        usual.checkInterval(),
+                        usual.lease(),
+                        usual.renewInterval(),
+                        usual.localDeadline()),
+                settings.drainTimeout());
+    }
+
+    public static NodeSettings settings(Duration heartbeat) {
+        return settings(heartbeat, NodeMode.AUTO, Set.of(NodeRole.WORKER));
+    }
+
+    public static NodeSettings settings(Duration heartbeat, NodeMode mode, Set<NodeRole> roles) {
+        return new NodeSettings(
+                new NodeSettings.Presence(
+                        "host",
+                        mode,
+                        roles,
+                        List.of("general"),
+                        "1.0",
+                        Map.of("zone", "a"),
+                        () -> new Load(3, 0, 0.5, 0.25)),
+                new NodeSettings.Heartbeat(
+                        heartbeat, false, Duration.ofMinutes(1), Duration.ofSeconds(10), Duration.ofSeconds(15)),
+                new NodeSettings.Detection(Duration.ofMillis(250), true),
+                new NodeSettings.Election(
+                        Ground.LOCK,
+                        Duration.ofMillis(250),
+                        Duration.ofSeconds(5),
+                        Duration.ofSeconds(1),
+                        Duration.ofSeconds(3)),
+                Duration.ofSeconds(30));
+    }
+}

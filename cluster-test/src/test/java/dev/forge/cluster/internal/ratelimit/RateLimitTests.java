@@ -1,0 +1,382 @@
+package dev.forge.cluster.internal.ratelimit;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+import static org.awaitility.Awaitility.await;
+
+import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
+import dev.forge.cluster.ratelimit.RateLimit;
+import dev.forge.cluster.ratelimit.RateLimitDecision;
+import dev.forge.cluster.ratelimit.RateLimiter;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.ratelimit.RateLimits.Loss;
+import dev.forge.cluster.internal.ratelimit.RateLimits.Settings;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TcpProxy;
+import dev.forge.cluster.test.TestDatabase;
+import java.net.URI;
+import java.sql.Connection;
+import java.sql.Statement;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import javax.sql.DataSource;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.slf4j.LoggerFactory;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+
+@ClusterPostgres
+class RateLimitTests {
+
+    private static final RateLimit HUNDRED_A_MINUTE = RateLimit.of(100, Duration.ofMinutes(1));
+    private static final int MANY = 100_000;
+
+    private final TestDatabase database;
+    private final Schema schema;
+    private final List<SharedBuckets> open = new ArrayList<>();
+    private final List<String> rejected = new CopyOnWriteArrayList<>();
+
+    RateLimitTests(TestDatabase database) {
+        this.database = database;
+        this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+    }
+
+    @BeforeEach
+    void empty() {
+        database.jdbc().sql("TRUNCATE forge_rate_limits").update();
+    }
+
+    @AfterEach
+    void close() {
+        open.forEach(SharedBuckets::close);
+    }
+
+    private SharedBuckets buckets(DataSource source) {
+        var buckets = new SharedBuckets(schema, new ControlConnections(source, Pooler.NONE, 1, Duration.ofSeconds(2)));
+        open.add(buckets);
+        return buckets;
+    }
+
+    private RateLimiter node(boolean strict) {
+        return new RateLimits(new Settings(strict, Loss.LOCAL, MANY), buckets(database.dataSource()), rejected::add);
+    }
+
+    /** As if so much time had gone by. */
+    private void pass(Duration time) {
+        database.jdbc()
+                .sql("UPDATE forge_rate_limits SET updated_at = updated_at - :millis * interval '1 millisecond'")
+                .param("millis", time.toMillis())
+                .update();
+    }
+
+    private double spent(String bucket) {
+        return database.jdbc()
+                .sql("SELECT spent FROM forge_rate_limits WHERE bucket = ?")
+                .param(bucket)
+                .query(Double.class)
+                .single();
+    }
+
+    private record Burst(long admitted, double seconds) {
+        /** What a limit of a hundred a minute may admit in that time. */
+        long most() {
+            return 100 + (long) Math.ceil(seconds * 100 / 60);
+        }
+    }
+
+    @Test
+    void key_that_looks_like_a_hash_does_not_reach_the_bucket_of_the_hashed_key() {
+        RateLimiter node = node(true);
+        RateLimit once = RateLimit.of(1, Duration.ofHours(1));
+        String victim = "user:" + "v".repeat(300);
+        assertThat(node.tryAcquire("quote", victim, once).allowed()).isTrue();
+        String bucket = database.jdbc()
+                .sql("SELECT bucket FROM forge_rate_limits")
+                .query(String.class)
+                .single();
+        String hashed = bucket.substring("quote[".length(), bucket.length() - 1);
+        assertThat(hashed).startsWith("sha256:");
+        assertThat(node.tryAcquire("quote", hashed, once).allowed())
+                .as("a bucket of its own")
+                .isTrue();
+        assertThat(node.tryAcquire("quote", victim, once).allowed()).isFalse();
+    }
+
+    /** Four hundred calls, spread evenly over three nodes of eight threads each. */
+    private static Burst burst(List<RateLimiter> nodes, String key) throws Exception {
+        var threads = Executors.newFixedThreadPool(24);
+        var calls = new ArrayList<Callable<RateLimitDecision>>();
+        for (int i = 0; i < 400; i++) {
+            RateLimiter node = nodes.get(i % nodes.size());
+            calls.add(() -> key == null
+                    ? node.tryAcquire("quote", HUNDRED_A_MINUTE)
+                    : node.tryAcquire("quote", key, HUNDRED_A_MINUTE));
+        }
+        try {
+            long begin = System.nanoTime();
+            long admitted = 0;
+            for (Future<RateLimitDecision> call : threads.invokeAll(calls)) {
+                admitted += call.get().allowed() ? 1 : 0;
+            }
+            return new Burst(admitted, (System.nanoTime() - begin) / 1e9);
+        } finally {
+            threads.shutdownNow();
+        }
+    }
+
+    @Test
+    void a_burst_on_three_nodes_is_admitted_as_if_there_were_one() throws Exception {
+        Burst global = burst(List.of(node(false), node(false), node(false)), null);
+        assertThat(global.admitted).isBetween(100L, global.most());
+        assertThat(rejected).hasSize((int) (400 - global.admitted)).containsOnly("quote");
+        Burst user = burst(List.of(node(true), node(true), node(true)), "user:ann");
+        assertThat(user.admitted).isBetween(100L, user.most());
+    }
+
+    @Test
+    void in_hybrid_mode_each_node_counts_keys_by_itself() throws Exception {
+        Burst user = burst(List.of(node(false), node(false), node(false)), "user:ann");
+        assertThat(user.admitted).isBetween(300L, 3 * user.most());
+        assertThat(database.jdbc()
+                        .sql("SELECT count(*) FROM forge_rate_limits")
+                        .query(Integer.class)
+                        .single())
+                .isZero();
+    }
+
+    @Test
+    void what_is_denied_takes_nothing_and_who_waits_as_long_as_told_is_admitted() {
+        RateLimiter node = node(true);
+        RateLimit slow = RateLimit.of(3, Duration.ofHours(1));
+        assertThat(node.tryAcquire("slow", slow, 3).allowed()).isTrue();
+        double before = spent("slow");
+        for (int i = 0; i < 50; i++) {
+            assertThat(node.tryAcquire("slow", slow).allowed()).isFalse();
+        }
+        assertThat(spent("slow")).isLessThanOrEqualTo(before);
+        for (int i = 0; i < 20; i++) {
+            RateLimitDecision denied = node.tryAcquire("slow", slow);
+            assertThat(denied.allowed()).isFalse();
+            assertThat(denied.retryAfter()).isBetween(Duration.ofMinutes(19), Duration.ofMinutes(20));
+            pass(denied.retryAfter().minusSeconds(30));
+            assertThat(node.tryAcquire("slow", slow).allowed()).isFalse();
+            pass(Duration.ofSeconds(30));
+            assertThat(node.tryAcquire("slow", slow).allowed()).isTrue();
+        }
+    }
+
+    @Test
+    void a_changed_limit_counts_at_once_and_for_all() {
+        RateLimiter one = node(true);
+        RateLimiter two = node(true);
+        assertThat(one.tryAcquire("quote", HUNDRED_A_MINUTE, 100).allowed()).isTrue();
+        RateLimit more = HUNDRED_A_MINUTE.withBurst(150);
+        assertThat(two.tryAcquire("quote", more, 50).allowed()).isTrue();
+        assertThat(one.tryAcquire("quote", HUNDRED_A_MINUTE).allowed()).isFalse();
+        RateLimit less = RateLimit.of(10, Duration.ofMinutes(1));
+        assertThat(two.tryAcquire("quote", less).retryAfter()).isBetween(Duration.ofSeconds(5), Duration.ofSeconds(6));
+    }
+
+    @Test
+    void a_smaller_limit_of_the_same_bucket_gives_nothing_back_to_those_with_a_larger_one() {
+        RateLimit large = RateLimit.of(100, Duration.ofDays(1));
+        RateLimit small = RateLimit.of(10, Duration.ofDays(1));
+        for (RateLimiter node : List.of(node(true), node(false))) {
+            int admitted = 0;
+            for (int i = 0; i < 500; i++) {
+                admitted += node.tryAcquire("mixed", "key", large).allowed() ? 1 : 0;
+                admitted +=
+                        i % 50 == 49 && node.tryAcquire("mixed", "key", small).allowed() ? 1 : 0;
+            }
+            assertThat(admitted).isBetween(100, 101);
+        }
+    }
+
+    @Test
+    void a_bucket_that_somebody_has_locked_is_the_only_one_that_waits() throws Exception {
+        RateLimiter node = node(true);
+        RateLimit once = RateLimit.of(1, Duration.ofDays(1));
+        assertThat(node.tryAcquire("locked", once).allowed()).isTrue();
+        assertThat(node.tryAcquire("other", once).allowed()).isTrue();
+        var threads = Executors.newFixedThreadPool(2);
+        try (Connection connection = database.dataSource().getConnection();
+                Statement statement = connection.createStatement()) {
+            connection.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_rate_limits WHERE bucket = 'locked' FOR UPDATE");
+            Future<RateLimitDecision> locked = threads.submit(() -> node.tryAcquire("locked", once));
+            // None of these is decided without the table, where it would be admitted.
+            do {
+                assertThat(node.tryAcquire("other", once).allowed()).isFalse();
+                assertThat(node.tryAcquire("third", "key", once.withBurst(1_000))
+                                .allowed())
+                        .isTrue();
+            } while (!locked.isDone());
+            assertThat(locked.get().allowed()).isFalse();
+            assertThat(spent("third[key]")).isPositive();
+        } finally {
+            threads.shutdownNow();
+        }
+    }
+
+    @Test
+    void several_at_once_are_all_admitted_or_none_and_callers_who_want_different_things_do_not_mix() throws Exception {
+        RateLimiter node = node(true);
+        var threads = Executors.newFixedThreadPool(16);
+        RateLimit limit = RateLimit.of(1_000, Duration.ofDays(1));
+        var calls = new ArrayList<Callable<Integer>>();
+        for (int i = 0; i < 400; i++) {
+            int permits = 1 + i % 7;
+            calls.add(() -> node.tryAcquire("mixed", limit, permits).allowed() ? permits : 0);
+        }
+        int admitted = 0;
+        for (Future<Integer> call : threads.invokeAll(calls)) {
+            admitted += call.get();
+        }
+        threads.shutdownNow();
+        assertThat(admitted).isBetween(994, 1_000);
+        assertThat(spent("mixed")).isBetween(admitted - 0.5, (double) admitted);
+    }
+
+    @Test
+    void many_buckets_in_one_statement_each_get_their_own_answer() throws Exception {
+        RateLimiter node = node(true);
+        var threads = Executors.newFixedThreadPool(16);
+        RateLimit daily = RateLimit.of(2, Duration.ofDays(1));
+        var calls = new ArrayList<Callable<Boolean>>();
+        for (int i = 0; i < 600; i++) {
+            String key = "user:" + i % 200;
+            calls.add(() -> node.tryAcquire("daily", key, daily).allowed());
+        }
+        int admitted = 0;
+        for (Future<Boolean> call : threads.invokeAll(calls)) {
+            admitted += call.get() ? 1 : 0;
+        }
+        threads.shutdownNow();
+        assertThat(admitted).isEqualTo(400);
+    }
+
+    @Test
+    void a_clock_that_was_set_back_does_not_freeze_a_bucket() {
+        RateLimiter node = node(true);
+        assertThat(node.tryAcquire("quote", HUNDRED_A_MINUTE, 100).allowed()).isTrue();
+        pass(Duration.ofHours(-5));
+        assertThat(node.tryAcquire("quote", HUNDRED_A_MINUTE).allowed()).isFalse();
+        pass(Duration.ofSeconds(1));
+        assertThat(node.tryAcquire("quote", HUNDRED_A_MINUTE).allowed()).isTrue();
+    }
+
+    @Test
+    void a_bucket_that_is_full_and_idle_is_forgotten_and_no_other() {
+        RateLimiter node = node(true);
+        var store = new RateLimitStore(schema, database.dataSource());
+        node.tryAcquire("minute", HUNDRED_A_MINUTE);
+        node.tryAcquire("year", RateLimit.of(1, Duration.ofDays(366)));
+        assertThat(store.purge(Duration.ofMinutes(5), 10)).isZero();
+        pass(Duration.ofMinutes(6));
+        assertThat(store.purge(Duration.ofMinutes(5), 10)).isEqualTo(1);
+        assertThat(database.jdbc()
+                        .sql("SELECT bucket FROM forge_rate_limits")
+                        .query(String.class)
+                        .list())
+                .containsExactly("year");
+    }
+
+    @Test
+    void what_a_caller_writes_as_key_cannot_be_another_bucket() {
+        RateLimiter node = node(true);
+        RateLimit once = RateLimit.of(1, Duration.ofDays(1));
+        List<String> keys = List.of(
+                "", "a", "a]", "[a", "a\0", "a\0b", "\ud800", "\udbff", "x".repeat(10_000), "x".repeat(10_001), "ä");
+        for (String key : keys) {
+            assertThat(node.tryAcquire("limit", key, once).allowed()).as(key).isTrue();
+            assertThat(node.tryAcquire("limit", key, once).allowed()).as(key).isFalse();
+        }
+        assertThat(node.tryAcquire("limit", once).allowed()).isTrue();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> node.tryAcquire("limit[a", once))
+                .withMessageContaining("limit[a");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> node.tryAcquire("limit", once, 2))
+                .withMessage("permits (2): must lie between 1 and the limit's burst (1)");
+    }
+
+    @ParameterizedTest
+    @EnumSource(Loss.class)
+    void without_the_database_the_policy_decides_and_one_line_says_so(Loss policy) throws Exception {
+        URI server = URI.create(database.url().substring("jdbc:".length()));
+        var log = new ListAppender<ILoggingEvent>();
+        Logger logger = (Logger) LoggerFactory.getLogger(RateLimits.class);
+        log.start();
+        logger.setLevel(Level.INFO);
+        logger.addAppender(log);
+        try (TcpProxy proxy = TcpProxy.to(server.getHost(), server.getPort())) {
+            var source = new DriverManagerDataSource(
+                    database.url().replace(":" + server.getPort(), ":" + proxy.port()),
+                    database.username(),
+                    database.password());
+            SharedBuckets shared = buckets(source);
+            var asked = new AtomicInteger();
+            // Its clock stands still unless the test moves it.
+            var now = new AtomicLong(1);
+            var node = new RateLimits(
+                    new Settings(true, policy, MANY),
+                    (bucket, asking, permits) -> {
+                        asked.incrementAndGet();
+                        return shared.tryAcquire(bucket, asking, permits);
+                    },
+                    rejected::add,
+                    now::get);
+            RateLimit limit = RateLimit.of(2, Duration.ofDays(1));
+            assertThat(node.tryAcquire("quote", limit, 2).allowed()).isTrue();
+            assertThat(node.tryAcquire("quote", limit).allowed()).isFalse();
+
+            proxy.cut();
+            asked.set(0);
+            List<Boolean> admitted = new ArrayList<>();
+            for (int i = 0; i < 200; i++) {
+                admitted.add(node.tryAcquire("quote", limit).allowed());
+            }
+            assertThat(admitted.stream().filter(each -> each).count()).isEqualTo(policy == Loss.ALLOW ? 200 : 0);
+            // What was not asked for before begins full where the node counts by itself.
+            assertThat(node.tryAcquire("new", limit).allowed()).isEqualTo(policy != Loss.DENY);
+            // One of them waited for the database, not all two hundred.
+            assertThat(asked).hasValue(1);
+            proxy.heal();
+
+            await().until(() -> {
+                now.addAndGet(Duration.ofSeconds(1).toNanos());
+                node.tryAcquire("other", limit);
+                return log.list.stream().anyMatch(event -> event.getLevel() == Level.INFO);
+            });
+            assertThat(node.tryAcquire("quote", limit).allowed()).isFalse();
+            assertThat(log.list)
+                    .extracting(ILoggingEvent::getLevel, ILoggingEvent::getFormattedMessage)
+                    .satisfiesExactly(
+                            warned -> assertThat(warned.toList().toString())
+                                    .contains(
+                                            "WARN",
+                                            "on-database-loss (" + policy.name().toLowerCase(Locale.ROOT)),
+                            back -> assertThat(back.toList().toString()).contains("within reach again"));
+        } finally {
+            logger.detachAppender(log);
+            logger.setLevel(null);
+        }
+    }
+}

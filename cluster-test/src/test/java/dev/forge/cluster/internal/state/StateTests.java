@@ -1,0 +1,316 @@
+package dev.forge.cluster.internal.state;
+
+import dev.forge.cluster.internal.job.TestJobs;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestNodes;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.state.ClusterStateStore;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import javax.sql.DataSource;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DelegatingDataSource;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
+
+@ClusterPostgres
+class StateTests {
+
+    private static final Duration HOUR = Duration.ofHours(1);
+    private static final int THREADS = 8;
+    private static final int ROUNDS = 200;
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private TestCluster cluster;
+    private ControlConnections pool;
+
+    StateTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+    }
+
+    record Login(String user, int attempt) {}
+
+    @BeforeEach
+    void create() {
+        cluster = new TestCluster(database);
+        jdbc.sql("TRUNCATE forge_state").update();
+        pool = new ControlConnections(database.dataSource(), Pooler.NONE, THREADS, Duration.ofSeconds(20));
+    }
+
+    @AfterEach
+    void stop() {
+        cluster.close();
+        pool.close();
+    }
+
+    private ClusterStateStore states(Member member) {
+        return states(member, pool);
+    }
+
+    private ClusterStateStore states(Member member, DataSource application) {
+        return new DefaultClusterStateStore(
+                member.node(),
+                new StateStore(cluster.schema, application, member.control().shared()),
+                new TestJobs.Json(),
+                1_000);
+    }
+
+    private long rows() {
+        return jdbc.sql("SELECT count(*) FROM forge_state").query(Long.class).single();
+    }
+
+    private void expire(String key) {
+        assertThat(jdbc.sql("UPDATE forge_state SET expires_at = clock_timestamp() WHERE state_key = ?")
+                        .param(key)
+                        .update())
+                .isEqualTo(1);
+    }
+
+    /** What each of the threads, half of them on either store, was answered at the same moment. */
+    private static <T> List<T> race(
+            ExecutorService threads, ClusterStateStore one, ClusterStateStore two, Question<T> question)
+            throws Exception {
+        var start = new CyclicBarrier(THREADS);
+        var answers = new ArrayList<Future<T>>();
+        for (int i = 0; i < THREADS; i++) {
+            int thread = i;
+            Callable<T> asking = () -> {
+                start.await();
+                return question.ask(thread % 2 == 0 ? one : two, thread);
+            };
+            answers.add(threads.submit(asking));
+        }
+        var all = new ArrayList<T>();
+        for (Future<T> answer : answers) {
+            all.add(answer.get());
+        }
+        return all;
+    }
+
+    private interface Question<T> {
+        T ask(ClusterStateStore states, int thread);
+    }
+
+    @Test
+    void what_one_node_puts_down_another_takes_once() {
+        ClusterStateStore one = states(cluster.start("one", s -> s));
+        ClusterStateStore two = states(cluster.start("two", s -> s));
+        var login = new Login("Zoë \\u0041", 1);
+        assertThat(one.putOnce("login", login, HOUR)).isTrue();
+        assertThat(two.putOnce("login", new Login("other", 2), HOUR)).isFalse();
+        assertThat(two.find("login", Login.class)).contains(login);
+        assertThat(two.takeOnce("login", Login.class)).contains(login);
+        assertThat(one.takeOnce("login", Login.class)).isEmpty();
+        assertThat(one.find("login", Login.class)).isEmpty();
+        assertThat(one.putOnce("login", login, HOUR)).as("a taken one is none").isTrue();
+    }
+
+    @Test
+    void of_many_takers_on_two_nodes_exactly_one_gets_the_value() throws Exception {
+        ClusterStateStore one = states(cluster.start("one", s -> s));
+        ClusterStateStore two = states(cluster.start("two", s -> s));
+        ExecutorService threads = Executors.newFixedThreadPool(THREADS);
+        try {
+            for (int round = 0; round < ROUNDS; round++) {
+                String key = "key " + round;
+                assertThat(one.putOnce(key, round, HOUR)).isTrue();
+                assertThat(race(threads, one, two, (states, thread) -> states.takeOnce(key, Integer.class)).stream()
+                                .flatMap(Optional::stream))
+                        .containsExactly(round);
+            }
+        } finally {
+            threads.shutdownNow();
+        }
+        assertThat(rows()).isZero();
+    }
+
+    @Test
+    void of_many_who_put_exactly_one_has_put_and_its_value_is_there() throws Exception {
+        ClusterStateStore one = states(cluster.start("one", s -> s));
+        ClusterStateStore two = states(cluster.start("two", s -> s));
+        ExecutorService threads = Executors.newFixedThreadPool(THREADS);
+        try {
+            for (int round = 0; round < ROUNDS; round++) {
+                String key = "key " + round;
+                if (round % 2 == 0) {
+                    // Whether there is nothing or something expired.
+                    assertThat(one.putOnce(key, -1, HOUR)).isTrue();
+                    expire(key);
+                }
+                List<Boolean> put = race(threads, one, two, (states, thread) -> states.putOnce(key, thread, HOUR));
+                assertThat(put).containsOnlyOnce(true);
+                assertThat(two.takeOnce(key, Integer.class)).contains(put.indexOf(true));
+            }
+        } finally {
+            threads.shutdownNow();
+        }
+    }
+
+    @Test
+    void a_pool_of_serializable_connections_without_auto_commit_makes_no_difference() throws Exception {
+        var strict = new DelegatingDataSource(database.dataSource()) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection connection = super.getConnection();
+                connection.setTransactionIsolation(Connection.TRANSACTION_SERIALIZABLE);
+                connection.setAutoCommit(false);
+                return connection;
+            }
+        };
+        ClusterStateStore one = states(cluster.start("one", s -> s), strict);
+        ClusterStateStore two = states(cluster.start("two", s -> s), strict);
+        ExecutorService threads = Executors.newFixedThreadPool(THREADS);
+        try {
+            for (int round = 0; round < ROUNDS / 10; round++) {
+                String key = "key " + round;
+                assertThat(race(threads, one, two, (states, thread) -> states.putOnce(key, thread, HOUR)))
+                        .containsOnlyOnce(true);
+                assertThat(race(threads, one, two, (states, thread) -> states.takeOnce(key, Integer.class)).stream()
+                                .flatMap(Optional::stream))
+                        .hasSize(1);
+            }
+        } finally {
+            threads.shutdownNow();
+        }
+    }
+
+    @Test
+    void what_has_expired_by_database_time_is_not_there_and_makes_room() {
+        ClusterStateStore states = states(cluster.start("one", s -> s));
+        assertThat(states.putOnce("link", "first", Duration.ofMinutes(10))).isTrue();
+        assertThat(jdbc.sql("""
+                        SELECT expires_at - created_at BETWEEN interval '10 minutes' AND interval '601 seconds'
+                            AND expires_at > clock_timestamp() + interval '9 minutes' FROM forge_state
+                        """).query(Boolean.class).single()).isTrue();
+        expire("link");
+        assertThat(states.find("link", String.class)).isEmpty();
+        assertThat(states.takeOnce("link", String.class)).isEmpty();
+        assertThat(states.putOnce("link", "second", HOUR)).isTrue();
+        assertThat(states.takeOnce("link", String.class)).contains("second");
+    }
+
+    @Test
+    void a_rollback_of_the_caller_changes_nothing_even_where_it_has_the_only_connection() throws SQLException {
+        Member one = cluster.start("one", s -> s);
+        try (Connection only = database.dataSource().getConnection()) {
+            var pool = new SingleConnectionDataSource(only, true);
+            var lent = new DelegatingDataSource(pool) {
+                @Override
+                public Connection getConnection() {
+                    throw new AssertionError("a second connection of a pool that has one");
+                }
+            };
+            ClusterStateStore states = states(one, lent);
+            states(one).putOnce("taken", "value", HOUR);
+            new TransactionTemplate(new JdbcTransactionManager(pool)).executeWithoutResult(transaction -> {
+                assertThat(states.takeOnce("taken", String.class)).contains("value");
+                assertThat(states.putOnce("put", "value", HOUR)).isTrue();
+                assertThat(rows()).as("seen by others before the caller ends").isEqualTo(1);
+                transaction.setRollbackOnly();
+            });
+        }
+        assertThat(states(one).takeOnce("taken", String.class)).isEmpty();
+        assertThat(states(one).takeOnce("put", String.class)).contains("value");
+    }
+
+    @Test
+    void requests_that_are_answered_while_the_node_leaves_still_put_and_take() {
+        Member one = cluster.start("one", s -> s);
+        ClusterStateStore states = states(one);
+        one.stop();
+        assertThat(states.putOnce("late", "value", HOUR)).isTrue();
+        assertThat(states.takeOnce("late", String.class)).contains("value");
+    }
+
+    @Test
+    void the_log_compactor_deletes_what_has_expired_and_nothing_else() {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(Leadership.LOG_COMPACTOR));
+        Member two = cluster.start("two", s -> s);
+        states(one).putOnce("live", "value", HOUR);
+        jdbc.sql("""
+                INSERT INTO forge_state (state_key, state_value, expires_at)
+                SELECT 'old ' || n, '1', clock_timestamp() - interval '1 second' FROM generate_series(1, 10001) n
+                """).update();
+        two.node().compact();
+        assertThat(rows()).as("two does not lead").isEqualTo(10_002);
+        one.node().compact();
+        assertThat(rows()).isEqualTo(1);
+        assertThat(states(two).find("live", String.class)).contains("value");
+    }
+
+    @Test
+    void what_cannot_be_stored_is_refused_with_the_reason() {
+        ClusterStateStore states = states(cluster.start("one", s -> s));
+        refused("state of 1 characters", () -> states.putOnce(" ", "value", HOUR));
+        refused("501 characters: it must have 1 to 500", () -> states.putOnce("k".repeat(501), "value", HOUR));
+        refused("NUL", () -> states.takeOnce("a\0b", String.class));
+        refused("surrogate", () -> states.find("\uD800", String.class));
+        refused("PT0S; it must lie between", () -> states.putOnce("key", "value", Duration.ZERO));
+        refused("must lie between", () -> states.putOnce("key", "value", Duration.ofNanos(1)));
+        refused("must lie between", () -> states.putOnce("key", "value", Duration.ofSeconds(Long.MAX_VALUE)));
+        refused("max-payload-size is 1000", () -> states.putOnce("key", "v".repeat(1_000), HOUR));
+        refused("NUL", () -> states.putOnce("key", "a\0b", HOUR));
+        refused("those of logins", () -> states.putOnce("@oauth2/mine", "value", HOUR));
+        refused("not as int", () -> states.takeOnce("key", int.class));
+        assertThat(rows()).isZero();
+        String longest = "\\u0000é".repeat(71);
+        assertThat(states.putOnce(longest, "value", HOUR)).isTrue();
+        assertThat(states.takeOnce(longest, String.class)).contains("value");
+    }
+
+    private static void refused(String reason, Runnable call) {
+        assertThatExceptionOfType(IllegalArgumentException.class)
+                .isThrownBy(call::run)
+                .withMessageContaining(reason);
+    }
+
+    @Test
+    void a_value_that_is_read_as_something_else_is_gone_all_the_same() {
+        ClusterStateStore states = states(cluster.start("one", s -> s));
+        states.putOnce("key", "no number", HOUR);
+        refused("cannot be read as java.lang.Integer", () -> states.takeOnce("key", Integer.class));
+        assertThat(states.takeOnce("key", String.class)).isEmpty();
+    }
+
+    @Test
+    void who_may_not_change_the_cluster_may_look_only() {
+        Member observer = cluster.start(
+                "observer",
+                s -> TestNodes.settings(Duration.ofSeconds(5), NodeMode.OBSERVER, Set.of(NodeRole.values())));
+        ClusterStateStore states = states(observer);
+        assertThatExceptionOfType(MutationRefusedException.class)
+                .isThrownBy(() -> states.putOnce("key", "value", HOUR));
+        assertThatExceptionOfType(MutationRefusedException.class)
+                .isThrownBy(() -> states.takeOnce("key", String.class));
+        assertThat(states.find("key", String.class)).isEmpty();
+    }
+}

@@ -1,0 +1,258 @@
+package dev.forge.cluster.internal.workflow;
+
+import dev.forge.cluster.internal.node.TestCluster;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.UnaryOperator;
+import javax.sql.DataSource;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.dao.DuplicateKeyException;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.AbstractDataSource;
+import org.springframework.transaction.support.ResourceHolderSupport;
+import org.springframework.transaction.support.TransactionSynchronization;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+
+/** Which failures of a transactional step, or of its compensation, count as its attempts, and which are the database's. */
+@ClusterPostgres
+class WorkflowBlameTests {
+
+    private static final int ATTEMPTS = 2;
+
+    private final JdbcClient jdbc;
+    private final TestCluster cluster;
+    private final TestWorkflows flows;
+    private final List<Long> calls = new CopyOnWriteArrayList<>();
+
+    WorkflowBlameTests(TestDatabase database) {
+        this.jdbc = database.jdbc();
+        this.cluster = new TestCluster(database);
+        this.flows = new TestWorkflows(cluster);
+        flows.attempts = ATTEMPTS;
+        jdbc.sql("TRUNCATE forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
+                .update();
+        jdbc.sql("CREATE TABLE IF NOT EXISTS blame (id int PRIMARY KEY)").update();
+        jdbc.sql("INSERT INTO blame VALUES (1) ON CONFLICT DO NOTHING").update();
+    }
+
+    @AfterEach
+    void close() {
+        cluster.close();
+    }
+
+    private interface Fault {
+        void run() throws Exception;
+    }
+
+    /** What a step may do that makes its transaction fail although the step returns. */
+    private Map<String, Fault> faults() {
+        return Map.of(
+                "caught", this::catchDuplicate,
+                "rollback-only", this::throwBeforeCommit,
+                "late", this::exceedTransactionTimeout);
+    }
+
+    private void catchDuplicate() {
+        try {
+            JdbcClient.create(flows.source).sql("INSERT INTO blame VALUES (1)").update();
+        } catch (DuplicateKeyException expected) {
+            assertThat(expected).hasMessageContaining("blame");
+        }
+    }
+
+    private void throwBeforeCommit() {
+        TransactionSynchronizationManager.registerSynchronization(new TransactionSynchronization() {
+            @Override
+            public void beforeCommit(boolean readOnly) {
+                throw new IllegalStateException("not like this");
+            }
+        });
+    }
+
+    private void exceedTransactionTimeout() {
+        var holder = (ResourceHolderSupport) TransactionSynchronizationManager.getResource(flows.source);
+        assertThat(holder).isNotNull();
+        holder.setTimeoutInMillis(0);
+    }
+
+    private static String step(WorkflowContext wf, Fault fault, UnaryOperator<Step<String>> options) {
+        return wf.transactionalStep(
+                "write",
+                String.class,
+                () -> {
+                    fault.run();
+                    return "written";
+                },
+                options);
+    }
+
+    @Test
+    void step_whose_transaction_fails_by_its_own_fault_spends_its_attempts() {
+        faults().forEach((name, fault) -> flows.on(
+                name,
+                wf -> step(
+                        wf,
+                        () -> {
+                            calls.add(System.nanoTime());
+                            fault.run();
+                        },
+                        it -> it)));
+        Member one = flows.start("one");
+        for (String name : faults().keySet()) {
+            calls.clear();
+            UUID run = one.workflows().start(name, null);
+            WorkflowInfo info = one.ended(run);
+            assertThat(info.status()).as(name).isEqualTo(WorkflowStatus.FAILED);
+            assertThat(calls).as("calls of %s", name).hasSize(ATTEMPTS);
+            assertThat(info.steps().get(0).attempts()).as(name).isEqualTo(ATTEMPTS);
+            assertThat(info.steps().get(0).lastError()).as(name).isNotEmpty();
+        }
+    }
+
+    @Test
+    void step_that_ignores_the_interrupt_of_its_timeout_spends_its_attempts() {
+        flows.attempts = 1;
+        flows.on(
+                "deaf",
+                wf -> step(
+                        wf,
+                        () -> {
+                            calls.add(System.nanoTime());
+                            long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(1_100);
+                            while (System.nanoTime() < until) {
+                                Thread.onSpinWait();
+                            }
+                        },
+                        it -> it.timeout(Duration.ofSeconds(1))));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("deaf", null);
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.FAILED);
+        assertThat(calls).hasSize(1);
+    }
+
+    @Test
+    void compensation_whose_transaction_fails_by_its_own_fault_spends_its_attempts() {
+        faults().forEach((name, fault) -> flows.on(name, wf -> {
+            step(
+                    wf,
+                    () -> {},
+                    it -> it.compensate(written -> {
+                        calls.add(System.nanoTime());
+                        fault.run();
+                    }));
+            throw new IllegalStateException("fails");
+        }));
+        Member one = flows.start("one");
+        for (String name : faults().keySet()) {
+            calls.clear();
+            UUID run = one.workflows().start(name, null);
+            WorkflowInfo info = one.ended(run);
+            assertThat(info.status()).as(name).isEqualTo(WorkflowStatus.FAILED);
+            assertThat(calls).as("calls of %s", name).hasSize(ATTEMPTS);
+            assertThat(info.steps().get(0).status()).as(name).isEqualTo("compensation_failed");
+        }
+    }
+
+    @Test
+    void repetition_after_a_lost_connection_backs_off_and_stores_its_cause() {
+        var armed = new AtomicBoolean();
+        flows.source = losing(flows.source, armed);
+        flows.on("cut", wf -> step(wf, () -> called(armed), it -> it));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("cut", null);
+        await().until(() -> one.workflows().find(run).orElseThrow().steps().stream()
+                .anyMatch(it ->
+                        it.attempts() == 0 && String.valueOf(it.lastError()).contains("cable")));
+        WorkflowInfo info = one.ended(run);
+        assertThat(info.status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(info.steps().get(0).attempts()).isEqualTo(1);
+        assertThat(info.steps().get(0).lastError()).isNull();
+        requirePauses();
+    }
+
+    @Test
+    void repeated_compensation_backs_off_and_stores_its_cause() {
+        var armed = new AtomicBoolean();
+        flows.source = losing(flows.source, armed);
+        flows.on("cut", wf -> {
+            step(wf, () -> {}, it -> it.compensate(written -> called(armed)));
+            throw new IllegalStateException("fails");
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("cut", null);
+        await().until(() -> one.workflows().find(run).orElseThrow().steps().stream()
+                .anyMatch(it -> it.compensationAttempts() == 0
+                        && String.valueOf(it.lastError()).contains("cable")));
+        WorkflowInfo info = one.ended(run);
+        assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(info.steps().get(0).compensationAttempts()).isEqualTo(1);
+        assertThat(info.lastError()).as("why it was compensated").contains("fails");
+        requirePauses();
+    }
+
+    private void called(AtomicBoolean armed) {
+        calls.add(System.nanoTime());
+        armed.set(calls.size() <= 3);
+    }
+
+    private void requirePauses() {
+        assertThat(calls).hasSize(4);
+        for (int i = 1; i < calls.size(); i++) {
+            long least = 200L << (i - 1);
+            assertThat((calls.get(i) - calls.get(i - 1)) / 1_000_000)
+                    .as("pause %d, ms", i)
+                    .isGreaterThanOrEqualTo(least);
+        }
+    }
+
+    /** Loses the connection of a step's transaction when the step is to be recorded, once each time that it is armed. */
+    private static DataSource losing(DataSource real, AtomicBoolean armed) {
+        return new AbstractDataSource() {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection connection = real.getConnection();
+                return (Connection) Proxy.newProxyInstance(
+                        Connection.class.getClassLoader(),
+                        new Class<?>[] {Connection.class},
+                        (self, method, arguments) -> {
+                            if (method.getName().equals("prepareStatement")
+                                    && String.valueOf(arguments[0]).contains("forge_workflow_steps")
+                                    && armed.compareAndSet(true, false)) {
+                                connection.abort(Runnable::run);
+                                throw new SQLException("somebody pulled the cable", "08006");
+                            }
+                            try {
+                                return method.invoke(connection, arguments);
+                            } catch (InvocationTargetException e) {
+                                throw e.getTargetException();
+                            }
+                        });
+            }
+
+            @Override
+            public Connection getConnection(String username, String password) throws SQLException {
+                return getConnection();
+            }
+        };
+    }
+}

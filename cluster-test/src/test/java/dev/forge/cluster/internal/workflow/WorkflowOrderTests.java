@@ -1,0 +1,437 @@
+package dev.forge.cluster.internal.workflow;
+
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.node.TestCluster;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.workflow.StepFailedException;
+import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** What people order runs to do, what they do to the tables by hand, and what nodes make of versions they do not have. */
+@ClusterPostgres
+class WorkflowOrderTests {
+
+    private final JdbcClient jdbc;
+    private final TestDatabase database;
+    private final TestCluster cluster;
+    private final TestWorkflows flows;
+    private final List<String> done = new CopyOnWriteArrayList<>();
+
+    WorkflowOrderTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+        this.cluster = new TestCluster(database);
+        this.flows = new TestWorkflows(cluster);
+        jdbc.sql("TRUNCATE forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
+                .update();
+    }
+
+    @AfterEach
+    void close() {
+        cluster.close();
+    }
+
+    private String did(String what) {
+        done.add(what);
+        return what;
+    }
+
+    private Map<String, Object> job(UUID id) {
+        return jdbc.sql("SELECT * FROM forge_jobs WHERE id = ?")
+                .param(id)
+                .query()
+                .singleRow();
+    }
+
+    /** A run that has done something, and waits. */
+    private UUID waiting(Member one, String workflow) {
+        UUID run = one.workflows().start(workflow, null);
+        one.await(run, WorkflowStatus.WAITING);
+        return run;
+    }
+
+    private void undoable(String workflow) {
+        flows.on(workflow, wf -> {
+            wf.step("a", String.class, () -> did("a"), step -> step.compensate(x -> did("undo a")));
+            return wf.awaitSignal("go", String.class);
+        });
+    }
+
+    private static void look(Member member) {
+        member.engine().duties().stream()
+                .filter(duty -> duty.name().equals("watch-stranded"))
+                .forEach(duty -> duty.pass().run());
+    }
+
+    // Versions
+
+    @Test
+    void an_old_node_stays_ready_when_a_new_one_starts_runs_of_a_version_that_it_lacks() {
+        flows.on("deploy", "1", wf -> wf.awaitSignal("go", String.class));
+        Member old = flows.start("old");
+        UUID first = waiting(old, "deploy");
+        var newer = new TestWorkflows(cluster);
+        newer.deprecated("deploy", "1", wf -> wf.awaitSignal("go", String.class));
+        newer.on("deploy", "2", wf -> wf.awaitSignal("go", String.class));
+        Member fresh = newer.start("fresh");
+        UUID second = waiting(fresh, "deploy");
+        look(old);
+        assertThat(old.engine().isStranded()).isFalse();
+        // Who lacks them when it begins is not ready, whoever else has them.
+        var newest = new TestWorkflows(cluster);
+        newest.on("deploy", "2", wf -> wf.awaitSignal("go", String.class));
+        Member bold = newest.start("bold");
+        assertThat(bold.engine().isStranded()).isTrue();
+        old.workflows().signal(first, "go", "on");
+        old.ended(first);
+        look(bold);
+        assertThat(bold.engine().isStranded()).isFalse();
+        // Once it is drained, the version is one like any other.
+        jdbc.sql("UPDATE forge_workflow_runs SET status = 'waiting', finished_at = NULL WHERE id = ?")
+                .param(first)
+                .update();
+        look(bold);
+        assertThat(bold.engine().isStranded()).isFalse();
+        fresh.member().stop();
+        bold.member().stop();
+        await().untilAsserted(() -> {
+            look(old);
+            assertThat(old.engine().isStranded())
+                    .as("no live node has the version of run %s", second)
+                    .isTrue();
+        });
+    }
+
+    @Test
+    void a_node_that_does_not_work_starts_what_workers_have() {
+        flows.on("tiers", "1", wf -> "by 1");
+        Member worker = flows.start("worker");
+        var web = new TestWorkflows(cluster);
+        web.on("tiers", "2", wf -> "by 2");
+        Member gateway = web.start("gateway", WorkflowOrderTests::withoutWork);
+        UUID run = gateway.workflows().start("tiers", null);
+        assertThat(gateway.ended(run).version()).isEqualTo("1");
+        worker.member().stop();
+        // What it knows itself is better than a refusal: somebody will come who can run it.
+        UUID later = gateway.workflows().start("tiers", null);
+        assertThat(gateway.workflows().find(later).orElseThrow().version()).isEqualTo("2");
+    }
+
+    private static NodeSettings withoutWork(NodeSettings settings) {
+        NodeSettings.Presence presence = settings.presence();
+        return new NodeSettings(
+                new NodeSettings.Presence(
+                        presence.hostname(),
+                        presence.mode(),
+                        Set.of(NodeRole.GATEWAY, NodeRole.FUNCTION),
+                        presence.capabilities(),
+                        presence.version(),
+                        presence.info(),
+                        presence.load()),
+                settings.heartbeat(),
+                settings.detection(),
+                settings.election(),
+                settings.drainTimeout());
+    }
+
+    // Cancelling
+
+    @Test
+    void a_run_whose_job_was_abandoned_undoes_what_it_has_done_when_it_is_cancelled() {
+        undoable("poison");
+        flows.on("harmless", wf -> wf.awaitSignal("go", String.class));
+        Member one = flows.start("one");
+        UUID run = waiting(one, "poison");
+        UUID idle = waiting(one, "harmless");
+        jdbc.sql("UPDATE forge_jobs SET status = 'abandoned', finished_at = now() WHERE name LIKE 'workflow:%'")
+                .update();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.FAILED);
+        assertThat(one.workflows().cancel(run, "it kills nodes")).isTrue();
+        WorkflowInfo info = one.ended(run);
+        assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(info.resolutionReason()).isEqualTo("it kills nodes");
+        assertThat(done).containsExactly("a", "undo a");
+        assertThat(one.workflows().cancel(run, "again")).isFalse();
+        assertThat(one.workflows().cancel(idle, "it has done nothing")).isFalse();
+    }
+
+    @Test
+    void a_run_that_could_not_undo_all_goes_on_with_that_when_it_is_cancelled() {
+        var broken = new AtomicBoolean(true);
+        flows.attempts = 1;
+        flows.on("sticky", wf -> {
+            wf.step("first", String.class, () -> did("first"), step -> step.compensate(x -> did("undo first")));
+            wf.step(
+                    "second",
+                    String.class,
+                    () -> did("second"),
+                    step -> step.compensate(x -> {
+                        if (broken.get()) {
+                            throw new IllegalStateException("stuck");
+                        }
+                        did("undo second");
+                    }));
+            throw new IllegalStateException("fails");
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("sticky", null);
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.FAILED);
+        broken.set(false);
+        assertThat(one.workflows().cancel(run, "enough")).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(done).containsExactly("first", "second", "undo second", "undo first");
+    }
+
+    @Test
+    void the_job_of_a_run_is_neither_cancelled_nor_retried_without_it() {
+        undoable("carried");
+        Member one = flows.start("one");
+        UUID run = waiting(one, "carried");
+        assertThatExceptionOfType(JobRejectedException.class)
+                .isThrownBy(() -> one.member().jobs().cancel(run))
+                .withMessageContainingAll("workflow:carried@1", "Workflows.cancel");
+        assertThat(job(run)).containsEntry("status", "pending");
+        jdbc.sql("UPDATE forge_jobs SET status = 'failed', finished_at = now() WHERE id = ?")
+                .param(run)
+                .update();
+        assertThatExceptionOfType(JobRejectedException.class)
+                .isThrownBy(() -> one.member().jobs().retry(run))
+                .withMessageContainingAll("workflow:carried@1", "Workflows.retry");
+        assertThat(job(run)).containsEntry("status", "failed");
+    }
+
+    @Test
+    void a_job_that_a_cancelled_run_waits_for_never_begins() {
+        flows.work = jobs -> jobs.on("ship", context -> did("shipped"));
+        flows.on("child", wf -> wf.job("ship", null, String.class));
+        flows.on("parent", wf -> {
+            wf.step("charge", String.class, () -> did("charge"), step -> step.compensate(x -> did("refund")));
+            return wf.child("child", null, String.class);
+        });
+        Member one = flows.start("one");
+        one.member().jobs().pause("ship");
+        UUID run = one.workflows().start("parent", null);
+        await().until(() -> jdbc.sql("SELECT count(*) FROM forge_jobs WHERE name = 'ship'")
+                        .query(Integer.class)
+                        .single()
+                == 1);
+        assertThat(one.workflows().cancel(run, "no")).isTrue();
+        UUID ship = jdbc.sql("SELECT id FROM forge_jobs WHERE name = 'ship'")
+                .query(UUID.class)
+                .single();
+        assertThat(one.member().jobs().find(ship).orElseThrow().status()).isEqualTo(JobStatus.CANCELLED);
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        one.member().jobs().resume("ship");
+        assertThat(done).containsExactly("charge", "refund");
+        jdbc.sql("DELETE FROM forge_jobs WHERE name = 'ship'").update();
+    }
+
+    @Test
+    void a_job_that_a_cancelled_run_waits_for_is_told_to_stop() throws InterruptedException {
+        var begun = new CountDownLatch(1);
+        var interrupted = new CountDownLatch(1);
+        flows.work = jobs -> jobs.on("pack", context -> {
+            begun.countDown();
+            try {
+                new CountDownLatch(1).await();
+            } catch (InterruptedException e) {
+                interrupted.countDown();
+                throw e;
+            }
+        });
+        flows.on("parent", wf -> wf.job("pack", null, String.class));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parent", null);
+        assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
+        one.await(run, WorkflowStatus.WAITING);
+        assertThat(one.workflows().cancel(run, "no")).isTrue();
+        assertThat(interrupted.await(60, TimeUnit.SECONDS)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+    }
+
+    // Retrying
+
+    @Test
+    void a_step_whose_failure_was_noted_before_it_was_passed_on_is_retried() {
+        var broken = new AtomicBoolean(true);
+        flows.attempts = 1;
+        flows.on("noted", wf -> {
+            wf.saveState("before");
+            try {
+                wf.step("charge", String.class, () -> {
+                    did("charge");
+                    if (broken.get()) {
+                        throw new IllegalStateException("no money");
+                    }
+                    return "charged";
+                });
+            } catch (StepFailedException e) {
+                wf.saveState("%s at %s, %s".formatted(e.step(), wf.now(), wf.randomUuid()));
+                throw e;
+            }
+            // In another order than where it had failed.
+            wf.randomUuid();
+            return wf.state(String.class).orElseThrow();
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("noted", null);
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.FAILED);
+        assertThat(one.workflows().retry(run)).isTrue();
+        await().until(() -> done.size() == 2);
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.FAILED);
+        broken.set(false);
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(one.workflows().result(run, String.class)).contains("before");
+        assertThat(done).hasSize(3);
+    }
+
+    // By hand
+
+    @Test
+    void an_operator_who_may_change_runs_and_nothing_else_may_retire_them() throws SQLException {
+        undoable("retired");
+        Member one = flows.start("one");
+        UUID run = waiting(one, "retired");
+        String role = "operator_" + run.toString().substring(24);
+        jdbc.sql("CREATE ROLE " + role).update();
+        try (Connection connection = database.dataSource().getConnection();
+                var statement = connection.createStatement()) {
+            statement.execute("GRANT SELECT, UPDATE ON forge_workflow_runs TO " + role);
+            statement.execute("SET ROLE " + role);
+            // As in the guide, word for word.
+            assertThat(statement.executeUpdate("""
+                            UPDATE forge_workflow_runs SET status = 'retired_unresumable', resolution_reason = '...'
+                            WHERE workflow_name = 'retired' AND workflow_version = '1'
+                              AND status NOT IN ('completed','compensated','failed','retired_unresumable','cancelled_by_operator');
+                            """)).isEqualTo(1);
+            assertThatExceptionOfType(SQLException.class)
+                    .isThrownBy(() -> statement.execute("SELECT forge_workflow_resolved()"))
+                    .withMessageContaining("permission denied");
+        } finally {
+            jdbc.sql("DROP OWNED BY " + role).update();
+            jdbc.sql("DROP ROLE " + role).update();
+        }
+        assertThat(job(run)).containsEntry("status", "cancelled");
+        assertThat(one.workflows().find(run).orElseThrow().finishedAt()).isNotNull();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void a_run_whose_job_somebody_completes_has_failed(boolean atWork) throws InterruptedException {
+        var begun = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        flows.on("by-hand", wf -> {
+            wf.awaitSignal("go", String.class);
+            wf.step("work", () -> {
+                begun.countDown();
+                go.await();
+            });
+            return "done";
+        });
+        Member one = flows.start("one");
+        UUID run = waiting(one, "by-hand");
+        if (atWork) {
+            one.workflows().signal(run, "go", "on");
+            assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
+        }
+        jdbc.sql("UPDATE forge_jobs SET status = 'completed', finished_at = now() WHERE id = ?")
+                .param(run)
+                .update();
+        assertThat(one.workflows().find(run).orElseThrow())
+                .extracting(WorkflowInfo::status, WorkflowInfo::lastError)
+                .containsExactly(WorkflowStatus.FAILED, "its job was completed");
+        go.countDown();
+        await().until(() -> one.member().engine().load() == 0);
+        assertThat(one.workflows().retry(run)).isTrue();
+        one.workflows().signal(run, "go", "on");
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+    }
+
+    @Test
+    void a_child_that_has_lost_its_job_gets_another_whose_end_frees_the_parent() {
+        flows.on("child", wf -> wf.awaitSignal("go", String.class));
+        flows.on("parent", wf -> wf.child("child", null, String.class));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parent", null);
+        await().until(() ->
+                !one.workflows().list("child", WorkflowStatus.WAITING, 1).isEmpty());
+        UUID child = one.workflows().list("child", null, 1).get(0).id();
+        Map<String, Object> lost = job(child);
+        jdbc.sql("DELETE FROM forge_jobs WHERE id = ?").param(child).update();
+        await().until(() -> one.member().jobs().find(child).isPresent());
+        assertThat(job(child))
+                .containsEntry("unique_key", lost.get("unique_key"))
+                .containsEntry("metadata", lost.get("metadata"));
+        one.workflows().signal(child, "go", "on");
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(one.workflows().result(run, String.class)).contains("on");
+    }
+
+    // What people see
+
+    @Test
+    void a_run_shows_its_progress() {
+        flows.on("progress", wf -> {
+            wf.progress(40, "half-way");
+            return wf.awaitSignal("go", String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = waiting(one, "progress");
+        assertThat(one.workflows().find(run).orElseThrow().progress()).contains("40", "half-way");
+    }
+
+    @Test
+    void a_timeline_says_when_a_step_was_done_and_how_often_undoing_it_was_tried() {
+        var broken = new AtomicBoolean(true);
+        flows.on("undone", wf -> {
+            wf.step(
+                    "a",
+                    String.class,
+                    () -> did("a"),
+                    step -> step.compensate(x -> {
+                        if (broken.getAndSet(false)) {
+                            throw new IllegalStateException("not yet");
+                        }
+                        did("undo a");
+                    }));
+            return wf.awaitSignal("go", String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = waiting(one, "undone");
+        WorkflowInfo.Step before =
+                one.workflows().find(run).orElseThrow().steps().get(0);
+        assertThat(before.compensationAttempts()).isZero();
+        one.workflows().cancel(run, "no");
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        WorkflowInfo.Step after =
+                one.workflows().find(run).orElseThrow().steps().get(0);
+        assertThat(after.status()).isEqualTo("compensated");
+        assertThat(after.finishedAt()).isEqualTo(before.finishedAt());
+        assertThat(after.compensationAttempts()).isEqualTo(2);
+    }
+}
