@@ -1,7 +1,7 @@
 package sample;
 
-import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import java.time.Duration;
 import java.util.UUID;

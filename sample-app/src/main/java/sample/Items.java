@@ -1,8 +1,8 @@
 package sample;
 
+import dev.forge.cluster.autoconfigure.ConditionalOnClusterRole;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.startup.StartupCoordinator;
-import dev.forge.cluster.autoconfigure.ConditionalOnClusterRole;
 import java.math.BigDecimal;
 import java.util.List;
 import org.springframework.boot.ApplicationArguments;

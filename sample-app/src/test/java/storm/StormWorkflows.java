@@ -1,8 +1,8 @@
 package storm;
 
 import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.Workflows;
 import java.time.Duration;

@@ -1,13 +1,13 @@
 package dev.forge.cluster.benchmarks;
 
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.JobStore.Claimed;
 import dev.forge.cluster.internal.job.JobStore.Claiming;
 import dev.forge.cluster.internal.job.JobStore.Head;
 import dev.forge.cluster.internal.job.JobStore.Queue;
 import dev.forge.cluster.internal.job.JobStore.Queues;
-import dev.forge.cluster.internal.database.Schema;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;

@@ -1,10 +1,10 @@
 package dev.forge.cluster.benchmarks;
 
-import dev.forge.cluster.ratelimit.RateLimit;
-import dev.forge.cluster.internal.ratelimit.RateLimits;
-import dev.forge.cluster.internal.ratelimit.SharedBuckets;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.internal.ratelimit.RateLimits;
+import dev.forge.cluster.internal.ratelimit.SharedBuckets;
+import dev.forge.cluster.ratelimit.RateLimit;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.Callable;

@@ -1,15 +1,15 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.autoconfigure.job.JobSlots;
-import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.daemon.DaemonEngine;
-import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.workflow.WorkflowStore;
+import dev.forge.cluster.node.NodeMode;
 import java.util.Locale;
 import java.util.Set;
 import java.util.TreeSet;

@@ -1,7 +1,5 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.autoconfigure.job.JobProperties;
-import dev.forge.cluster.autoconfigure.job.WorkerProperties;
 import static dev.forge.cluster.autoconfigure.PropertyRules.atLeast;
 import static dev.forge.cluster.autoconfigure.PropertyRules.named;
 import static dev.forge.cluster.autoconfigure.PropertyRules.notBlank;
@@ -12,13 +10,15 @@ import static dev.forge.cluster.autoconfigure.PropertyRules.require;
 import static dev.forge.cluster.autoconfigure.PropertyRules.shorter;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.autoconfigure.job.JobProperties;
+import dev.forge.cluster.autoconfigure.job.WorkerProperties;
+import dev.forge.cluster.internal.runtime.NamePattern;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.leader.LeaderStrategy;
 import dev.forge.cluster.leader.LostLeadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
-import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.runtime.NamePattern;
 import java.nio.charset.StandardCharsets;
 import java.time.DateTimeException;
 import java.time.Duration;

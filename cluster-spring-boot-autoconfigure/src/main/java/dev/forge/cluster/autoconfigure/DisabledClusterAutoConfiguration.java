@@ -1,15 +1,15 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterDisabledException;
-import dev.forge.cluster.lock.ClusterLocks;
-import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.lock.ClusterLocks;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.startup.StartupCoordinator;
+import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.workflow.Workflows;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;

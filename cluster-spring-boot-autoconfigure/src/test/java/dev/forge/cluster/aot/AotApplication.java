@@ -2,10 +2,10 @@ package dev.forge.cluster.aot;
 
 import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.daemon.ClusterDaemon;
-import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.ratelimit.RateLimited;
+import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.Workflows;
 import java.time.Duration;

@@ -1,23 +1,23 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import dev.forge.cluster.cron.ClusterCron;
-import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.state.ClusterStateStore;
-import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.state.ClusterStateStore;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;

@@ -3,9 +3,9 @@ package dev.forge.cluster.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.lock.ClusterLocks;
-import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.lock.ClusterLocks;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.ClusterPostgres;

@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.TestDatabase;

@@ -1,17 +1,17 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.mockito.Mockito.mock;
 
+import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
 import jakarta.persistence.EntityManagerFactory;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.test;
 
-import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.JobStore.ClaimKey;
 import dev.forge.cluster.internal.job.JobStore.Claimed;
@@ -10,7 +10,7 @@ import dev.forge.cluster.internal.job.JobStore.Finish;
 import dev.forge.cluster.internal.job.JobStore.Head;
 import dev.forge.cluster.internal.job.JobStore.NewJob;
 import dev.forge.cluster.internal.job.JobStore.Reading;
-import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;

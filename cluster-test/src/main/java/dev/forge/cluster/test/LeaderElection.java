@@ -1,10 +1,10 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.leader.LeaderStore.Beginning;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
-import dev.forge.cluster.internal.database.Schema;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;

@@ -1,13 +1,13 @@
 package dev.forge.cluster.internal.cron;
 
-import dev.forge.cluster.internal.database.OwnTransactions;
-import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.cron.CronInfo;
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronTarget;
-import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
+import dev.forge.cluster.internal.database.OwnTransactions;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.job.JobStatus;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;

@@ -2,9 +2,9 @@ package dev.forge.cluster.internal.daemon;
 
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonScope;
+import dev.forge.cluster.internal.node.NodeSettings.Presence;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
-import dev.forge.cluster.internal.node.NodeSettings.Presence;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.daemon;
 
-import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.runtime.Names;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;

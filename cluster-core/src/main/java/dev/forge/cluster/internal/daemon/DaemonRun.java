@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.daemon;
 
-import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonScope;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.DaemonStore.Change;
 import dev.forge.cluster.internal.daemon.DaemonStore.Tenure;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.concurrent.locks.Condition;

@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.daemon;
 
-import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.DaemonScope;
 import dev.forge.cluster.daemon.DaemonStatus;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.leader.LeaderStore;
 import java.sql.Connection;
 import java.sql.ResultSet;
 import java.sql.SQLException;

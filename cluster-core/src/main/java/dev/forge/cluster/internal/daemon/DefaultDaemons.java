@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.daemon;
 
+import dev.forge.cluster.daemon.DaemonInfo;
+import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.daemon.DaemonInfo;
-import dev.forge.cluster.daemon.Daemons;
 import java.util.List;
 import java.util.Optional;
 

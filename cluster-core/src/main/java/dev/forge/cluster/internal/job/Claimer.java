@@ -1,8 +1,7 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.runtime.ErrorText;
-import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
+import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.job.JobStore.Claimed;
 import dev.forge.cluster.internal.job.JobStore.Claiming;
 import dev.forge.cluster.internal.job.JobStore.Finish;
@@ -11,8 +10,9 @@ import dev.forge.cluster.internal.job.JobStore.Queue;
 import dev.forge.cluster.internal.job.JobStore.Queues;
 import dev.forge.cluster.internal.job.JobStore.Reading;
 import dev.forge.cluster.internal.job.JobStore.Recovered;
-import dev.forge.cluster.internal.database.ServerFailure;
-import dev.forge.cluster.internal.database.TransientFailure;
+import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
+import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;

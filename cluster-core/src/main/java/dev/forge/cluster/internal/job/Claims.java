@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.job.RunningJob.Stop;
-import dev.forge.cluster.internal.job.WorkerSettings.Leases;
 import dev.forge.cluster.internal.job.JobStore.ClaimKey;
 import dev.forge.cluster.internal.job.JobStore.Claimed;
 import dev.forge.cluster.internal.job.JobStore.CrashRule;
 import dev.forge.cluster.internal.job.JobStore.Finish;
+import dev.forge.cluster.internal.job.RunningJob.Stop;
+import dev.forge.cluster.internal.job.WorkerSettings.Leases;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;

@@ -1,11 +1,15 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.job.JobReports.Obstacles;
+import dev.forge.cluster.internal.job.JobStore.Cancelled;
+import dev.forge.cluster.internal.job.JobStore.NewJob;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
+import dev.forge.cluster.internal.workflow.WorkflowStore;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobInfo;
@@ -16,10 +20,6 @@ import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.job.UnknownJobException;
-import dev.forge.cluster.internal.job.JobReports.Obstacles;
-import dev.forge.cluster.internal.job.JobStore.Cancelled;
-import dev.forge.cluster.internal.job.JobStore.NewJob;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;

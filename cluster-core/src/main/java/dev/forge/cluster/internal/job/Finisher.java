@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.runtime.ErrorText;
-import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.job.JobStore.ClaimKey;
 import dev.forge.cluster.internal.job.JobStore.Finish;
+import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;

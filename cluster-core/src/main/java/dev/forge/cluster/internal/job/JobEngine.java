@@ -1,5 +1,7 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.job.JobStore.Recovered;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeSettings;
@@ -14,8 +16,6 @@ import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
-import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.internal.job.JobStore.Recovered;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;

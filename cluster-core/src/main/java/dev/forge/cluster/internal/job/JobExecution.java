@@ -1,5 +1,9 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.job.JobMonitor.Ending;
+import dev.forge.cluster.internal.job.JobStore.Finish;
+import dev.forge.cluster.internal.job.JobStore.LastStatement;
+import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
@@ -9,10 +13,6 @@ import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.ratelimit.RateLimitExceededException;
-import dev.forge.cluster.internal.job.JobMonitor.Ending;
-import dev.forge.cluster.internal.job.RunningJob.Stop;
-import dev.forge.cluster.internal.job.JobStore.Finish;
-import dev.forge.cluster.internal.job.JobStore.LastStatement;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.Map;

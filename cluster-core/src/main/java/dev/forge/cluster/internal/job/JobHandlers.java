@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.job.JobRejectedException;
 import java.lang.reflect.Type;
 import java.util.ArrayList;
 import java.util.Collection;

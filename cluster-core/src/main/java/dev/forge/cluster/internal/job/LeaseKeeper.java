@@ -145,8 +145,8 @@ final class LeaseKeeper {
         if (!transactional.isEmpty()) {
             drop(transactional, jobs.missing(node, transactional.keySet()));
         }
-        int unknown =
-                jobs.returnUnknown(node, claims.all().stream().map(RunningJob::id).toList(), UNKNOWN_AFTER);
+        int unknown = jobs.returnUnknown(
+                node, claims.all().stream().map(RunningJob::id).toList(), UNKNOWN_AFTER);
         if (unknown > 0) {
             log.warn("{} jobs were claimed for this node without its knowing; returned", unknown);
         }

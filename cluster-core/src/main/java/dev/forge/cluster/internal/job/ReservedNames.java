@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.workflow.WorkflowStore;
+import dev.forge.cluster.job.JobRejectedException;
 import java.util.Map;
 
 /**

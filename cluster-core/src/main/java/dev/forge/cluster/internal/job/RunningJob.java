@@ -1,12 +1,12 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.job.JobStore.ClaimKey;
+import dev.forge.cluster.internal.job.JobStore.Claimed;
+import dev.forge.cluster.internal.job.JobStore.Finish;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.internal.job.JobStore.ClaimKey;
-import dev.forge.cluster.internal.job.JobStore.Claimed;
-import dev.forge.cluster.internal.job.JobStore.Finish;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;

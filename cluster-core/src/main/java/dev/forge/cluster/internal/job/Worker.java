@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
-import dev.forge.cluster.internal.job.RunningJob.Stop;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

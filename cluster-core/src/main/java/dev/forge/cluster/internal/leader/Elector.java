@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.leader;
 
-import dev.forge.cluster.internal.runtime.Pace;
-import dev.forge.cluster.leader.LeadershipAcquired;
-import dev.forge.cluster.leader.LeadershipLost;
 import dev.forge.cluster.internal.leader.LeaderStore.Beginning;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
 import dev.forge.cluster.internal.leader.LeaderStore.Term;
+import dev.forge.cluster.internal.runtime.Pace;
+import dev.forge.cluster.leader.LeadershipAcquired;
+import dev.forge.cluster.leader.LeadershipLost;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.leader;
 
+import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.AsyncResults;
@@ -7,7 +8,6 @@ import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipLostException;
-import dev.forge.cluster.internal.daemon.DaemonStore;
 import java.util.OptionalLong;
 import java.util.UUID;
 import java.util.function.Supplier;

@@ -1,36 +1,36 @@
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.ClusterNotReadyException;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.BlockedFences;
 import dev.forge.cluster.internal.leader.Elector;
+import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.node.NodeSettings.Election;
+import dev.forge.cluster.internal.node.NodeStore.Introduction;
+import dev.forge.cluster.internal.node.NodeStore.Load;
+import dev.forge.cluster.internal.node.NodeStore.Sighting;
+import dev.forge.cluster.internal.ratelimit.RateLimitStore;
 import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.Pace;
-import dev.forge.cluster.ClusterNotReadyException;
-import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipAcquired;
 import dev.forge.cluster.leader.LeadershipLost;
 import dev.forge.cluster.leader.LostLeadership;
-import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.node.NodeDied;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeStatus;
-import dev.forge.cluster.internal.node.NodeSettings.Election;
-import dev.forge.cluster.internal.database.ConnectionLoss;
-import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.daemon.DaemonStore;
-import dev.forge.cluster.internal.leader.LeaderStore;
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
-import dev.forge.cluster.internal.lock.LockStore;
-import dev.forge.cluster.internal.node.NodeStore.Introduction;
-import dev.forge.cluster.internal.node.NodeStore.Load;
-import dev.forge.cluster.internal.node.NodeStore.Sighting;
-import dev.forge.cluster.internal.ratelimit.RateLimitStore;
-import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.state.StateStore;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.InstantSource;
@@ -725,7 +725,9 @@ public final class Node {
         NodeSettings.Presence presence = settings.presence();
         var info = new HashMap<>(presence.info());
         info.put("mode", presence.mode().name().toLowerCase(Locale.ROOT));
-        info.put("slots", Integer.toString(works.stream().mapToInt(NodeComponent::slots).sum()));
+        info.put(
+                "slots",
+                Integer.toString(works.stream().mapToInt(NodeComponent::slots).sum()));
         works.forEach(work -> info.putAll(work.facts()));
         return new Introduction(
                 joining,
@@ -744,7 +746,8 @@ public final class Node {
 
     private Load load() {
         Load load = settings.presence().load().get();
-        return new Load(load.connections(), works.stream().mapToInt(NodeComponent::load).sum(), load.cpu(), load.memory());
+        return new Load(
+                load.connections(), works.stream().mapToInt(NodeComponent::load).sum(), load.cpu(), load.memory());
     }
 
     private Duration observationPause() {

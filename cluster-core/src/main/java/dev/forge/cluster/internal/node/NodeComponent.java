@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.job.JobStore.Recovered;
+import dev.forge.cluster.internal.runtime.Loop;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;

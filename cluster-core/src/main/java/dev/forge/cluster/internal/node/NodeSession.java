@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.leader.Elector;
-import dev.forge.cluster.internal.runtime.ErrorText;
-import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.database.SessionConnection;
+import dev.forge.cluster.internal.leader.Elector;
+import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.locks.Condition;

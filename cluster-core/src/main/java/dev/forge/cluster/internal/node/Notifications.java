@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.slf4j.Logger;

@@ -1,15 +1,15 @@
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.job.JobStore.Recovered;
+import dev.forge.cluster.internal.node.NodeStore.Sighting;
+import dev.forge.cluster.internal.node.NodeStore.Sightings;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.Pace;
 import dev.forge.cluster.node.NodeDied;
 import dev.forge.cluster.node.NodeJoined;
 import dev.forge.cluster.node.NodeLeft;
 import dev.forge.cluster.node.NodeStatus;
-import dev.forge.cluster.internal.job.JobStore.Recovered;
-import dev.forge.cluster.internal.node.NodeStore.Sighting;
-import dev.forge.cluster.internal.node.NodeStore.Sightings;
-import dev.forge.cluster.internal.database.ServerFailure;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;

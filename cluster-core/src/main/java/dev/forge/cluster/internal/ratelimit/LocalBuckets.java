@@ -60,7 +60,8 @@ final class LocalBuckets {
     void learn(String key, RateLimit limit, double spent) {
         buckets.put(
                 key,
-                new Bucket(spent, nanos.getAsLong(), TokenBucket.flow(spent, limit).toNanos()));
+                new Bucket(
+                        spent, nanos.getAsLong(), TokenBucket.flow(spent, limit).toNanos()));
     }
 
     /** How many there are, for tests. */

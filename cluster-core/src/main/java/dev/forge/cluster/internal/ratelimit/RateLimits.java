@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.ratelimit;
 
+import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
@@ -7,7 +8,6 @@ import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
 import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.ratelimit.RateLimiterBackend;
-import dev.forge.cluster.internal.database.ConnectionLoss;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;

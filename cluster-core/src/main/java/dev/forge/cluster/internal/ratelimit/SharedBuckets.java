@@ -1,12 +1,12 @@
 package dev.forge.cluster.internal.ratelimit;
 
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.ratelimit.RateLimitStore.Grant;
+import dev.forge.cluster.internal.ratelimit.RateLimitStore.Wish;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
 import dev.forge.cluster.ratelimit.RateLimiterBackend;
-import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.ratelimit.RateLimitStore.Grant;
-import dev.forge.cluster.internal.ratelimit.RateLimitStore.Wish;
-import dev.forge.cluster.internal.database.Schema;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -160,7 +160,11 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
             Ask ask = asks.get(0);
             byBucket.put(ask.bucket, asks);
             wishes.add(new Wish(
-                    ask.bucket, asks.size(), ask.permits, (double) ask.limit.burst(), TokenBucket.perSecond(ask.limit)));
+                    ask.bucket,
+                    asks.size(),
+                    ask.permits,
+                    (double) ask.limit.burst(),
+                    TokenBucket.perSecond(ask.limit)));
         }
         for (Grant grant : store.take(wishes)) {
             List<Ask> asks = Objects.requireNonNull(byBucket.get(grant.bucket()));

@@ -1,12 +1,12 @@
 package dev.forge.cluster.internal.startup;
 
-import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.Names;
 import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.UUID;

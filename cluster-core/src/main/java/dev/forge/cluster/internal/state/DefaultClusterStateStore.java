@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.state;
 
+import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.job.JobJson;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.state.ClusterStateStore;
-import dev.forge.cluster.PayloadCodec;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;

@@ -1,7 +1,12 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.job.JobStore.NewJob;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.workflow.WorkflowStore.NewRun;
+import dev.forge.cluster.internal.workflow.WorkflowStore.Signal;
+import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
+import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waits;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
@@ -11,11 +16,6 @@ import dev.forge.cluster.workflow.StepFailedException;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
-import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waits;
-import dev.forge.cluster.internal.job.JobStore.NewJob;
-import dev.forge.cluster.internal.workflow.WorkflowStore.NewRun;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Signal;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
@@ -44,7 +44,8 @@ final class DefaultWorkflowContext implements WorkflowContext {
     private final WorkflowSteps steps;
     private @Nullable String state;
 
-    DefaultWorkflowContext(WorkflowEngine engine, Version version, RunningJob job, WorkflowHistory memory, WorkflowSteps steps) {
+    DefaultWorkflowContext(
+            WorkflowEngine engine, Version version, RunningJob job, WorkflowHistory memory, WorkflowSteps steps) {
         this.engine = engine;
         this.version = version;
         this.job = job;

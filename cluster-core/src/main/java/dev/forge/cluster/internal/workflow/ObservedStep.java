@@ -104,7 +104,9 @@ final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
     public JobMonitor.StepEnding outcome() {
         return thrown == null
                 ? JobMonitor.StepEnding.COMPLETED
-                : thrown instanceof WorkflowSuspension ? JobMonitor.StepEnding.INTERRUPTED : JobMonitor.StepEnding.FAILED;
+                : thrown instanceof WorkflowSuspension
+                        ? JobMonitor.StepEnding.INTERRUPTED
+                        : JobMonitor.StepEnding.FAILED;
     }
 
     @Override

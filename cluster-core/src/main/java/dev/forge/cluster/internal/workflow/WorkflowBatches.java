@@ -2,12 +2,12 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Claim;
 import dev.forge.cluster.internal.workflow.WorkflowStore.End;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Loaded;
 import dev.forge.cluster.internal.workflow.WorkflowStore.RunRow;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Written;
+import dev.forge.cluster.workflow.WorkflowStatus;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
+import dev.forge.cluster.workflow.WorkflowContext;
 import java.lang.reflect.Type;
 import org.jspecify.annotations.Nullable;
 

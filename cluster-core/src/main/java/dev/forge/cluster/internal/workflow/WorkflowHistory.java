@@ -1,20 +1,20 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.job.JobJson;
+import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.job.PermanentJobFailure;
-import dev.forge.cluster.workflow.WorkflowStatus;
-import dev.forge.cluster.internal.workflow.WorkflowSuspension.Plain;
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Claim;
 import dev.forge.cluster.internal.workflow.WorkflowStore.End;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Loaded;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Signal;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Wait;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Written;
+import dev.forge.cluster.internal.workflow.WorkflowSuspension.Plain;
+import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.workflow.WorkflowStatus;
 import java.lang.reflect.Type;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;

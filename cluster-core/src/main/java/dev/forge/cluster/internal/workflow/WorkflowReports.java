@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import java.sql.Array;
 import java.sql.ResultSet;
 import java.sql.SQLException;

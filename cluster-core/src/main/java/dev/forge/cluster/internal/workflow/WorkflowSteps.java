@@ -1,19 +1,19 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
-import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.internal.workflow.WorkflowHistory.Noted;
+import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
+import dev.forge.cluster.internal.workflow.WorkflowSuspension.Plain;
+import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waits;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepFailedException;
-import dev.forge.cluster.internal.workflow.WorkflowSuspension.Plain;
-import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waits;
-import dev.forge.cluster.internal.workflow.WorkflowHistory.Noted;
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;

@@ -1,12 +1,12 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.internal.leader.LeaderStore;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import java.util.HashSet;
 import java.util.OptionalLong;
 import java.util.Set;

@@ -2,9 +2,9 @@ package dev.forge.cluster.internal.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.job.JobStore.Claimed;
 import dev.forge.cluster.internal.job.JobStore.Queue;
+import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
 import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;

@@ -1,11 +1,11 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
-import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.runtime.Names;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;

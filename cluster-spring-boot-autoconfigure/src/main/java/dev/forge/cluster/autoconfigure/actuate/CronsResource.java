@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
+import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronInfo;
@@ -8,7 +9,6 @@ import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.MutationRefusedException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;

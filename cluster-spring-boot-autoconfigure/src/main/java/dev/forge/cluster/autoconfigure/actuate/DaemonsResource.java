@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
+import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.Daemons;
-import dev.forge.cluster.MutationRefusedException;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;

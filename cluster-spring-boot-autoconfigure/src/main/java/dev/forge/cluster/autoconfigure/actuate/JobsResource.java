@@ -1,15 +1,15 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.internal.job.JobReports;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.internal.job.JobReports;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.cron;
 
+import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterProperties;
 import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
 import dev.forge.cluster.autoconfigure.handler.AttributeException;
@@ -7,17 +8,16 @@ import dev.forge.cluster.autoconfigure.handler.AttributeReader;
 import dev.forge.cluster.autoconfigure.handler.MethodTransactions;
 import dev.forge.cluster.autoconfigure.job.JobLimits;
 import dev.forge.cluster.cron.ClusterCron;
-import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronTarget;
-import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.internal.cron.CronContexts;
 import dev.forge.cluster.internal.cron.CronEngine;
+import dev.forge.cluster.internal.cron.CronStore;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
-import dev.forge.cluster.internal.cron.CronStore;
+import dev.forge.cluster.job.JobPriority;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;

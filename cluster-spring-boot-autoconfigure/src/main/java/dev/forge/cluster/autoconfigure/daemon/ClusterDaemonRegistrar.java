@@ -1,17 +1,17 @@
 package dev.forge.cluster.autoconfigure.daemon;
 
+import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterProperties;
 import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
 import dev.forge.cluster.autoconfigure.handler.AsynchronousHandlers;
 import dev.forge.cluster.autoconfigure.handler.AttributeException;
 import dev.forge.cluster.autoconfigure.handler.AttributeReader;
 import dev.forge.cluster.daemon.ClusterDaemon;
-import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonScope;
-import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.daemon.DaemonHandler;
 import dev.forge.cluster.internal.daemon.DaemonHandlers;
+import dev.forge.cluster.internal.runtime.AsyncResults;
 import java.util.Arrays;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;

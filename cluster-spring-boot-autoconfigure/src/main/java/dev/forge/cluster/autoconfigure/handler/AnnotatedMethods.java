@@ -132,7 +132,8 @@ public final class AnnotatedMethods {
                 : !factory.startsWith("org.springframework.");
     }
 
-    public static <A extends Annotation> List<Found<A>> find(ConfigurableListableBeanFactory beans, Class<A> annotation) {
+    public static <A extends Annotation> List<Found<A>> find(
+            ConfigurableListableBeanFactory beans, Class<A> annotation) {
         List<Found<A>> found = new ArrayList<>();
         for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
             Class<?> type = ScopedProxyUtils.isScopedTarget(bean) ? null : typeOf(beans, bean);

@@ -17,7 +17,8 @@ public final class AttributeException extends IllegalArgumentException {
     }
 
     /** An attribute with a value that it cannot have. */
-    public static AttributeException of(String attribute, String value, @Nullable String reason, @Nullable Throwable cause) {
+    public static AttributeException of(
+            String attribute, String value, @Nullable String reason, @Nullable Throwable cause) {
         return new AttributeException(
                 "%s (%s): %s".formatted(attribute, value, reason),
                 "Correct the attribute %s, or the property that its placeholder names.".formatted(attribute),

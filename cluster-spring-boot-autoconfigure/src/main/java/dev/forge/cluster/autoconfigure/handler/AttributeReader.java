@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.handler;
 
 import dev.forge.cluster.autoconfigure.PropertyRules;
-import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.workflow.WorkflowStore;
 import java.lang.reflect.Method;
 import java.time.Duration;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.handler;
 
-import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.internal.job.JobHandler;
 import java.util.Arrays;
 import java.util.EnumSet;

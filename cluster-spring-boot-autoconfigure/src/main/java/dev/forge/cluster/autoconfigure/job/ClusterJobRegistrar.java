@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.job;
 
+import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ClusterProperties;
 import dev.forge.cluster.autoconfigure.cron.ClusterCronReader;
@@ -9,12 +10,11 @@ import dev.forge.cluster.autoconfigure.handler.AttributeReader;
 import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
 import dev.forge.cluster.autoconfigure.handler.MethodTransactions;
 import dev.forge.cluster.cron.ClusterCron;
-import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.job.JobContext;
-import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobPriority;
 import java.lang.reflect.Method;
 import java.lang.reflect.Type;
 import java.util.Arrays;

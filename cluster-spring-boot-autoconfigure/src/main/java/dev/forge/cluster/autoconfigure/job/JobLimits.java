@@ -1,10 +1,10 @@
 package dev.forge.cluster.autoconfigure.job;
 
-import dev.forge.cluster.autoconfigure.handler.AttributeReader;
 import dev.forge.cluster.BackoffStrategy;
-import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.internal.runtime.Backoff;
+import dev.forge.cluster.autoconfigure.handler.AttributeReader;
 import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.runtime.Backoff;
+import dev.forge.cluster.job.ClusterJob;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Locale;

@@ -1,15 +1,15 @@
 package dev.forge.cluster.autoconfigure.job;
 
+import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ClusterProperties;
-import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.cron.CronTarget;
-import dev.forge.cluster.node.NodeMode;
-import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.internal.cron.CronStore;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
-import dev.forge.cluster.internal.cron.CronStore;
 import dev.forge.cluster.internal.workflow.WorkflowStore;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Function;

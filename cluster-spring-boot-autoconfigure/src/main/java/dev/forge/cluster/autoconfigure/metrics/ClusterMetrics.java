@@ -1,16 +1,16 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.job.JobReports;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.state.StateStore;
+import dev.forge.cluster.internal.workflow.WorkflowReports;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipAcquired;
 import dev.forge.cluster.leader.LeadershipLost;
 import dev.forge.cluster.node.NodeStatus;
-import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.daemon.DaemonStore;
-import dev.forge.cluster.internal.job.JobReports;
-import dev.forge.cluster.internal.node.NodeStore;
-import dev.forge.cluster.internal.state.StateStore;
-import dev.forge.cluster.internal.workflow.WorkflowReports;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;

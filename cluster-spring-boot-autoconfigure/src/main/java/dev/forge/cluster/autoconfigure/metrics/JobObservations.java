@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
-import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.job.JobContext;
 import io.micrometer.observation.Observation;
 import io.micrometer.observation.ObservationRegistry;
 import io.micrometer.observation.transport.Kind;

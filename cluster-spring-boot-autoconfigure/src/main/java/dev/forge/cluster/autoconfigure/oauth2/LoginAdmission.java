@@ -2,9 +2,9 @@ package dev.forge.cluster.autoconfigure.oauth2;
 
 import dev.forge.cluster.autoconfigure.ClientAddress;
 import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.internal.ratelimit.RateLimits;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
-import dev.forge.cluster.internal.ratelimit.RateLimits;
 import jakarta.servlet.http.HttpServletRequest;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicLong;

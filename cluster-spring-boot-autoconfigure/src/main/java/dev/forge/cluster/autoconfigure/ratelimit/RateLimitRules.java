@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.ratelimit;
 
+import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
 import dev.forge.cluster.autoconfigure.handler.AttributeException;
 import dev.forge.cluster.autoconfigure.handler.AttributeReader;
-import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.ratelimit.RateLimited;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;

@@ -2,9 +2,9 @@ package dev.forge.cluster.autoconfigure.wakeup;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.PropertyRules;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.JobPriority;
-import dev.forge.cluster.internal.runtime.ErrorText;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;

@@ -1,12 +1,12 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
+import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterProperties;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
-import dev.forge.cluster.job.ClusterCoordinator;
-import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.job.ClusterCoordinator;
+import dev.forge.cluster.job.JobPriority;
 import jakarta.jms.ConnectionFactory;
 import org.springframework.beans.factory.NoUniqueBeanDefinitionException;
 import org.springframework.beans.factory.ObjectProvider;

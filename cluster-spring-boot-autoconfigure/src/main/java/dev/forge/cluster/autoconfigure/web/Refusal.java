@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.job.UnknownJobException;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.UnknownJobException;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;

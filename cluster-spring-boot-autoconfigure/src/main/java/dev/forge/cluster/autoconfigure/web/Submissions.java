@@ -1,18 +1,18 @@
 package dev.forge.cluster.autoconfigure.web;
 
+import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.ClusterProperties.Web.VisibleJobs;
+import dev.forge.cluster.internal.database.PrintedJson;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.SubmitterKeys;
+import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.job.UniquePolicy;
-import dev.forge.cluster.autoconfigure.ClusterProperties.Web.VisibleJobs;
-import dev.forge.cluster.internal.job.JobHandler;
-import dev.forge.cluster.internal.job.JobHandlers;
-import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.job.SubmitterKeys;
-import dev.forge.cluster.internal.database.PrintedJson;
 import java.lang.reflect.Type;
 import java.util.Optional;
 import java.util.UUID;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.internal.job.SubmitterKeys;
+import dev.forge.cluster.job.JobInfo;
 import jakarta.servlet.http.HttpServletRequest;
 import java.security.Principal;
 

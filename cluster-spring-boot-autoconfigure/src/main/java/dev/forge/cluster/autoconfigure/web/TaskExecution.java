@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
+import dev.forge.cluster.job.JobOptions;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;

@@ -1,19 +1,19 @@
 package dev.forge.cluster.autoconfigure.web;
 
+import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ClusterProperties;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.PropertyRules;
-import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.autoconfigure.web.HealthAliases.Verdict;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobHandlers;
-import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.job.Jobs;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;

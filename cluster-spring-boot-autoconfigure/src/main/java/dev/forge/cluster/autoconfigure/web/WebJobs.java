@@ -1,12 +1,12 @@
 package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.UniquePolicy;
-import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
 import java.time.DateTimeException;
 import java.time.Duration;
 import java.time.Instant;

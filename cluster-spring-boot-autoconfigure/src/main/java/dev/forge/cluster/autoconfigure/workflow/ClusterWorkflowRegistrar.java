@@ -1,16 +1,16 @@
 package dev.forge.cluster.autoconfigure.workflow;
 
+import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
 import dev.forge.cluster.autoconfigure.handler.AsynchronousHandlers;
 import dev.forge.cluster.autoconfigure.handler.AttributeException;
 import dev.forge.cluster.autoconfigure.handler.AttributeReader;
 import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
-import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.workflow.ClusterWorkflow;
-import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.internal.workflow.WorkflowHandler;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.workflow.WorkflowContext;
 import java.lang.reflect.Method;
 import java.lang.reflect.Type;
 import java.util.Arrays;

@@ -1,20 +1,20 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
-import dev.forge.cluster.autoconfigure.TestApplications;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 import static org.mockito.Mockito.mock;
 
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.lock.ClusterLocks;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.LeaderRole;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipAcquired;
+import dev.forge.cluster.lock.ClusterLocks;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.LeaderElection;
 import dev.forge.cluster.test.TestDatabase;

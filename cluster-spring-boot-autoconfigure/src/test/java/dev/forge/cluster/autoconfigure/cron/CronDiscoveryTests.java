@@ -1,14 +1,13 @@
 package dev.forge.cluster.autoconfigure.cron;
 
-import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.cron.ClusterCron;
-import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronInfo;
@@ -16,10 +15,11 @@ import dev.forge.cluster.cron.CronRejectedException;
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.cron.Crons;
-import dev.forge.cluster.job.JobRejectedException;
-import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;

@@ -1,28 +1,28 @@
 package dev.forge.cluster.autoconfigure.daemon;
 
-import dev.forge.cluster.autoconfigure.ClusterHintsTests;
-import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
-import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.autoconfigure.ClusterHintsTests;
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.DaemonScope;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.internal.daemon.DaemonEngine;
+import dev.forge.cluster.internal.daemon.DaemonHandler;
+import dev.forge.cluster.internal.daemon.DaemonHandlers;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.LeaderRole;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.node.NodeRole;
-import dev.forge.cluster.internal.daemon.DaemonEngine;
-import dev.forge.cluster.internal.daemon.DaemonHandler;
-import dev.forge.cluster.internal.daemon.DaemonHandlers;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;

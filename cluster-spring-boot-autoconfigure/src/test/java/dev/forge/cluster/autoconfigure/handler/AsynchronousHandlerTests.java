@@ -1,22 +1,22 @@
 package dev.forge.cluster.autoconfigure.handler;
 
-import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.workflow.WorkflowContext;
 import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.util.concurrent.CompletableFuture;

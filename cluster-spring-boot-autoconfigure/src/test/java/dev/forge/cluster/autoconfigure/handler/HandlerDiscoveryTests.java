@@ -1,7 +1,5 @@
 package dev.forge.cluster.autoconfigure.handler;
 
-import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.job.JobSlots;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
@@ -9,11 +7,14 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.mockito.Mockito.mock;
 
 import com.zaxxer.hikari.HikariDataSource;
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.job.JobSlots;
 import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.daemon.ClusterDaemon;
-import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
@@ -22,7 +23,6 @@ import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.Outcome;
-import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import jakarta.persistence.EntityManagerFactory;

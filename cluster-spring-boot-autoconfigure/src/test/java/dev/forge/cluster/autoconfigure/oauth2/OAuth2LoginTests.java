@@ -1,7 +1,5 @@
 package dev.forge.cluster.autoconfigure.oauth2;
 
-import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
-import dev.forge.cluster.autoconfigure.LogLines;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
@@ -9,8 +7,10 @@ import static org.awaitility.Awaitility.await;
 import ch.qos.logback.classic.Level;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
-import dev.forge.cluster.state.ClusterStateStore;
+import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.LogLines;
 import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.Counter;

@@ -1,10 +1,10 @@
 package dev.forge.cluster.autoconfigure.ratelimit;
 
-import dev.forge.cluster.autoconfigure.TestApplications;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 
+import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
 import dev.forge.cluster.ratelimit.RateLimitExceededException;

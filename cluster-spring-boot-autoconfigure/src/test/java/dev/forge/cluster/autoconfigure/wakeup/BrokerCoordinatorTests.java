@@ -1,10 +1,10 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
-import dev.forge.cluster.autoconfigure.LogLines;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import ch.qos.logback.classic.Level;
+import dev.forge.cluster.autoconfigure.LogLines;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Duration;
 import java.util.List;

@@ -1,10 +1,10 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
-import dev.forge.cluster.autoconfigure.LogLines;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import ch.qos.logback.classic.Level;
+import dev.forge.cluster.autoconfigure.LogLines;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.io.IOException;

@@ -1,18 +1,18 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
-import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import jakarta.jms.ConnectionFactory;

@@ -1,15 +1,15 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
-import dev.forge.cluster.autoconfigure.LogLines;
-import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import ch.qos.logback.classic.Level;
+import dev.forge.cluster.autoconfigure.LogLines;
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.test.TestDatabase;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.autoconfigure.TestHttp;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.autoconfigure.TestHttp;
 import dev.forge.cluster.autoconfigure.TestHttp.Answer;
 import dev.forge.cluster.test.ClusterPostgres;
 import java.nio.charset.Charset;

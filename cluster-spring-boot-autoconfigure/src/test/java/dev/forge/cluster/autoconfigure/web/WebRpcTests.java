@@ -1,12 +1,12 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.autoconfigure.TestHttp;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.autoconfigure.TestHttp;
+import dev.forge.cluster.autoconfigure.TestHttp.Answer;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.autoconfigure.TestHttp.Answer;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.util.ArrayList;

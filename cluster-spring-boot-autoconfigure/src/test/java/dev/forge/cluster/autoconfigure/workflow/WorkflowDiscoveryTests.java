@@ -1,24 +1,24 @@
 package dev.forge.cluster.autoconfigure.workflow;
 
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
 import dev.forge.cluster.autoconfigure.metrics.JobObservations;
-import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
-
+import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
-import dev.forge.cluster.internal.job.JobMonitor;
-import dev.forge.cluster.internal.workflow.WorkflowEngine;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.observation.DefaultMeterObservationHandler;

@@ -1,18 +1,18 @@
 package dev.forge.cluster.internal.daemon;
 
-import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.node.NodeStore;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.DaemonScope;
 import dev.forge.cluster.daemon.DaemonStatus;
-import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.daemon.DaemonStore.Acquisition;
 import dev.forge.cluster.internal.daemon.DaemonStore.Change;
 import dev.forge.cluster.internal.daemon.DaemonStore.Look;
 import dev.forge.cluster.internal.daemon.DaemonStore.Tenure;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;

@@ -1,15 +1,15 @@
 package dev.forge.cluster.internal.daemon;
 
-import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.node.NodeSettings;
-import dev.forge.cluster.internal.node.TestCluster;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.DaemonScope;
-import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.ArrayList;

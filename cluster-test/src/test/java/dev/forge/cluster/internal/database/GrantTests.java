@@ -1,19 +1,19 @@
 package dev.forge.cluster.internal.database;
 
-import dev.forge.cluster.internal.node.TestCluster;
-import dev.forge.cluster.internal.workflow.TestWorkflows;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowStatus;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

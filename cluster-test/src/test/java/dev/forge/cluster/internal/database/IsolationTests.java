@@ -1,17 +1,17 @@
 package dev.forge.cluster.internal.database;
 
-import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.lock.LockStore;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.JobStore.NewJob;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.workflow.WorkflowStore;
 import dev.forge.cluster.internal.workflow.WorkflowStore.NewSignal;
 import dev.forge.cluster.internal.workflow.WorkflowStore.SignalLimits;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Signalled;
+import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;

@@ -1,8 +1,5 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.node.TestCluster;
-import dev.forge.cluster.internal.state.DefaultClusterStateStore;
-import dev.forge.cluster.internal.workflow.TestWorkflows;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
@@ -10,19 +7,22 @@ import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronRejectedException;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.state.DefaultClusterStateStore;
+import dev.forge.cluster.internal.state.StateStore;
+import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.UnknownJobException;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
-import dev.forge.cluster.internal.node.TestCluster.Member;
-import dev.forge.cluster.internal.state.StateStore;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
 import java.math.BigDecimal;
 import java.time.Duration;
 import java.util.ArrayList;

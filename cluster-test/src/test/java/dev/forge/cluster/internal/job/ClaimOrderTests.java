@@ -1,13 +1,13 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.node.TestCluster;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
-import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;

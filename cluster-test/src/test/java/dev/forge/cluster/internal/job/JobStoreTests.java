@@ -1,20 +1,13 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.database.Pooler;
-import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.lock.LockStore;
-import dev.forge.cluster.internal.node.NodeStore;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.job.JobInfo;
-import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.node.NodeIdentity;
-import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobKeeping.FewNames;
 import dev.forge.cluster.internal.job.JobReports.Count;
 import dev.forge.cluster.internal.job.JobStore.ClaimKey;
@@ -28,6 +21,13 @@ import dev.forge.cluster.internal.job.JobStore.NewJob;
 import dev.forge.cluster.internal.job.JobStore.Queue;
 import dev.forge.cluster.internal.job.JobStore.Reading;
 import dev.forge.cluster.internal.job.JobStore.Recovered;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.node.NodeIdentity;
+import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;

@@ -1,15 +1,15 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.node.TestCluster;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
+import dev.forge.cluster.ReadOnlyTransactionException;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.ReadOnlyTransactionException;
-import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import jakarta.persistence.Entity;

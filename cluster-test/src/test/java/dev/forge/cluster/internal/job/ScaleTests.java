@@ -1,12 +1,12 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.node.TestCluster;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;

@@ -1,18 +1,18 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.cron.CronContexts;
-import dev.forge.cluster.internal.cron.CronEngine;
-import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.cron.CronTarget;
-import dev.forge.cluster.job.JobContext;
-import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
-import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.cron.CronContexts;
+import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.job.JobStore.CrashRule;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobPriority;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;

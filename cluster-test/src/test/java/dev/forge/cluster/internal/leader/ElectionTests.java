@@ -1,15 +1,16 @@
 package dev.forge.cluster.internal.leader;
 
-import dev.forge.cluster.internal.job.TestJobs;
-import dev.forge.cluster.internal.node.NodeSettings;
-import dev.forge.cluster.internal.node.TestCluster;
-import dev.forge.cluster.internal.node.TestNodes;
-import dev.forge.cluster.internal.runtime.Pace;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.job.TestJobs;
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
+import dev.forge.cluster.internal.runtime.Pace;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipAcquired;
 import dev.forge.cluster.leader.LeadershipLost;
@@ -17,7 +18,6 @@ import dev.forge.cluster.leader.LeadershipLostException;
 import dev.forge.cluster.leader.LostLeadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
-import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;

@@ -1,13 +1,13 @@
 package dev.forge.cluster.internal.leader;
 
-import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.node.NodeStore;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeaderStore.Beginning;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
 import dev.forge.cluster.internal.leader.LeaderStore.Term;
+import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;

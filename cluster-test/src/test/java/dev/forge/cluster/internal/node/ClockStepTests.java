@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.job.TestJobs;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;

@@ -1,7 +1,5 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.job.TestJobs;
-import dev.forge.cluster.internal.workflow.TestWorkflows;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
@@ -10,9 +8,11 @@ import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.AppenderBase;
+import dev.forge.cluster.internal.job.TestJobs;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.UnknownJobException;
-import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;

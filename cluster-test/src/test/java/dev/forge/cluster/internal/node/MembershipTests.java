@@ -1,7 +1,5 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.job.TestJobs;
-import dev.forge.cluster.internal.startup.DefaultStartupCoordinator;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
@@ -10,15 +8,17 @@ import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.AppenderBase;
-import dev.forge.cluster.lock.ClusterLock;
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.internal.job.TestJobs;
+import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.startup.DefaultStartupCoordinator;
+import dev.forge.cluster.lock.ClusterLock;
 import dev.forge.cluster.node.NodeDied;
 import dev.forge.cluster.node.NodeJoined;
 import dev.forge.cluster.node.NodeLeft;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
-import dev.forge.cluster.internal.node.TestCluster.Member;
-import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;

@@ -1,30 +1,30 @@
 package dev.forge.cluster.internal.node;
 
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.catchThrowable;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.cron.CronDefinition;
+import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.daemon.DefaultDaemons;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.ratelimit.RateLimits;
 import dev.forge.cluster.internal.startup.DefaultStartupCoordinator;
 import dev.forge.cluster.internal.startup.StartupActions;
 import dev.forge.cluster.internal.state.DefaultClusterStateStore;
+import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
-import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.assertj.core.api.Assertions.catchThrowable;
-
-import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.state.ClusterStateStore;
-import dev.forge.cluster.cron.CronDefinition;
-import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimiter;
-import dev.forge.cluster.workflow.Workflows;
-import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
-import dev.forge.cluster.internal.daemon.DaemonStore;
-import dev.forge.cluster.internal.state.StateStore;
+import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.Workflows;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;

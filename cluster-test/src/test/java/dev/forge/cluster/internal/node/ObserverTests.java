@@ -1,12 +1,12 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.runtime.Pace;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.node.NodeDied;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.Pace;
+import dev.forge.cluster.node.NodeDied;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;

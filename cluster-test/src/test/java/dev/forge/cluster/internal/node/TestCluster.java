@@ -1,24 +1,24 @@
 package dev.forge.cluster.internal.node;
 
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.cron.CronContexts;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.DefaultCrons;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.leader.FencedLeadership;
+import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.lock.DefaultClusterLocks;
-import static org.awaitility.Awaitility.await;
-
+import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.node.NodeIdentity;
-import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.leader.LeaderStore;
-import dev.forge.cluster.internal.lock.LockStore;
-import dev.forge.cluster.internal.database.Pooler;
-import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -129,10 +129,12 @@ public final class TestCluster implements AutoCloseable {
         var tools = new JobEngine.Tools(source, new TestJobs.Json(), work.monitor, null, work.maxPayload);
         var engine = new JobEngine(
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
-        var jobs = new DefaultJobs(node, engine, work.handlers(), new DefaultJobs.Setup(source, control.shared(), tools));
+        var jobs =
+                new DefaultJobs(node, engine, work.handlers(), new DefaultJobs.Setup(source, control.shared(), tools));
         var cronEngine = new CronEngine(node, engine, work.handlers(), JobMonitor.NONE, work.cronSettings());
         work.contexts(node, new CronContexts(node, leadership, source));
-        var crons = new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.handlers(), source, tools);
+        var crons =
+                new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.handlers(), source, tools);
         return new Member(node, control, leadership, locks, events, scheduler, engine, jobs, cronEngine, crons);
     }
 

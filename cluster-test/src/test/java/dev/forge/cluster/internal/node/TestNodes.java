@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.node.NodeMode;
-import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
 import dev.forge.cluster.internal.node.NodeStore.Load;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;

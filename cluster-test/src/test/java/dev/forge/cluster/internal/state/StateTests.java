@@ -1,20 +1,20 @@
 package dev.forge.cluster.internal.state;
 
-import dev.forge.cluster.internal.job.TestJobs;
-import dev.forge.cluster.internal.node.TestCluster;
-import dev.forge.cluster.internal.node.TestNodes;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.state.ClusterStateStore;
-import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.node.NodeMode;
-import dev.forge.cluster.node.NodeRole;
-import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.internal.job.TestJobs;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;

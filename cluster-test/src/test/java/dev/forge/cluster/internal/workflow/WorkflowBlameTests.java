@@ -1,16 +1,16 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.node.TestCluster;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
-import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;

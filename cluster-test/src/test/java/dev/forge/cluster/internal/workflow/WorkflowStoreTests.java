@@ -1,13 +1,12 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.tuple;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.JobStore.ClaimKey;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Claim;
 import dev.forge.cluster.internal.workflow.WorkflowStore.End;
@@ -19,6 +18,7 @@ import dev.forge.cluster.internal.workflow.WorkflowStore.Wait;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Written;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;

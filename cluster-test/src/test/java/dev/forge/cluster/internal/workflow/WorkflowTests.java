@@ -1,24 +1,24 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.TestJobs;
-import dev.forge.cluster.internal.node.NodeSettings;
-import dev.forge.cluster.internal.node.TestCluster;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.internal.job.JobKeeping;
+import dev.forge.cluster.internal.job.TestJobs;
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepFailedException;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
-import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
-import dev.forge.cluster.internal.job.JobKeeping;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
