@@ -3,6 +3,7 @@ package dev.forge.cluster.benchmarks;
 import com.sun.management.OperatingSystemMXBean;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.cron.Misfire;
+import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
@@ -75,11 +76,7 @@ final class Ours implements AutoCloseable {
         node = new Node(
                 settings(roles),
                 new Node.Members(
-                        schema,
-                        direct,
-                        control,
-                        new NodeStore(schema, control, crash),
-                        () -> new NodeIdentity(name, name)),
+                        schema, direct, control, new NodeStore(schema, control), () -> new NodeIdentity(name, name)),
                 scheduler,
                 event -> {});
         var handlers = new JobHandlers();
@@ -121,15 +118,16 @@ final class Ours implements AutoCloseable {
                 handlers,
                 tools,
                 job -> "default");
-        new CronEngine(
+        node.register(engine);
+        node.register(new CronEngine(
                 node,
                 engine,
-                handlers,
+                new CronDeclarations(handlers),
                 JobMonitor.NONE,
                 new CronEngine.Settings(
                         Duration.ofSeconds(10),
                         Duration.ofDays(7),
-                        new CronEngine.Defaults("UTC", Misfire.FIRE_ONCE, 10)));
+                        new CronEngine.Defaults("UTC", Misfire.FIRE_ONCE, 10))));
         var setup = new DefaultJobs.Setup(application, control.shared(), tools);
         jobs = new DefaultJobs(node, engine, handlers, setup);
         flows = new WorkflowEngine(
@@ -144,6 +142,7 @@ final class Ours implements AutoCloseable {
                         new WorkflowEngine.Retention(Duration.ofDays(1), Duration.ofDays(7)),
                         new WorkflowEngine.Stranded(Duration.ofSeconds(2), false),
                         WorkflowEngine.Limits.USUAL));
+        node.register(flows);
     }
 
     void start() {

@@ -1,7 +1,6 @@
 package dev.forge.cluster.job;
 
 import dev.forge.cluster.ReadOnlyTransactionException;
-import dev.forge.cluster.workflow.Workflows;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
@@ -68,7 +67,7 @@ public interface Jobs {
      * Calls a job off, wherever it is; a running handler is interrupted and what it still does is dropped. False if
      * there is no such job or it has ended already.
      *
-     * @throws JobRejectedException if it carries a run of a workflow: {@link Workflows#cancel}
+     * @throws JobRejectedException if it carries a run of a workflow: {@code Workflows#cancel}
      */
     boolean cancel(UUID id);
 
@@ -76,7 +75,7 @@ public interface Jobs {
      * Gives a failed, cancelled or abandoned job all its attempts again; false if it is none of these, or if another one
      * has its unique key by now.
      *
-     * @throws JobRejectedException if it carries a run of a workflow: {@link Workflows#retry}
+     * @throws JobRejectedException if it carries a run of a workflow: {@code Workflows#retry}
      */
     boolean retry(UUID id);
 

@@ -1,5 +1,6 @@
 package dev.forge.cluster.node;
 
+import dev.forge.cluster.ClusterEvent;
 import java.util.UUID;
 
 /**
@@ -8,4 +9,4 @@ import java.util.UUID;
  * @param id of that membership
  * @param name what people call the node
  */
-public record NodeDied(UUID id, String name) {}
+public record NodeDied(UUID id, String name) implements ClusterEvent {}

@@ -1,83 +1,41 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.autoconfigure.daemon.ClusterDaemonRegistrar;
-import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
-import dev.forge.cluster.autoconfigure.job.ClusterJobRegistrar;
-import dev.forge.cluster.autoconfigure.job.JobMonitors;
-import dev.forge.cluster.autoconfigure.job.JobProperties;
-import dev.forge.cluster.autoconfigure.job.JobSlots;
-import dev.forge.cluster.autoconfigure.job.WorkerProperties;
-import dev.forge.cluster.cron.Crons;
-import dev.forge.cluster.daemon.Daemons;
-import dev.forge.cluster.internal.cron.CronContexts;
-import dev.forge.cluster.internal.cron.CronEngine;
-import dev.forge.cluster.internal.cron.DefaultCrons;
-import dev.forge.cluster.internal.daemon.DaemonEngine;
-import dev.forge.cluster.internal.daemon.DaemonHandlers;
-import dev.forge.cluster.internal.daemon.DaemonStore;
-import dev.forge.cluster.internal.daemon.DefaultDaemons;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.HeartbeatProperties;
+import dev.forge.cluster.autoconfigure.properties.LeaderProperties;
+import dev.forge.cluster.autoconfigure.properties.NodeProperties;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.DefaultJobs;
-import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.job.JobHandlers;
-import dev.forge.cluster.internal.job.JobMonitor;
-import dev.forge.cluster.internal.job.JobStore.CrashRule;
-import dev.forge.cluster.internal.job.WorkerSettings;
-import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
-import dev.forge.cluster.internal.leader.FencedLeadership;
-import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
-import dev.forge.cluster.internal.lock.DefaultClusterLocks;
-import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.NodeStore;
-import dev.forge.cluster.internal.startup.DefaultStartupCoordinator;
-import dev.forge.cluster.internal.startup.StartupActions;
-import dev.forge.cluster.internal.state.DefaultClusterStateStore;
-import dev.forge.cluster.internal.state.StateStore;
-import dev.forge.cluster.job.ClusterCoordinator;
-import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.LeaderStrategy;
-import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.lock.ClusterLocks;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.node.NodeMode;
-import dev.forge.cluster.startup.StartupCoordinator;
-import dev.forge.cluster.state.ClusterStateStore;
-import java.lang.reflect.Type;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
 import javax.sql.DataSource;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
-import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.sql.init.dependency.DatabaseInitializationDependencyConfigurer;
-import org.springframework.boot.thread.Threading;
 import org.springframework.context.ApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
-import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
 import org.springframework.core.env.Environment;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
-import org.springframework.transaction.PlatformTransactionManager;
-import tools.jackson.databind.json.JsonMapper;
 
 /** Makes the application a node of its cluster. */
 @AutoConfiguration(
@@ -90,7 +48,7 @@ import tools.jackson.databind.json.JsonMapper;
         })
 @Conditional(OnClusterEnabled.class)
 @EnableConfigurationProperties(ClusterProperties.class)
-@Import(DatabaseInitializationDependencyConfigurer.class)
+@Import({DatabaseInitializationDependencyConfigurer.class, PayloadCodecConfiguration.class})
 public final class ClusterAutoConfiguration {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
@@ -161,12 +119,7 @@ public final class ClusterAutoConfiguration {
         var events = new EventThread(context);
         var node = new Node(
                 settings(properties, database, ground(properties.leader().strategy(), pooler)),
-                new Node.Members(
-                        schema,
-                        database.direct(),
-                        control,
-                        new NodeStore(schema, control, crash(properties.job())),
-                        identities),
+                new Node.Members(schema, database.direct(), control, new NodeStore(schema, control), identities),
                 scheduler,
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
@@ -181,271 +134,9 @@ public final class ClusterAutoConfiguration {
             ClusterName name,
             Schema schema,
             ClusterLifecycle.Parts parts,
-            ClusterLifecycle.Works works) {
-        return new ClusterLifecycle(properties, name.text(), schema, parts, works);
-    }
-
-    @Bean
-    ClusterLifecycle.Works clusterWorks(DefaultCrons.Engines engines, DaemonEngine daemons, JobSlots slots) {
-        return new ClusterLifecycle.Works(engines.jobs(), engines.crons(), daemons, slots);
-    }
-
-    @Bean
-    JobSlots clusterJobSlots(ClusterProperties properties, JobHandlers handlers, ClusterDatabase database) {
-        return new JobSlots(properties, handlers, database);
-    }
-
-    @Bean
-    JobHandlers clusterJobHandlers(ConfigurableListableBeanFactory beans, ObjectProvider<HandlerRegistrar> registrars) {
-        return new JobHandlers(() -> HandlerRegistrar.complete(beans, registrars));
-    }
-
-    @Bean
-    static ClusterJobRegistrar clusterJobRegistrar(
-            ConfigurableListableBeanFactory beans,
-            JobHandlers handlers,
-            ClusterProperties properties,
-            ClusterDatabase database) {
-        return new ClusterJobRegistrar(beans, handlers, properties, database);
-    }
-
-    @Bean
-    JobEngine.Tools clusterJobTools(
-            ClusterDatabase database,
-            ClusterProperties properties,
-            ObjectProvider<PayloadCodec> codec,
-            ObjectProvider<JobMonitor> monitors,
-            ObjectProvider<ClusterCoordinator> coordinator) {
-        return new JobEngine.Tools(
-                database.application(),
-                codec.getIfAvailable(NoJson::new),
-                JobMonitors.of(monitors.orderedStream().toList()),
-                coordinator.getIfAvailable(),
-                Math.toIntExact(properties.job().maxPayloadSize().toBytes()));
-    }
-
-    @Bean
-    JobEngine clusterJobEngine(
-            ClusterProperties properties,
-            ClusterLifecycle.Parts parts,
-            JobHandlers handlers,
-            JobEngine.Tools tools,
-            JobSlots slots,
-            Environment environment) {
-        return new JobEngine(
-                parts.node(),
-                work(properties, slots, Threading.VIRTUAL.isActive(environment)),
-                handlers,
-                tools,
-                properties.worker().routes());
-    }
-
-    @Bean
-    @ConditionalOnMissingBean
-    Jobs clusterJobs(
-            ClusterDatabase database,
-            ClusterProperties properties,
-            ClusterLifecycle.Parts parts,
-            JobEngine engine,
-            JobEngine.Tools tools,
-            JobHandlers handlers) {
-        return new DefaultJobs(
-                parts.node(),
-                engine,
-                handlers,
-                new DefaultJobs.Setup(database.application(), parts.control().shared(), tools));
-    }
-
-    @Bean
-    CronEngine clusterCronEngine(
-            ClusterProperties properties,
-            ClusterLifecycle.Parts parts,
-            JobEngine jobs,
-            JobEngine.Tools tools,
-            JobHandlers handlers) {
-        ClusterProperties.Cron cron = properties.cron();
-        return new CronEngine(
-                parts.node(),
-                jobs,
-                handlers,
-                tools.monitor(),
-                new CronEngine.Settings(
-                        cron.misfireThreshold(),
-                        cron.retention(),
-                        new CronEngine.Defaults(cron.zone(), cron.misfire().policy(), cron.catchUpLimit())));
-    }
-
-    @Bean
-    CronContexts clusterCronContexts(
-            ClusterDatabase database,
-            Schema schema,
-            ClusterLifecycle.Parts parts,
-            ObjectProvider<PlatformTransactionManager> managers) {
-        return new CronContexts(
-                parts.node(),
-                new FencedLeadership(
-                        parts.node(), new LeaderStore(schema, database.application()), database.transactions(managers)),
-                database.application());
-    }
-
-    @Bean
-    DaemonHandlers clusterDaemonHandlers() {
-        return new DaemonHandlers();
-    }
-
-    @Bean
-    static ClusterDaemonRegistrar clusterDaemonRegistrar(
-            ConfigurableListableBeanFactory beans, DaemonHandlers handlers, ClusterProperties properties) {
-        return new ClusterDaemonRegistrar(beans, handlers, properties.daemon());
-    }
-
-    // With a fence of its own: the application may have replaced the Leadership bean.
-    @Bean
-    DaemonEngine clusterDaemonEngine(
-            ClusterDatabase database,
-            Schema schema,
-            ClusterLifecycle.Parts parts,
-            DaemonHandlers handlers,
-            ObjectProvider<PlatformTransactionManager> managers) {
-        return new DaemonEngine(
-                parts.node(),
-                handlers,
-                new FencedLeadership(
-                        parts.node(),
-                        new LeaderStore(schema, database.application()),
-                        database.transactions(managers)));
-    }
-
-    @Bean
-    @ConditionalOnMissingBean
-    Crons clusterCrons(
-            ClusterDatabase database,
-            ClusterLifecycle.Parts parts,
-            DefaultCrons.Engines engines,
-            JobEngine.Tools tools,
-            JobHandlers handlers) {
-        return new DefaultCrons(parts.node(), engines, handlers, database.application(), tools);
-    }
-
-    @Bean
-    DefaultCrons.Engines clusterEngines(JobEngine jobs, CronEngine crons) {
-        return new DefaultCrons.Engines(jobs, crons);
-    }
-
-    @Bean
-    @ConditionalOnMissingBean
-    Daemons clusterDaemons(Schema schema, ClusterLifecycle.Parts parts, DaemonEngine engine) {
-        return new DefaultDaemons(
-                parts.node(), engine, new DaemonStore(schema, parts.control().shared()));
-    }
-
-    @Configuration(proxyBeanMethods = false)
-    @ConditionalOnClass(JsonMapper.class)
-    static class JacksonConfiguration {
-
-        @Bean
-        @ConditionalOnMissingBean(PayloadCodec.class)
-        PayloadCodec clusterPayloadCodec(ObjectProvider<JsonMapper> mappers) {
-            return new JacksonPayloadCodec(
-                    mappers.getIfUnique(() -> JsonMapper.builder().build()));
-        }
-    }
-
-    /** Where nothing can write JSON, jobs without payload and result still run. */
-    private static final class NoJson implements PayloadCodec {
-
-        private static final String MISSING =
-                "nothing here writes JSON: add spring-boot-starter-jackson, or define a PayloadCodec bean";
-
-        @Override
-        public String write(@Nullable Object value) {
-            throw new IllegalStateException(MISSING);
-        }
-
-        @Override
-        public @Nullable Object read(String json, Type type) {
-            throw new IllegalStateException(MISSING);
-        }
-    }
-
-    private static CrashRule crash(JobProperties job) {
-        return new CrashRule(
-                job.crashPolicy() == JobProperties.CrashPolicy.FAIL, job.maxAttempts(), job.maxRecoveries());
-    }
-
-    private static WorkerSettings work(ClusterProperties properties, JobSlots slots, boolean virtualThreads) {
-        WorkerProperties worker = properties.worker();
-        JobProperties job = properties.job();
-        List<LaneSettings> lanes = new ArrayList<>();
-        lanes.add(new LaneSettings(WorkerProperties.DEFAULT_EXECUTOR, slots::jobs, worker.prefetch(), virtualThreads));
-        worker.executors()
-                .forEach((name, executor) -> lanes.add(
-                        new LaneSettings(name, executor.maxConcurrentJobs(), worker.prefetch(), virtualThreads)));
-        Duration grace = properties.sweep().startupGrace();
-        return new WorkerSettings(
-                worker.claiming(),
-                worker.pollInterval(),
-                lanes,
-                slots::crons,
-                new WorkerSettings.Leases(
-                        job.leaseDuration(), job.heartbeatInterval(), job.claimStartTimeout(), crash(job)),
-                new WorkerSettings.Keeping(
-                        properties.sweep().interval(),
-                        grace != null ? grace : job.leaseDuration(),
-                        job.retention().completed(),
-                        job.retention().failed()));
-    }
-
-    @Bean
-    @ConditionalOnMissingBean
-    Leadership clusterLeadership(
-            ClusterDatabase database,
-            Schema schema,
-            ClusterLifecycle.Parts parts,
-            ObjectProvider<PlatformTransactionManager> managers) {
-        return new FencedLeadership(
-                parts.node(), new LeaderStore(schema, database.application()), database.transactions(managers));
-    }
-
-    @Bean
-    static LeaderRoleRegistrar clusterLeaderRoleRegistrar(
-            ConfigurableListableBeanFactory beans, ObjectProvider<Leadership> leadership) {
-        return new LeaderRoleRegistrar(beans, leadership);
-    }
-
-    @Bean
-    @ConditionalOnMissingBean
-    ClusterLocks clusterLocks(ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
-        return new DefaultClusterLocks(
-                parts.node(),
-                new LockStore(schema, parts.control().shared()),
-                properties.lock().leaseDuration());
-    }
-
-    @Bean
-    @ConditionalOnMissingBean
-    StartupCoordinator clusterStartupCoordinator(
-            ClusterLocks locks, ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
-        ClusterProperties.Startup startup = properties.startup();
-        return new DefaultStartupCoordinator(
-                locks,
-                startup.leaseDuration(),
-                new StartupActions(
-                        parts.node(),
-                        schema,
-                        parts.control(),
-                        StartupActions.Timing.waitingFor(startup.waitTimeout())));
-    }
-
-    @Bean
-    @ConditionalOnMissingBean
-    ClusterStateStore clusterStateStore(
-            ClusterDatabase database, Schema schema, ClusterLifecycle.Parts parts, JobEngine.Tools tools) {
-        return new DefaultClusterStateStore(
-                parts.node(),
-                new StateStore(schema, database.application(), parts.control().shared()),
-                tools.codec(),
-                tools.maxBytes());
+            ObjectProvider<NodeComponent> components) {
+        components.orderedStream().forEach(parts.node()::register);
+        return new ClusterLifecycle(properties, name.text(), schema, parts);
     }
 
     private static Ground ground(LeaderStrategy strategy, Pooler pooler) {
@@ -481,9 +172,9 @@ public final class ClusterAutoConfiguration {
     }
 
     private static NodeSettings settings(ClusterProperties properties, ClusterDatabase database, Ground ground) {
-        ClusterProperties.Node node = properties.node();
-        ClusterProperties.Heartbeat heartbeat = properties.heartbeat();
-        ClusterProperties.Leader leader = properties.leader();
+        NodeProperties node = properties.node();
+        HeartbeatProperties heartbeat = properties.heartbeat();
+        LeaderProperties leader = properties.leader();
         return new NodeSettings(
                 new NodeSettings.Presence(
                         ConfiguredNodeIdentity.hostname(),
@@ -507,7 +198,7 @@ public final class ClusterAutoConfiguration {
                         leader.checkInterval(),
                         leader.leaseDuration(),
                         leader.renewInterval(),
-                        ClusterProperties.Leader.LOCAL_DEADLINE),
+                        LeaderProperties.LOCAL_DEADLINE),
                 properties.shutdown().drainTimeout());
     }
 }

@@ -4,6 +4,7 @@ import com.zaxxer.hikari.HikariConfigMXBean;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.ClusterDataSource;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
 import jakarta.persistence.EntityManagerFactory;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -56,7 +57,7 @@ public record ClusterDatabase(
         return Hikari.behind(application);
     }
 
-    static ClusterDatabase of(ConfigurableListableBeanFactory beans, ClusterProperties.DirectConnection settings) {
+    static ClusterDatabase of(ConfigurableListableBeanFactory beans, DirectConnectionProperties settings) {
         DataSource application = transactional(beans.getBean(select(beans), DataSource.class));
         return new ClusterDatabase(
                 new SelfCommitting(application),
@@ -231,9 +232,9 @@ public record ClusterDatabase(
     private static final class Direct extends AbstractDataSource {
 
         private final DataSource application;
-        private final ClusterProperties.DirectConnection settings;
+        private final DirectConnectionProperties settings;
 
-        Direct(DataSource application, ClusterProperties.DirectConnection settings) {
+        Direct(DataSource application, DirectConnectionProperties settings) {
             this.application = application;
             this.settings = settings;
         }
@@ -324,8 +325,7 @@ public record ClusterDatabase(
             return DataSourceUnwrapper.unwrap(application, HikariConfigMXBean.class, HikariDataSource.class);
         }
 
-        static Connection open(HikariDataSource hikari, ClusterProperties.DirectConnection settings)
-                throws SQLException {
+        static Connection open(HikariDataSource hikari, DirectConnectionProperties settings) throws SQLException {
             var properties = new Properties();
             properties.putAll(hikari.getDataSourceProperties());
             Connection connection = Direct.open(

@@ -1,18 +1,13 @@
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.autoconfigure.job.JobSlots;
-import dev.forge.cluster.internal.cron.CronEngine;
-import dev.forge.cluster.internal.daemon.DaemonEngine;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.NodeProperties;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
 import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
 import dev.forge.cluster.node.NodeMode;
 import java.util.Locale;
-import java.util.Set;
-import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -39,7 +34,6 @@ public final class ClusterLifecycle implements SmartLifecycle {
     private final String clusterName;
     private final Schema schema;
     private final Parts parts;
-    private final Works works;
     private volatile boolean running;
 
     /** What starts and stops together. */
@@ -50,11 +44,7 @@ public final class ClusterLifecycle implements SmartLifecycle {
             Node node,
             KeepAliveThread keepAlive) {}
 
-    /** What the node does besides being a member: it must be there, with its handlers, when the node joins. */
-    record Works(JobEngine jobs, CronEngine crons, DaemonEngine daemons, JobSlots slots) {}
-
-    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts, Works works) {
-        this.works = works;
+    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts) {
         this.properties = properties;
         this.clusterName = clusterName;
         this.schema = schema;
@@ -64,13 +54,11 @@ public final class ClusterLifecycle implements SmartLifecycle {
     @Override
     public void start() {
         properties.warnings().forEach(log::warn);
-        // All handlers are known by now, and no job has begun.
-        works.slots.choose();
         parts.control.reopen();
         parts.control.warm();
-        // A thread for each loop, and one for a drain on an operator's order: however many wait for the database, those
-        // that
-        // beat, and those that end what this node may not do any more, do not.
+        // A thread for each loop, and one for a drain on an operator's order: heartbeats and deadlines never wait for
+        // loops
+        // that wait for the database.
         parts.scheduler.setPoolSize(parts.node.loops() + 1);
         parts.scheduler.initialize();
         parts.events.start();
@@ -114,7 +102,7 @@ public final class ClusterLifecycle implements SmartLifecycle {
     }
 
     private void report() {
-        ClusterProperties.Node node = properties.node();
+        NodeProperties node = properties.node();
         Ground ground = parts.node.settings().election().ground();
         log.info(
                 "Forge Cluster {}: cluster '{}', node '{}' ({}), roles {}{}",
@@ -134,28 +122,7 @@ public final class ClusterLifecycle implements SmartLifecycle {
                 "Connections: {}{} control, beside the application's pool",
                 ground == Ground.LOCK ? "1 session, " : "",
                 properties.controlConnections());
-        works.slots.report();
-        JobEngine jobs = works.jobs;
-        var names = new TreeSet<>(jobs.names());
-        Set<String> crons = works.crons.names();
-        names.removeAll(crons);
-        Set<String> workflows = new TreeSet<>();
-        names.stream()
-                .filter(WorkflowStore::isWorkflow)
-                .forEach(name -> workflows.add(name.substring(WorkflowStore.PREFIX.length())));
-        names.removeIf(WorkflowStore::isWorkflow);
-        if (jobs.isWorking() && !names.isEmpty()) {
-            log.info("Jobs: {} on executors {}", names, jobs.executors());
-        }
-        if (!crons.isEmpty()) {
-            log.info("Crons: {}", crons);
-        }
-        if (!works.daemons.names().isEmpty()) {
-            log.info("Daemons: {}", works.daemons.names());
-        }
-        if (!workflows.isEmpty()) {
-            log.info("Workflows: {}", workflows);
-        }
+        parts.node.summary().forEach(log::info);
     }
 
     public static String word(Enum<?> value) {

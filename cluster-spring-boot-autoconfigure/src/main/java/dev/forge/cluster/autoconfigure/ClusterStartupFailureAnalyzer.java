@@ -10,7 +10,7 @@ import org.springframework.core.annotation.Order;
 
 /** Shows what was found and what to do, instead of a stack trace. First in line: binding errors wrap ours. */
 @Order(Ordered.HIGHEST_PRECEDENCE)
-final class ClusterStartupFailureAnalyzer extends AbstractFailureAnalyzer<ClusterStartupException> {
+public final class ClusterStartupFailureAnalyzer extends AbstractFailureAnalyzer<ClusterStartupException> {
 
     @Override
     protected FailureAnalysis analyze(Throwable rootFailure, ClusterStartupException cause) {

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.autoconfigure.properties.NodeProperties;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import java.net.InetAddress;
@@ -11,7 +12,7 @@ final class ConfiguredNodeIdentity implements NodeIdentityProvider {
 
     private final NodeIdentity identity;
 
-    ConfiguredNodeIdentity(ClusterProperties.Node settings) {
+    ConfiguredNodeIdentity(NodeProperties settings) {
         String name = settings.name() != null ? settings.name() : hostname();
         String unique = name + "-" + UUID.randomUUID().toString().substring(0, 8);
         this.identity = new NodeIdentity(settings.id() != null ? settings.id() : unique, name);

@@ -33,13 +33,13 @@ import org.springframework.context.annotation.Import;
  */
 @AutoConfiguration
 @Conditional(DisabledClusterAutoConfiguration.OnClusterDisabled.class)
-@Import(ClusterAutoConfiguration.JacksonConfiguration.class)
+@Import(PayloadCodecConfiguration.class)
 public final class DisabledClusterAutoConfiguration {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
     /** The types that are stood in for. A native image must know them. */
-    static final List<Class<?>> TYPES = List.of(
+    public static final List<Class<?>> TYPES = List.of(
             Jobs.class,
             Crons.class,
             Daemons.class,

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import java.util.Map;
 import java.util.function.Consumer;
@@ -13,7 +14,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
  * Hands the cluster's events to the application, in order and on a thread of their own: a listener that takes its time
  * must not keep a leader from renewing its lease.
  */
-final class EventThread implements Consumer<Object> {
+final class EventThread implements Consumer<ClusterEvent> {
 
     private static final Logger log = LoggerFactory.getLogger(EventThread.class);
 
@@ -40,7 +41,7 @@ final class EventThread implements Consumer<Object> {
     }
 
     @Override
-    public void accept(Object event) {
+    public void accept(ClusterEvent event) {
         Map<String, String> origin = MDC.getCopyOfContextMap();
         executor.execute(() -> {
             if (origin != null) {

@@ -2,6 +2,8 @@ package dev.forge.cluster.architecture;
 
 import static com.tngtech.archunit.core.domain.JavaCall.Predicates.target;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideOutsideOfPackage;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideOutsideOfPackages;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.simpleName;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.type;
 import static com.tngtech.archunit.core.domain.properties.HasName.Predicates.nameMatching;
@@ -25,6 +27,8 @@ import com.tngtech.archunit.lang.ArchRule;
 import com.tngtech.archunit.lang.ConditionEvents;
 import com.tngtech.archunit.lang.SimpleConditionEvent;
 import java.util.Date;
+import java.util.Map;
+import java.util.Set;
 import java.util.Timer;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executors;
@@ -35,19 +39,49 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * The house: words, rows, threads, wiring. Each rule is also held against classes that break it on purpose, so that a
- * rule which has stopped to bite fails too.
+ * Which package may depend on which, and where JDBC, time and threads may be used. Each rule is also checked against classes
+ * that break it on purpose, so that a rule that no longer finds anything fails, too.
  */
 class ArchitectureTests {
 
-    private static final String WORDS = "dev.forge.cluster";
-    private static final String ROWS = "dev.forge.cluster.internal.store..";
-    private static final String THREADS = "dev.forge.cluster.internal.engine..";
-    private static final String WIRING = "dev.forge.cluster.autoconfigure..";
+    private static final String ROOT = "dev.forge.cluster";
+    private static final String INTERNAL = ROOT + ".internal";
+    private static final String WIRING = ROOT + ".autoconfigure";
+
+    /** The slices of the core, each with those that it may use. */
+    private static final Map<String, Set<String>> SLICES = Map.ofEntries(
+            Map.entry("database", Set.of()),
+            Map.entry("runtime", Set.of("database")),
+            Map.entry("leader", Set.of("runtime", "database")),
+            Map.entry("node", Set.of("leader", "runtime", "database")),
+            Map.entry("lock", Set.of("node", "leader", "runtime", "database")),
+            Map.entry("state", Set.of("node", "leader", "runtime", "database")),
+            Map.entry("startup", Set.of("lock", "node", "leader", "runtime", "database")),
+            Map.entry("daemon", Set.of("node", "leader", "runtime", "database")),
+            Map.entry("job", Set.of("node", "leader", "runtime", "database")),
+            Map.entry("cron", Set.of("job", "node", "leader", "runtime", "database")),
+            Map.entry("workflow", Set.of("job", "node", "leader", "runtime", "database")),
+            Map.entry("ratelimit", Set.of("runtime", "database")));
+
+    /** The same for the public API; every capability may use the root package. */
+    private static final Map<String, Set<String>> API = Map.ofEntries(
+            Map.entry("node", Set.of()),
+            Map.entry("leader", Set.of("node")),
+            Map.entry("lock", Set.of()),
+            Map.entry("state", Set.of()),
+            Map.entry("startup", Set.of()),
+            Map.entry("daemon", Set.of("node", "leader")),
+            Map.entry("job", Set.of()),
+            Map.entry("cron", Set.of("job", "leader")),
+            Map.entry("workflow", Set.of("job")),
+            Map.entry("ratelimit", Set.of()));
+
+    /** Packages of the wiring that all of its slices share. */
+    private static final Set<String> SHARED_WIRING = Set.of("properties", "handler");
 
     private static final JavaClasses PRODUCT = new ClassFileImporter()
             .withImportOption(new ImportOption.DoNotIncludeTests())
-            .importPackages("dev.forge.cluster")
+            .importPackages(ROOT)
             .that(DescribedPredicate.not(resideInAPackage("dev.forge.cluster.test..")));
 
     private static final JavaClasses OFFENDERS = new ClassFileImporter()
@@ -58,28 +92,23 @@ class ArchitectureTests {
 
     @SuppressWarnings("ImmutableEnumChecker")
     enum Rule {
-        WORDS_KNOW_NOTHING_ELSE(noClasses()
-                .that()
-                .resideInAPackage(WORDS)
+        API_DOES_NOT_USE_INTERNAL_TYPES(noClasses()
+                .that(resideInAPackage(ROOT + "..").and(resideOutsideOfPackages(INTERNAL + "..", WIRING + "..")))
                 .should()
                 .dependOnClassesThat()
-                .resideInAnyPackage(ROWS, THREADS, WIRING)),
-        ROWS_KNOW_WORDS_ONLY(noClasses()
+                .resideInAnyPackage(INTERNAL + "..", WIRING + "..")),
+        API_PACKAGES_DEPEND_ONE_WAY(classes().should(useOnly(ROOT, API))),
+        SLICES_DEPEND_ONE_WAY(classes().should(useOnly(INTERNAL, SLICES))),
+        CORE_DOES_NOT_USE_THE_WIRING(noClasses()
                 .that()
-                .resideInAPackage(ROWS)
+                .resideInAPackage(INTERNAL + "..")
                 .should()
                 .dependOnClassesThat()
-                .resideInAnyPackage(THREADS, WIRING)),
-        THREADS_DO_NOT_KNOW_THE_WIRING(noClasses()
-                .that()
-                .resideInAPackage(THREADS)
-                .should()
-                .dependOnClassesThat()
-                .resideInAPackage(WIRING)),
+                .resideInAPackage(WIRING + "..")),
+        SLICES_OF_THE_WIRING_DO_NOT_SEE_EACH_OTHER(classes().should(useNoOtherWiring())),
         NO_PACKAGE_CYCLES(slices().matching("dev.forge.(**)").should().beFreeOfCycles()),
         CORE_IS_FREE_OF_SPRING_BOOT(noClasses()
-                .that()
-                .resideInAnyPackage(WORDS, ROWS, THREADS)
+                .that(resideInAPackage(ROOT + "..").and(resideOutsideOfPackages(WIRING + "..")))
                 .should()
                 .dependOnClassesThat()
                 .resideInAPackage("org.springframework.boot..")),
@@ -88,10 +117,10 @@ class ArchitectureTests {
                 .should()
                 .dependOnClassesThat()
                 .resideInAPackage("org.flywaydb..")),
-        JDBC_STAYS_WITH_THE_ROWS(noClasses()
-                .that()
-                .resideOutsideOfPackage(ROWS)
-                .and(DescribedPredicate.not(insideOf("ClusterDatabase")))
+        JDBC_STAYS_IN_STORES(noClasses()
+                .that(resideOutsideOfPackage(INTERNAL + ".database")
+                        .and(DescribedPredicate.not(insideOf("ClusterDatabase")))
+                        .and(DescribedPredicate.not(insideOfNamed(".*(Store|Reports|Keeping|Batches)"))))
                 .should()
                 .dependOnClassesThat(resideInAPackage("java.sql..")
                         .or(resideInAPackage("org.springframework.jdbc.."))
@@ -112,7 +141,7 @@ class ArchitectureTests {
                 .accessClassesThat(type(LockSupport.class))),
         THREADS_COME_FROM_THE_SCHEDULER(noClasses()
                 .that()
-                .doNotHaveSimpleName("Session")
+                .doNotHaveSimpleName("NodeSession")
                 .and()
                 .doNotHaveSimpleName("Claimer")
                 .and()
@@ -163,6 +192,64 @@ class ArchitectureTests {
             }
             return are(simpleName(topLevel)).test(outermost);
         });
+    }
+
+    private static DescribedPredicate<JavaClass> insideOfNamed(String pattern) {
+        return DescribedPredicate.describe("inside of " + pattern, type -> {
+            JavaClass outermost = type;
+            while (outermost.getEnclosingClass().isPresent()) {
+                outermost = outermost.getEnclosingClass().get();
+            }
+            return outermost.getSimpleName().matches(pattern);
+        });
+    }
+
+    /** The package of a type below another one, up to the next dot; empty if it is not below it. */
+    private static String below(String root, JavaClass type) {
+        String name = type.getPackageName();
+        if (!name.startsWith(root + ".")) {
+            return "";
+        }
+        String rest = name.substring(root.length() + 1);
+        int dot = rest.indexOf('.');
+        return dot < 0 ? rest : rest.substring(0, dot);
+    }
+
+    private static ArchCondition<JavaClass> useOnly(String root, Map<String, Set<String>> allowed) {
+        return new ArchCondition<>("use only " + allowed + " below " + root) {
+            @Override
+            public void check(JavaClass type, ConditionEvents events) {
+                Set<String> mayUse = allowed.get(below(root, type));
+                if (mayUse == null) {
+                    return;
+                }
+                type.getDirectDependenciesFromSelf().forEach(dependency -> {
+                    String used = below(root, dependency.getTargetClass());
+                    if (allowed.containsKey(used) && !used.equals(below(root, type)) && !mayUse.contains(used)) {
+                        events.add(SimpleConditionEvent.violated(type, dependency.getDescription()));
+                    }
+                });
+            }
+        };
+    }
+
+    private static ArchCondition<JavaClass> useNoOtherWiring() {
+        return new ArchCondition<>("use no other slice of the wiring") {
+            @Override
+            public void check(JavaClass type, ConditionEvents events) {
+                String own = below(WIRING, type);
+                if (!type.getPackageName().startsWith(WIRING)) {
+                    return;
+                }
+                type.getDirectDependenciesFromSelf().forEach(dependency -> {
+                    String used = below(WIRING, dependency.getTargetClass());
+                    boolean shared = used.isEmpty() || used.equals(own) || SHARED_WIRING.contains(used);
+                    if (!shared) {
+                        events.add(SimpleConditionEvent.violated(type, dependency.getDescription()));
+                    }
+                });
+            }
+        };
     }
 
     /** Code generated ahead of time lies in the package of the configuration and names these types. */

@@ -379,7 +379,7 @@ class ClusterAutoConfigurationTests {
                         "io.micrometer",
                         "org.springframework.boot.actuate",
                         "org.springframework.boot.health"))
-                .withConfiguration(AutoConfigurations.of(ClusterAutoConfiguration.class))
+                .withConfiguration(TestApplications.CLUSTER)
                 .withBean(
                         DataSource.class,
                         () -> new DriverManagerDataSource(database.url(), database.username(), database.password()))
@@ -403,7 +403,7 @@ class ClusterAutoConfigurationTests {
             }
         };
         ApplicationContextRunner runner = new ApplicationContextRunner()
-                .withConfiguration(AutoConfigurations.of(ClusterAutoConfiguration.class))
+                .withConfiguration(TestApplications.CLUSTER)
                 .withBean(DataSource.class, () -> opaque);
         runner.run(context -> assertThat(refusal(context.getStartupFailure()).action())
                 .contains("forge.cluster.direct-connection.url"));
@@ -474,7 +474,7 @@ class ClusterAutoConfigurationTests {
     @Test
     void several_data_sources_need_a_mark_even_beside_a_primary_one() {
         var runner = new ApplicationContextRunner()
-                .withConfiguration(AutoConfigurations.of(ClusterAutoConfiguration.class))
+                .withConfiguration(TestApplications.CLUSTER)
                 .withBean("url", String.class, database::url);
         runner.withUserConfiguration(PrimaryAndOther.class).run(context -> {
             ClusterStartupException refusal = refusal(context.getStartupFailure());
@@ -544,7 +544,7 @@ class ClusterAutoConfigurationTests {
     @Test
     void no_data_source_at_all_is_said_so() {
         new ApplicationContextRunner()
-                .withConfiguration(AutoConfigurations.of(ClusterAutoConfiguration.class))
+                .withConfiguration(TestApplications.CLUSTER)
                 .run(context -> assertThat(refusal(context.getStartupFailure()).action())
                         .contains("spring.datasource.url", "forge.cluster.enabled=false"));
     }

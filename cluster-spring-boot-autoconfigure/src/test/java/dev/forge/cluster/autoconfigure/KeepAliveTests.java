@@ -3,6 +3,13 @@ package dev.forge.cluster.autoconfigure;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.autoconfigure.cron.CronAutoConfiguration;
+import dev.forge.cluster.autoconfigure.daemon.DaemonAutoConfiguration;
+import dev.forge.cluster.autoconfigure.job.JobAutoConfiguration;
+import dev.forge.cluster.autoconfigure.leader.LeaderAutoConfiguration;
+import dev.forge.cluster.autoconfigure.lock.LockAutoConfiguration;
+import dev.forge.cluster.autoconfigure.startup.StartupAutoConfiguration;
+import dev.forge.cluster.autoconfigure.state.StateAutoConfiguration;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -79,7 +86,17 @@ class KeepAliveTests {
     }
 
     @Configuration(proxyBeanMethods = false)
-    @ImportAutoConfiguration({DataSourceAutoConfiguration.class, ClusterAutoConfiguration.class})
+    @ImportAutoConfiguration({
+        DataSourceAutoConfiguration.class,
+        ClusterAutoConfiguration.class,
+        CronAutoConfiguration.class,
+        DaemonAutoConfiguration.class,
+        JobAutoConfiguration.class,
+        LeaderAutoConfiguration.class,
+        LockAutoConfiguration.class,
+        StartupAutoConfiguration.class,
+        StateAutoConfiguration.class
+    })
     static class CommandLineApplication {
 
         private final ConfigurableApplicationContext context;

@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.autoconfigure.properties.ClusterPropertiesTests;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -4,6 +4,14 @@ import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
+import dev.forge.cluster.autoconfigure.cron.CronAutoConfiguration;
+import dev.forge.cluster.autoconfigure.daemon.DaemonAutoConfiguration;
+import dev.forge.cluster.autoconfigure.job.JobAutoConfiguration;
+import dev.forge.cluster.autoconfigure.leader.LeaderAutoConfiguration;
+import dev.forge.cluster.autoconfigure.lock.LockAutoConfiguration;
+import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
+import dev.forge.cluster.autoconfigure.startup.StartupAutoConfiguration;
+import dev.forge.cluster.autoconfigure.state.StateAutoConfiguration;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.TestDatabase;
@@ -24,6 +32,17 @@ import org.springframework.context.ApplicationContext;
 /** Applications as the starter makes them, on a test's database. */
 public final class TestApplications {
 
+    /** What makes an application a node, without Actuator, HTTP, rate limits and workflows. */
+    public static final AutoConfigurations CLUSTER = AutoConfigurations.of(
+            ClusterAutoConfiguration.class,
+            CronAutoConfiguration.class,
+            DaemonAutoConfiguration.class,
+            JobAutoConfiguration.class,
+            LeaderAutoConfiguration.class,
+            LockAutoConfiguration.class,
+            StartupAutoConfiguration.class,
+            StateAutoConfiguration.class);
+
     private TestApplications() {}
 
     /** One with a data source and a cluster; the rest is the test's. */
@@ -34,8 +53,8 @@ public final class TestApplications {
                         "spring.datasource.url=" + database.url(),
                         "spring.datasource.username=" + database.username(),
                         "spring.datasource.password=" + database.password())
-                .withConfiguration(
-                        AutoConfigurations.of(DataSourceAutoConfiguration.class, ClusterAutoConfiguration.class));
+                .withConfiguration(AutoConfigurations.of(DataSourceAutoConfiguration.class))
+                .withConfiguration(CLUSTER);
     }
 
     /** One with transactions, meters and the endpoint, too. */
@@ -51,7 +70,8 @@ public final class TestApplications {
                         TransactionAutoConfiguration.class,
                         JdbcTemplateAutoConfiguration.class,
                         JdbcClientAutoConfiguration.class,
-                        ClusterActuatorAutoConfiguration.class));
+                        ClusterActuatorAutoConfiguration.class,
+                        ClusterMetricsAutoConfiguration.class));
     }
 
     /** The job, once it has ended. */

@@ -19,12 +19,12 @@ import dev.forge.cluster.internal.cron.CronStore.Slot;
 import dev.forge.cluster.internal.cron.CronStore.Stored;
 import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.job.JobIds;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
+import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
@@ -77,14 +77,12 @@ public final class CronEngine implements NodeComponent {
     static final String NEWS = "crons";
 
     private static final Logger log = LoggerFactory.getLogger(CronEngine.class);
-    private static final String DUTY = "fire-crons";
     private static final Duration TICK = Duration.ofSeconds(1);
     /** How soon a new leader notices that it is one; asks nobody. */
     private static final Duration STANDBY = Duration.ofMillis(200);
     /** While some slots cannot be decided yet. */
     private static final Duration UNDECIDED = Duration.ofMillis(250);
 
-    private static final Duration COMPACT = Duration.ofMinutes(1);
     private static final Duration HOUR = Duration.ofHours(1);
     private static final Duration LOOK_FOR_SETS = Duration.ofSeconds(5);
     private static final Duration KNOWN_FOR = Duration.ofSeconds(2);
@@ -111,7 +109,7 @@ public final class CronEngine implements NodeComponent {
     private final Node node;
     private final PurgeBatch purge;
     private final JobEngine jobs;
-    private final JobHandlers handlers;
+    private final CronDeclarations crons;
     private final Settings settings;
     private final CronStore store;
     private final LeaderStore leaders;
@@ -158,18 +156,19 @@ public final class CronEngine implements NodeComponent {
     /** What a cron does not say. */
     public record Defaults(String zone, Misfire misfire, int catchUpLimit) {}
 
-    public CronEngine(Node node, JobEngine jobs, JobHandlers handlers, JobMonitor monitor, Settings settings) {
+    private final NodeLoop firing = NodeLoop.of("fire-crons", () -> pause, this::pass);
+
+    public CronEngine(Node node, JobEngine jobs, CronDeclarations crons, JobMonitor monitor, Settings settings) {
         this.node = node;
         this.purge = new PurgeBatch("rows of the ledger", PURGE_BATCH, node::nanos);
         this.jobs = jobs;
-        this.handlers = handlers;
+        this.crons = crons;
         this.settings = settings;
         this.monitor = monitor;
         Node.Members members = node.members();
         this.store = new CronStore(members.schema(), members.control());
         this.leaders = new LeaderStore(members.schema(), members.control());
         this.ids = new JobIds(node.clock());
-        node.register(this);
     }
 
     // Life --------------------------------------------------------------------------------------------------
@@ -181,11 +180,11 @@ public final class CronEngine implements NodeComponent {
     }
 
     private @Nullable String digest() {
-        if (handlers.crons().isEmpty() || node.settings().presence().mode() == NodeMode.OBSERVER) {
+        if (crons.all().isEmpty() || node.settings().presence().mode() == NodeMode.OBSERVER) {
             return null;
         }
         try {
-            byte[] all = handlers.crons().values().toString().getBytes(StandardCharsets.UTF_8);
+            byte[] all = crons.all().values().toString().getBytes(StandardCharsets.UTF_8);
             return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(all), 0, 8);
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e);
@@ -193,44 +192,33 @@ public final class CronEngine implements NodeComponent {
     }
 
     @Override
-    public List<Duty> duties() {
-        return List.of(
-                new Duty(DUTY, () -> pause, this::pass), new Duty("keep-crons", () -> COMPACT, this::compact, HOUR));
+    public List<NodeLoop> loops() {
+        return List.of(firing, NodeLoop.cleanUp("clean-up-crons", this::cleanUp));
     }
 
     @Override
     public void begin() {
         declared = false;
-        node.hurry(DUTY);
-    }
-
-    @Override
-    public void quiesce() {
-        // What it fires is not its own: it leads until it resigns.
-    }
-
-    @Override
-    public boolean awaitIdle(Duration patience) {
-        return true;
-    }
-
-    @Override
-    public void release() {
-        // Holds nothing.
+        firing.wake();
     }
 
     @Override
     public void heard(String news) {
         if (news.equals(NEWS)) {
             changed = true;
-            node.hurry(DUTY);
+            firing.wake();
         }
+    }
+
+    /** Decides due slots at once. */
+    void fireSoon() {
+        firing.wake();
     }
 
     /** Crons were made or changed, and that is committed. */
     void announce() {
         changed = true;
-        node.hurry(DUTY);
+        firing.wake();
         jobs.tell(NEWS);
     }
 
@@ -291,7 +279,7 @@ public final class CronEngine implements NodeComponent {
     private void declare() {
         String digest = digest();
         if (!declared && digest != null) {
-            store.declare(digest, List.copyOf(handlers.crons().values()));
+            store.declare(digest, List.copyOf(crons.all().values()));
             jobs.tell(NEWS);
             changed = true;
         }
@@ -614,7 +602,7 @@ public final class CronEngine implements NodeComponent {
         if (definition.target() == CronTarget.ANY_WORKER) {
             return definition.capability();
         }
-        if (handlers.named(definition.handler()) != null) {
+        if (crons.handlers().named(definition.handler()) != null) {
             return JobEngine.LEADER;
         }
         return knowing.schedulers() ? JobEngine.SCHEDULER : definition.capability();
@@ -751,7 +739,7 @@ public final class CronEngine implements NodeComponent {
             foreign = Stream.concat(wanted.stream(), stored.values().stream().map(Stored::definition))
                     .filter(cron -> cron.target() == CronTarget.LEADER)
                     .map(Definition::handler)
-                    .filter(handler -> handlers.named(handler) == null)
+                    .filter(handler -> crons.handlers().named(handler) == null)
                     .collect(Collectors.toSet());
         }
 
@@ -886,12 +874,14 @@ public final class CronEngine implements NodeComponent {
     }
 
     /** Deletes what was kept long enough. */
-    public void compact() {
-        if (!node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-            return;
-        }
+    public void cleanUp() {
         store.keepSets(store.liveSets().digests(), REMEMBERED);
         purge.deleteAll(limit -> store.purge(settings.retention, limit));
+    }
+
+    @Override
+    public List<String> summary() {
+        return crons.all().isEmpty() ? List.of() : List.of("Crons: " + names());
     }
 
     // For others -------------------------------------------------------------------------------------------
@@ -902,7 +892,7 @@ public final class CronEngine implements NodeComponent {
 
     /** The names of the crons that are declared here. */
     public Set<String> names() {
-        return handlers.crons().keySet();
+        return crons.all().keySet();
     }
 
     /**

@@ -19,7 +19,6 @@ import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.job.JobIds;
-import dev.forge.cluster.internal.job.JobJson;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.job.ReservedNames;
 import dev.forge.cluster.internal.node.Node;
@@ -27,6 +26,7 @@ import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
 import java.time.Instant;
@@ -53,25 +53,29 @@ public final class DefaultCrons implements Crons {
     private final Node node;
     private final JobEngine jobs;
     private final CronEngine engine;
+    private final CronDeclarations crons;
     private final JobHandlers handlers;
     private final DataSource application;
     private final CronStore store;
-    private final JobJson json;
+    private final PayloadJson json;
     private final JobIds ids;
     private final JobMonitor monitor;
+    private final ReservedNames reserved;
 
     /** The engines behind it. */
     public record Engines(JobEngine jobs, CronEngine crons) {}
 
     public DefaultCrons(
-            Node node, Engines engines, JobHandlers handlers, DataSource application, JobEngine.Tools tools) {
+            Node node, Engines engines, CronDeclarations crons, DataSource application, JobEngine.Tools tools) {
         this.node = node;
+        this.reserved = new ReservedNames(node, crons.handlers());
         this.jobs = engines.jobs;
         this.engine = engines.crons;
-        this.handlers = handlers;
+        this.crons = crons;
+        this.handlers = crons.handlers();
         this.application = application;
         this.store = new CronStore(node.members().schema(), application);
-        this.json = new JobJson(tools.codec(), tools.maxBytes());
+        this.json = new PayloadJson(tools.codec(), tools.maxBytes());
         this.ids = new JobIds(node.clock());
         this.monitor = tools.monitor();
     }
@@ -209,7 +213,7 @@ public final class DefaultCrons implements Crons {
     }
 
     private String missing(String name) {
-        return handlers.crons().containsKey(name)
+        return crons.all().containsKey(name)
                 ? "cron '%s' is declared by this node, but the scheduler leader has not entered it yet; try again in a second"
                         .formatted(name)
                 : "there is no cron '%s'".formatted(name);
@@ -315,7 +319,7 @@ public final class DefaultCrons implements Crons {
     private void requireHandler(CronDefinition cron) {
         String handler = cron.handler();
         try {
-            ReservedNames.requireFreeName(handler);
+            reserved.requireFreeName(handler);
         } catch (JobRejectedException e) {
             throw new CronRejectedException("cron '%s': %s".formatted(cron.name(), e.getMessage()), e);
         }
@@ -328,7 +332,7 @@ public final class DefaultCrons implements Crons {
                     "cron '%s': no live node has a handler '%s'; known are %s".formatted(cron.name(), handler, all));
         }
         if (cron.target() == CronTarget.LEADER
-                && !handlers.crons().containsKey(handler)
+                && !crons.all().containsKey(handler)
                 && store.infos(handler).stream().noneMatch(CronInfo::declared)) {
             throw new CronRejectedException(
                     "cron '%s': the leader runs methods with @ClusterCron only, and '%s' is none; use ANY_WORKER"
@@ -400,7 +404,7 @@ public final class DefaultCrons implements Crons {
         try {
             String text = payload == null ? "{}" : json.write(payload);
             if (handler != null) {
-                json.requireReadable(payload, text, handler.target());
+                handler.target().requireReadable(json, payload, text);
             }
             return text;
         } catch (IllegalArgumentException e) {

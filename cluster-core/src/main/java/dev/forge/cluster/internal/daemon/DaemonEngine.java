@@ -12,12 +12,13 @@ import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
+import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.node.Notifications;
 import dev.forge.cluster.internal.runtime.Backoff;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
+import dev.forge.cluster.internal.runtime.ReservedPrefix;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
-import dev.forge.cluster.leader.Leadership;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -67,12 +68,12 @@ public final class DaemonEngine implements NodeComponent {
     static final String NEWS = "daemons";
 
     private static final Logger log = LoggerFactory.getLogger(DaemonEngine.class);
-    private static final String WATCH_LOOP = "watch-daemons";
-    private static final String KEEP_LOOP = "daemons";
+    /** Names of daemons among those of jobs and leader roles. */
+    public static final ReservedPrefix RESERVED = new ReservedPrefix(DaemonStore.PREFIX, "daemons", "use another name");
+
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration KEEP = Duration.ofSeconds(1);
     private static final Duration HOUR = Duration.ofHours(1);
-    private static final Duration TIDY = Duration.ofMinutes(1);
 
     /** A node that was away for longer than this may have lost everything by now. */
     private static final Duration GAP = Duration.ofSeconds(1);
@@ -132,6 +133,9 @@ public final class DaemonEngine implements NodeComponent {
     /** The roles it stands for. */
     private final Set<String> standing = ConcurrentHashMap.newKeySet();
 
+    private final NodeLoop watching = NodeLoop.of("watch-daemons", () -> isIdle() ? HOUR : WATCH, this::watch);
+    private final NodeLoop keeping = NodeLoop.of("daemons", () -> byName().isEmpty() ? HOUR : KEEP, this::keep);
+
     private volatile boolean begun;
     private volatile boolean quiet;
     private volatile long begunAt;
@@ -158,7 +162,6 @@ public final class DaemonEngine implements NodeComponent {
         this.store = new DaemonStore(node.members().schema(), node.members().control());
         this.notifications = new Notifications(store::notifyOthers);
         threads.setDaemon(true);
-        node.register(this);
     }
 
     /** The names of the daemons that this node may run. */
@@ -203,11 +206,29 @@ public final class DaemonEngine implements NodeComponent {
     }
 
     @Override
-    public List<Duty> duties() {
-        return List.of(
-                new Duty(WATCH_LOOP, () -> isIdle() ? HOUR : WATCH, this::watch),
-                new Duty(KEEP_LOOP, () -> byName().isEmpty() ? HOUR : KEEP, this::keep),
-                new Duty("tidy-daemons", () -> TIDY, this::tidy));
+    public List<NodeLoop> loops() {
+        return List.of(watching, keeping, NodeLoop.cleanUp("clean-up-daemons", this::tidy));
+    }
+
+    @Override
+    public List<ReservedPrefix> reservedPrefixes() {
+        return List.of(RESERVED);
+    }
+
+    @Override
+    public Runnable releaseHeldByDead(UUID dead) {
+        store.endAll(dead);
+        return () -> {};
+    }
+
+    @Override
+    public void releaseHeldByLeaving(UUID leaving) {
+        store.endAll(leaving);
+    }
+
+    @Override
+    public List<String> summary() {
+        return names().isEmpty() ? List.of() : List.of("Daemons: " + names());
     }
 
     private boolean isIdle() {
@@ -226,7 +247,7 @@ public final class DaemonEngine implements NodeComponent {
         lastWatch = now;
         quiet = false;
         begun = true;
-        node.hurry(KEEP_LOOP);
+        keeping.wake();
     }
 
     @Override
@@ -306,19 +327,19 @@ public final class DaemonEngine implements NodeComponent {
     public void lost() {
         // Another may run it by now: no grace.
         runs.values().stream().filter(DaemonRun::isElected).forEach(run -> lose(run, Duration.ZERO));
-        node.hurry(WATCH_LOOP);
+        watching.wake();
     }
 
     @Override
     public void died(UUID dead) {
-        node.hurry(WATCH_LOOP);
+        watching.wake();
         lookSoon();
     }
 
-    @Override
-    public void leadershipChanged(String role) {
-        node.hurry(WATCH_LOOP);
-        node.hurry(KEEP_LOOP);
+    // On the session's thread: nothing here may wait.
+    private void leadershipChanged() {
+        watching.wake();
+        keeping.wake();
     }
 
     @Override
@@ -336,7 +357,7 @@ public final class DaemonEngine implements NodeComponent {
 
     private void lookSoon() {
         nextLook = nanos();
-        node.hurry(KEEP_LOOP);
+        keeping.wake();
     }
 
     // Watching ----------------------------------------------------------------------------------------------
@@ -352,7 +373,7 @@ public final class DaemonEngine implements NodeComponent {
             } else if (begun && !quiet && run.isDue() && isSafe(run)) {
                 start(run);
             } else if (run.recovered(longEnough(run))) {
-                node.hurry(KEEP_LOOP);
+                keeping.wake();
             }
         }
         Stream.concat(runs.values().stream(), former.stream()).forEach(this::urge);
@@ -393,7 +414,7 @@ public final class DaemonEngine implements NodeComponent {
         // One that ends at once, again and again, need not say so each time.
         log.atLevel(run.isWorthSaying(SAY) ? Level.INFO : Level.DEBUG)
                 .log("daemon {}: starts on this node, term {}", run.label(), run.term());
-        node.hurry(KEEP_LOOP);
+        keeping.wake();
         try {
             threads.execute(() -> work(run));
         } catch (RuntimeException | OutOfMemoryError e) {
@@ -423,8 +444,8 @@ public final class DaemonEngine implements NodeComponent {
         try {
             settle(run, ran, failure);
         } finally {
-            node.hurry(WATCH_LOOP);
-            node.hurry(KEEP_LOOP);
+            watching.wake();
+            keeping.wake();
         }
     }
 
@@ -553,7 +574,7 @@ public final class DaemonEngine implements NodeComponent {
         } finally {
             lock.unlock();
         }
-        node.hurry(KEEP_LOOP);
+        keeping.wake();
     }
 
     private static boolean isAtRest(DaemonStatus status) {
@@ -580,14 +601,14 @@ public final class DaemonEngine implements NodeComponent {
         }
     }
 
-    // Both under the lock, because several threads call them: a role that is only in this set would never be led, and
-    // one that
-    // only the elector knows would be led but never run.
+    // Both under the lock, because several threads call them. A role that only this set contains would never be led,
+    // and
+    // one that only the elector knows would be led but never run.
     void standUp(String role) {
         lock.lock();
         try {
             if (begun && !quiet && standing.add(role)) {
-                node.elector().join(role);
+                node.elector().join(role, this::leadershipChanged);
             }
         } finally {
             lock.unlock();
@@ -603,7 +624,7 @@ public final class DaemonEngine implements NodeComponent {
             lock.unlock();
         }
         // Where there is no session whose thread does it all the time.
-        node.hurry("elect");
+        node.electSoon();
     }
 
     /** Whether this node stands for that role. */
@@ -680,7 +701,7 @@ public final class DaemonEngine implements NodeComponent {
         if (quiet) {
             giveUp(run);
         }
-        node.hurry(WATCH_LOOP);
+        watching.wake();
     }
 
     private void write() {
@@ -834,9 +855,7 @@ public final class DaemonEngine implements NodeComponent {
 
     /** Forgets what nobody knows any more; one node for all. */
     void tidy() {
-        if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-            store.tidy();
-        }
+        store.tidy();
     }
 
     private final class Host implements DaemonRun.Host {

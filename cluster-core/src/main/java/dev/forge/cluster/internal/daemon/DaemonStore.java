@@ -427,7 +427,7 @@ public final class DaemonStore {
     }
 
     /** Ends what that node has, in the caller's transaction: it is leaving, or was declared dead. */
-    public static void endAll(JdbcClient jdbc, Schema schema, UUID node) {
+    public void endAll(UUID node) {
         jdbc.sql(schema.sql("""
                 UPDATE ~.forge_daemons SET status = 'pending', node_id = NULL
                 WHERE (name, instance) IN (

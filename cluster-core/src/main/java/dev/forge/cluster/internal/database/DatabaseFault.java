@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.database;
 
-import dev.forge.cluster.internal.job.JobStore;
 import java.sql.SQLException;
 
 /**
@@ -33,6 +32,6 @@ public final class DatabaseFault {
 
     /** Whether the server has answered with an error, so that the fate of the transaction is known. */
     public static boolean isAnswered(Throwable failure) {
-        return JobStore.state(failure) != null && !ConnectionLoss.caused(failure);
+        return SqlState.of(failure) != null && !ConnectionLoss.caused(failure);
     }
 }

@@ -48,6 +48,10 @@ import org.springframework.dao.DataAccessException;
  */
 final class Claimer {
 
+    private static final long LEAST_READABLE = 16_000_000;
+    /** Payload, metadata and checkpoint, and some room for nodes that are configured to write larger ones. */
+    private static final long PARTS_OF_JOB = 5;
+
     private static final Logger log = LoggerFactory.getLogger(Claimer.class);
     private static final int LARGEST_CLAIM = 500;
     /** Every so many claims the oldest job comes first, however unimportant it is. */
@@ -771,13 +775,18 @@ final class Claimer {
         return reason(failure).lines().findFirst().orElse("");
     }
 
+    /** The most bytes of payload, metadata and checkpoint together that are read of one job. */
+    private static long mostBytesOfJob(int maxBytes) {
+        return Math.max(LEAST_READABLE, PARTS_OF_JOB * maxBytes);
+    }
+
     /** The job with all that its handler needs; null if that cannot be read, or the job is not this node's any more. */
     private @Nullable Claimed read(Claimed job, Origin origin) {
         if (job.read()) {
             return job;
         }
         UUID node = origin.holder.id();
-        long most = setup.json().mostBytesOfJob();
+        long most = mostBytesOfJob(setup.json().maxBytes());
         String problem;
         try {
             Reading reading = jobs.read(node, job, most);

@@ -8,8 +8,10 @@ import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.internal.runtime.ReservedPrefix;
+import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobInfo;
@@ -34,6 +36,8 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -68,7 +72,8 @@ public final class DefaultJobs implements Jobs {
     private final JobStore control;
     private final JobReports controlReports;
     private final JobKeeping keeping;
-    private final JobJson json;
+    private final PayloadJson json;
+    private final ReservedNames reserved;
     private final JobIds ids;
     private final Set<String> knownElsewhere = ConcurrentHashMap.newKeySet();
 
@@ -92,7 +97,8 @@ public final class DefaultJobs implements Jobs {
         this.controlReports = new JobReports(node.members().schema(), setup.control);
         this.keeping = new JobKeeping(node.members().schema(), setup.control);
         this.ids = new JobIds(node.clock());
-        this.json = new JobJson(setup.tools.codec(), setup.tools.maxBytes());
+        this.reserved = new ReservedNames(node, handlers);
+        this.json = new PayloadJson(setup.tools.codec(), setup.tools.maxBytes());
     }
 
     @Override
@@ -132,7 +138,7 @@ public final class DefaultJobs implements Jobs {
             return job.id();
         }
         requireStorable("unique key", key);
-        ReservedNames.requireFreeKey(key, options.metadata());
+        reserved.requireFreeKey(key, options.metadata());
         UUID id = inbox.insertUnique(job, key, options.uniquePolicy());
         announce(
                 name,
@@ -239,7 +245,7 @@ public final class DefaultJobs implements Jobs {
         try {
             String text = payload == null ? "{}" : json.write(payload);
             if (handler != null) {
-                json.requireReadable(payload, text, handler.target());
+                handler.target().requireReadable(json, payload, text);
             }
             return text;
         } catch (IllegalArgumentException e) {
@@ -303,9 +309,10 @@ public final class DefaultJobs implements Jobs {
 
     private void requireJob(String name) {
         requireStorable("job name", name);
-        ReservedNames.requireFreeName(name);
-        if (handlers.crons().containsKey(name)) {
-            throw new UnknownJobException("'%s' is a cron; Crons.trigger runs it now".formatted(name));
+        reserved.requireFreeName(name);
+        String refusal = handlers.ofLeader().get(name);
+        if (refusal != null) {
+            throw new UnknownJobException("'%s' %s".formatted(name, refusal));
         }
     }
 
@@ -330,10 +337,10 @@ public final class DefaultJobs implements Jobs {
     }
 
     private String knownNames() {
-        JobKeeping.FewNames everywhere = keeping.handledNames(LISTED_NAMES);
+        JobKeeping.FewNames everywhere = keeping.handledNames(LISTED_NAMES, reservedPrefixes());
         // Its own first.
         var names = new LinkedHashSet<>(new TreeSet<>(handlers.names()));
-        names.removeIf(WorkflowStore::isWorkflow);
+        names.removeIf(name -> handlers.ownerOf(name).isPresent());
         names.addAll(everywhere.first().keySet());
         int all = Math.max(names.size(), everywhere.first().size() + everywhere.more());
         List<String> listed =
@@ -351,9 +358,9 @@ public final class DefaultJobs implements Jobs {
     public boolean cancel(UUID id) {
         Arguments.required("Jobs.cancel", "id", id);
         requireMayChange("Jobs.cancel");
-        Cancelled cancelled = inbox.cancel(id).orElse(null);
+        Cancelled cancelled = inbox.cancel(id, ownedPrefixes()).orElse(null);
         if (cancelled == null) {
-            refuseRun(id, "Workflows.cancel undoes what it has done");
+            refuseOwned(id, OwnedJobs::cancelAdvice);
             return false;
         }
         AfterCommit.run(() -> {
@@ -371,21 +378,33 @@ public final class DefaultJobs implements Jobs {
     public boolean retry(UUID id) {
         Arguments.required("Jobs.retry", "id", id);
         requireMayChange("Jobs.retry");
-        boolean begun = inbox.retry(id);
+        boolean begun = inbox.retry(id, ownedPrefixes());
         if (begun) {
             AfterCommit.run(() -> engine.announce(JobPriority.NORMAL));
         } else {
-            refuseRun(id, "Workflows.retry lets it go on");
+            refuseOwned(id, OwnedJobs::retryAdvice);
         }
         return begun;
     }
 
-    /** The job of a run is the run's: ended or begun without it, nothing would be undone or go on. */
-    private void refuseRun(UUID id, String instead) {
-        reports.find(id).filter(job -> WorkflowStore.isWorkflow(job.name())).ifPresent(job -> {
-            throw new JobRejectedException(
-                    "job %s ('%s') carries a run of a workflow; %s".formatted(id, job.name(), instead));
-        });
+    /** The owner of a job must hear of its end and of its restart. */
+    private void refuseOwned(UUID id, Function<OwnedJobs, String> advice) {
+        reports.find(id)
+                .ifPresent(job -> handlers.ownerOf(job.name()).ifPresent(owned -> {
+                    throw new JobRejectedException("job %s ('%s') is one of the %s; %s"
+                            .formatted(id, job.name(), owned.description(), advice.apply(owned)));
+                }));
+    }
+
+    private List<String> ownedPrefixes() {
+        return handlers.owned().stream().map(OwnedJobs::prefix).toList();
+    }
+
+    private List<String> reservedPrefixes() {
+        return Stream.concat(
+                        ownedPrefixes().stream(),
+                        node.reservedPrefixes().stream().map(ReservedPrefix::text))
+                .toList();
     }
 
     @Override
@@ -394,7 +413,7 @@ public final class DefaultJobs implements Jobs {
         node.requireMayMutate();
         requireStorable("job name", name);
         handlers.requireComplete("Jobs.pause");
-        if (!handlers.crons().containsKey(name) && !WorkflowStore.isWorkflow(name)) {
+        if (!handlers.ofLeader().containsKey(name) && handlers.ownerOf(name).isEmpty()) {
             requireJob(name);
             // Unlike enqueueing: what somebody enqueued from SQL can be paused, too.
             if (handlers.named(name) == null && !controlReports.knows(name)) {
@@ -444,7 +463,7 @@ public final class DefaultJobs implements Jobs {
 
     private JobExplanation explainRunning(JobInfo job) {
         String running = "It runs on node %s since %s".formatted(job.nodeId(), job.startedAt());
-        JobEngine.StuckHandler stuck = engine.stuckHandlers().stream()
+        StuckHandler stuck = engine.stuckHandlers().stream()
                 .filter(one -> one.id().equals(job.id()) && Objects.equals(job.nodeId(), node.id()))
                 .findFirst()
                 .orElse(null);
@@ -472,11 +491,11 @@ public final class DefaultJobs implements Jobs {
         return capability != null && capability.startsWith("@");
     }
 
-    private static JobExplanation explain(JobInfo job, Obstacles obstacles) {
+    private JobExplanation explain(JobInfo job, Obstacles obstacles) {
         if (obstacles.waitsFor() != null) {
             return new JobExplanation(
                     Reason.WAITING_FOR_PREDECESSOR,
-                    job.uniqueKey() == null || WorkflowStore.isWorkflow(job.name())
+                    job.uniqueKey() == null || handlers.ownerOf(job.name()).isPresent()
                             ? "Job %s must end first: its run waits for it.".formatted(obstacles.waitsFor())
                             : "Job %s has the unique key '%s' and must end first."
                                     .formatted(obstacles.waitsFor(), job.uniqueKey()));

@@ -4,11 +4,14 @@ import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.job.JobStore.Recovered;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
+import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.Notifications;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
+import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.JobPriority;
@@ -27,10 +30,12 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -58,7 +63,6 @@ public final class JobEngine implements NodeComponent {
     private static final Duration ANNOUNCE_LATER = Duration.ofMillis(250);
     private static final Duration ANNOUNCE_AGAIN = Duration.ofMillis(500);
     private static final Duration HOUR = Duration.ofHours(1);
-    private static final Duration COMPACT = Duration.ofMinutes(1);
     private static final Duration OVERLOADED_FOR = Duration.ofSeconds(5);
     private static final double OVERLOADED = 0.9;
     private static final Duration LOAD_CHECK = Duration.ofSeconds(1);
@@ -87,6 +91,8 @@ public final class JobEngine implements NodeComponent {
     private final AtomicReference<@Nullable JobPriority> unannounced = new AtomicReference<>();
 
     private final PurgeBatch purge = new PurgeBatch("finished jobs", PURGE_BATCH, this::nanos);
+
+    private final NodeLoop announcements = NodeLoop.of("announce", this::untilNews, this::sendNews);
 
     private volatile long announceNotBefore;
     private volatile long overloadedSince;
@@ -135,12 +141,11 @@ public final class JobEngine implements NodeComponent {
                 settings,
                 handlers,
                 new Worker.Stores(jobs, new JobStore(members.schema(), tools.application)),
-                new JobJson(tools.codec, tools.maxBytes),
+                new PayloadJson(tools.codec, tools.maxBytes),
                 monitor);
         this.worker = intakes.isEmpty() ? null : new Worker(setup, new Host(), intakes);
         this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
         coordinator.registerWakeupListener(this::wakeWorker);
-        node.register(this);
     }
 
     private boolean isWorker() {
@@ -174,7 +179,7 @@ public final class JobEngine implements NodeComponent {
     private Claimer.Intake leadersIntake(String capability, BooleanSupplier mayClaim) {
         return new Claimer.Intake(
                 new WorkerSettings.LaneSettings("cron" + capability, settings.cronSlots(), 0, false),
-                () -> handlers.crons().keySet(),
+                () -> handlers.ofLeader().keySet(),
                 List.of(capability),
                 mayClaim);
     }
@@ -200,7 +205,7 @@ public final class JobEngine implements NodeComponent {
 
     private void announceToOthers(JobPriority priority) {
         if (unannounced.getAndAccumulate(priority, JobEngine::higher) == null) {
-            node.hurry("announce");
+            announcements.wake();
         }
     }
 
@@ -212,7 +217,7 @@ public final class JobEngine implements NodeComponent {
     public void announceCancelled(UUID job) {
         if (worker != null) {
             worker.doubt(job);
-            node.hurry(Worker.NOTE);
+            worker.noteSoon();
         }
         notifications.send(CANCELLED + job);
     }
@@ -235,7 +240,7 @@ public final class JobEngine implements NodeComponent {
         } else if (news.startsWith(CANCELLED) && worker != null) {
             // On the session's thread: nothing here may wait.
             worker.doubt(UUID.fromString(news.substring(CANCELLED.length())));
-            node.hurry(Worker.NOTE);
+            worker.noteSoon();
         }
     }
 
@@ -293,17 +298,16 @@ public final class JobEngine implements NodeComponent {
     }
 
     @Override
-    public List<Duty> duties() {
-        var duties = new ArrayList<Duty>();
-        duties.add(new Duty("sweep", settings.keeping()::sweep, this::sweep));
-        // Deleting and vacuuming a large table takes its time.
-        duties.add(new Duty("keep-jobs", () -> COMPACT, this::compact, HOUR));
-        duties.add(new Duty("announce", this::untilNews, this::sendNews));
+    public List<NodeLoop> loops() {
+        var loops = new ArrayList<NodeLoop>();
+        loops.add(NodeLoop.of("sweep", settings.keeping()::sweep, this::sweep));
+        loops.add(NodeLoop.cleanUp("clean-up-jobs", this::cleanUp));
+        loops.add(announcements);
         if (worker != null) {
-            duties.addAll(worker.duties());
-            duties.add(new Duty("watch-load", () -> LOAD_CHECK, this::watchLoad));
+            loops.addAll(worker.loops());
+            loops.add(NodeLoop.of("watch-load", () -> LOAD_CHECK, this::watchLoad));
         }
-        return duties;
+        return loops;
     }
 
     @Override
@@ -352,10 +356,24 @@ public final class JobEngine implements NodeComponent {
         warnOfOrphans();
     }
 
+    @Override
+    public List<String> summary() {
+        var names = new TreeSet<>(handlers.names());
+        names.removeAll(handlers.ofLeader().keySet());
+        names.removeIf(name -> handlers.ownerOf(name).isPresent());
+        return working && !names.isEmpty()
+                ? List.of("Jobs: %s on executors %s".formatted(names, executors()))
+                : List.of();
+    }
+
+    private List<String> prefixes() {
+        return handlers.owned().stream().map(OwnedJobs::prefix).toList();
+    }
+
     private void warnOfOrphans() {
         try {
-            // WorkflowWatch has its own word for runs of workflows.
-            JobKeeping.FewNames orphans = keeping.orphanedNames(LISTED_NAMES);
+            // Their owners report jobs that have no handler themselves.
+            JobKeeping.FewNames orphans = keeping.orphanedNames(LISTED_NAMES, prefixes());
             if (!orphans.first().isEmpty()) {
                 var counts = new TreeMap<String, Long>();
                 orphans.first().forEach((name, count) -> counts.merge(Names.printable(name), count, Long::sum));
@@ -409,8 +427,9 @@ public final class JobEngine implements NodeComponent {
     }
 
     @Override
-    public void returned(List<Recovered> recovered) {
-        recovered.forEach(this::report);
+    public Runnable releaseHeldByDead(UUID dead) {
+        List<Recovered> recovered = jobs.recoverFrom(dead, settings.leases().crash());
+        return () -> recovered.forEach(this::report);
     }
 
     // Duties ------------------------------------------------------------------------------------------------
@@ -502,12 +521,12 @@ public final class JobEngine implements NodeComponent {
     }
 
     /** Deletes what was kept long enough, and cleans up after it. */
-    public void compact() {
-        if (!node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-            return;
-        }
+    public void cleanUp() {
+        String awaited = handlers.owned().stream()
+                .map(owned -> "(" + owned.awaitedCondition() + ")")
+                .collect(Collectors.joining(" OR "));
         purge.deleteAll(limit ->
-                keeping.purge(settings.keeping().completed(), settings.keeping().failed(), limit));
+                keeping.purge(settings.keeping().completed(), settings.keeping().failed(), awaited, limit));
         long dead = keeping.deadRows();
         // While a snapshot somewhere holds them, no vacuum removes them.
         boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;
@@ -559,16 +578,6 @@ public final class JobEngine implements NodeComponent {
     public boolean hearsOfWork() {
         return coordinator.isConnected();
     }
-
-    /**
-     * A handler, or a step, that runs on although it was told to stop.
-     *
-     * @param job its name
-     * @param label what it is, with its attempt or its step
-     * @param cause why it was told to stop
-     * @param forTime since when
-     */
-    public record StuckHandler(String job, UUID id, String label, String cause, Duration forTime) {}
 
     /** Handlers of this node that were told to stop and ignore it, the oldest first. */
     public List<StuckHandler> stuckHandlers() {

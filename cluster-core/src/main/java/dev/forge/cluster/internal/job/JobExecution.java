@@ -7,8 +7,8 @@ import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
-import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.job.PermanentJobFailure;
@@ -41,7 +41,8 @@ final class JobExecution {
     private final StuckHandlers stuck;
     private final JobStore control;
     private final JobStore transactional;
-    private final JobJson json;
+    private final PayloadJson json;
+    private final JobHandlers handlers;
     private final JobMonitor monitor;
     private final Finisher finisher;
     private final RandomGenerator random = RandomGenerator.getDefault();
@@ -53,6 +54,7 @@ final class JobExecution {
         this.control = setup.stores().control();
         this.transactional = setup.stores().application();
         this.json = setup.json();
+        this.handlers = setup.handlers();
         this.monitor = setup.monitor();
         this.finisher = new Finisher(setup.stores().control(), host::nanos, host::introduce, this::settled);
     }
@@ -82,12 +84,16 @@ final class JobExecution {
                 // It, or those that were put off for its sake.
                 host.cameBack();
             }
-            if (WorkflowEngine.isAwaited(running.claimed())) {
+            if (isAwaited(running)) {
                 host.freed();
             }
         } else {
             claims.cancelOrLose(running, "not this node's when it had ended");
         }
+    }
+
+    private boolean isAwaited(RunningJob running) {
+        return handlers.owned().stream().anyMatch(owned -> owned.isAwaited(running.claimed()));
     }
 
     void run(RunningJob running) {
@@ -468,9 +474,9 @@ final class JobExecution {
     }
 
     /** Zero means deletion at completion; what has failed is kept as the cluster is configured. */
-    private static @Nullable Duration retention(RunningJob running, JobStatus status) {
+    private @Nullable Duration retention(RunningJob running, JobStatus status) {
         Duration own = running.handler().limits().retention();
-        if (own != null && own.isZero() && WorkflowEngine.isAwaited(running.claimed())) {
+        if (own != null && own.isZero() && isAwaited(running)) {
             // Until the run has seen it.
             return SHORTEST_RETENTION;
         }

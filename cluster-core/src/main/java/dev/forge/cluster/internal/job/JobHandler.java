@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobContext;
 import java.lang.reflect.Type;
 import java.time.Duration;
@@ -47,7 +48,15 @@ public record JobHandler(
      * @param description where it is, for people
      */
     public record Target(
-            @Nullable Type payloadType, @Nullable Transaction transaction, Code code, String description) {}
+            @Nullable Type payloadType, @Nullable Transaction transaction, Code code, String description) {
+
+        /** Checks that the handler can read a payload that was written for it, if it takes one. */
+        public void requireReadable(PayloadJson json, @Nullable Object payload, String text) {
+            if (payloadType != null) {
+                json.requireReadable(payload, text, payloadType, description);
+            }
+        }
+    }
 
     /** The handler's own transaction. */
     public record Transaction(PlatformTransactionManager manager, TransactionDefinition definition) {}

@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.job.JobRejectedException;
 import java.lang.reflect.Type;
@@ -11,23 +10,28 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.springframework.core.ResolvableType;
 import org.springframework.util.ClassUtils;
 
-/** The jobs and crons this node knows, by name and by the type of their payload. Filled before the node starts. */
+/** The handlers of this node, by name and by the type of their payload. Filled before the node starts. */
 public final class JobHandlers {
 
     private final Map<String, JobHandler> byName = new TreeMap<>();
     private final Map<Class<?>, List<JobHandler>> byPayload = new HashMap<>();
     private final Map<Class<?>, JobHandler> byPayloadOfCalls = new ConcurrentHashMap<>();
-    public final Map<String, Definition> crons = new TreeMap<>();
+    /** Handlers whose jobs the leader may run, each with what to tell an application that enqueues such a job. */
+    private final Map<String, String> ofLeader = new TreeMap<>();
+
+    private final List<OwnedJobs> owned = new CopyOnWriteArrayList<>();
     private final BooleanSupplier completion;
     private volatile boolean complete;
 
@@ -106,20 +110,35 @@ public final class JobHandlers {
                 ResolvableType.forType(type).toClass());
     }
 
-    /** Adds the handler of a cron, which has the cron's name. */
-    public void addCron(JobHandler handler, Definition cron) {
+    /**
+     * Adds a handler whose jobs only the cluster enqueues, and which the leader may run.
+     *
+     * @param refusal what to tell an application that enqueues such a job, after its name
+     */
+    public void addForLeader(JobHandler handler, String refusal) {
         add(handler);
-        crons.put(cron.name(), cron);
+        ofLeader.put(handler.name(), refusal);
     }
 
-    /** The crons that are declared here, by name. */
-    public Map<String, Definition> crons() {
-        return crons;
+    /** Returns the names of handlers that the leader may run, each with the refusal for applications that enqueue one. */
+    public Map<String, String> ofLeader() {
+        return ofLeader;
     }
 
-    /** The cron of that name that is declared here; null if there is none. */
-    public @Nullable Definition cron(String name) {
-        return crons.get(name);
+    /** Reserves the names of jobs that another capability enqueues for itself. */
+    public void reserve(OwnedJobs jobs) {
+        owned.removeIf(other -> other.prefix().equals(jobs.prefix()));
+        owned.add(jobs);
+    }
+
+    /** Returns all reservations. */
+    public List<OwnedJobs> owned() {
+        return owned;
+    }
+
+    /** Returns the reservation that a name belongs to, if there is one. */
+    public Optional<OwnedJobs> ownerOf(String name) {
+        return owned.stream().filter(jobs -> jobs.matches(name)).findFirst();
     }
 
     /** Every name, aliases included. */

@@ -1,12 +1,11 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.Statement;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -82,27 +81,36 @@ public final class JobKeeping {
      */
     public record FewNames(SortedMap<String, Long> first, int more) {}
 
-    /** Names that a node of this cluster has or once had a handler for, those of daemons and workflows left out. */
-    public FewNames handledNames(int limit) {
+    /** Names that a node of this cluster has or once had a handler for, except for reserved ones. */
+    public FewNames handledNames(int limit, List<String> withoutPrefixes) {
         return few("""
                 SELECT name FROM (
                     SELECT name FROM ~.forge_job_names
                     -- Nodes of a release that did not note them.
                     UNION SELECT unnest(handlers) FROM ~.forge_nodes) AS known
-                WHERE NOT starts_with(name, '%s') AND NOT starts_with(name, '%s') LIMIT %d
-                """.formatted(DaemonStore.PREFIX, WorkflowStore.PREFIX, MOST_NAMES), "0::bigint", limit);
+                WHERE %s LIMIT %d
+                """.formatted(notReserved("known.name"), MOST_NAMES), "0::bigint", limit, withoutPrefixes);
     }
 
-    /** Pending names that no live node has a handler for, those of workflows left out: cheap, however many jobs there are. */
-    public FewNames orphanedNames(int limit) {
-        return few("""
+    /** Pending names that no live node has a handler for, except for reserved ones: cheap, however many jobs there are. */
+    public FewNames orphanedNames(int limit, List<String> withoutPrefixes) {
+        return few(
+                """
                 SELECT p.name FROM (SELECT name FROM pending WHERE name IS NOT NULL LIMIT %d) AS p
                 WHERE p.name <> ALL (ARRAY(SELECT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'))
-                  AND NOT starts_with(p.name, '%s')
-                """.formatted(MOST_NAMES, WorkflowStore.PREFIX), PENDING_COUNT.formatted(1_000), limit);
+                  AND %s
+                """.formatted(MOST_NAMES, notReserved("p.name")),
+                PENDING_COUNT.formatted(1_000),
+                limit,
+                withoutPrefixes);
     }
 
-    private FewNames few(String names, String count, int limit) {
+    private static String notReserved(String name) {
+        return "NOT EXISTS (SELECT FROM unnest(:prefixes::text[]) AS r (prefix) WHERE starts_with(%s, r.prefix))"
+                .formatted(name);
+    }
+
+    private FewNames few(String names, String count, int limit, List<String> withoutPrefixes) {
         var first = new TreeMap<String, Long>();
         long[] all = {0};
         client.sql(schema.sql("""
@@ -111,6 +119,7 @@ public final class JobKeeping {
                         FROM (SELECT name FROM found ORDER BY name LIMIT :limit) AS p
                         """.formatted(PENDING_NAMES, names, count)))
                 .param("limit", limit)
+                .param("prefixes", withoutPrefixes.toArray(String[]::new))
                 .query(row -> {
                     first.put(row.getString(1), row.getLong(2));
                     all[0] = row.getLong(3);
@@ -150,13 +159,17 @@ public final class JobKeeping {
         }
     }
 
-    /** Deletes finished jobs that were kept long enough, up to that many, and meets no others. */
-    public int purge(Duration completed, Duration failed, int limit) {
+    /**
+     * Deletes finished jobs that were kept long enough, up to that many, and meets no others.
+     *
+     * @param awaited an SQL condition on jobs {@code j} that must stay; empty: none must
+     */
+    public int purge(Duration completed, Duration failed, String awaited, int limit) {
         date(Kind.COMPLETED, limit);
         date(Kind.FAILED, limit);
-        int deleted = delete(Kind.COMPLETED, "now()", completed, limit);
-        deleted += delete(Kind.FAILED, "now()", failed, limit - deleted);
-        return deleted + delete(Kind.RETAINED, "now() AT TIME ZONE 'UTC'", Duration.ZERO, limit - deleted);
+        int deleted = delete(Kind.COMPLETED, "now()", completed, awaited, limit);
+        deleted += delete(Kind.FAILED, "now()", failed, awaited, limit - deleted);
+        return deleted + delete(Kind.RETAINED, "now() AT TIME ZONE 'UTC'", Duration.ZERO, awaited, limit - deleted);
     }
 
     /** Somebody ended them by hand and did not say when: from now on they age like others. */
@@ -167,17 +180,16 @@ public final class JobKeeping {
                 """.formatted(kind.condition))).param(limit).update();
     }
 
-    private int delete(Kind kind, String now, Duration age, int limit) {
+    private int delete(Kind kind, String now, Duration age, String awaited, int limit) {
         // Not clock_timestamp(): an index cannot be searched for what changes during the search.
-        return client.sql(schema.sql("""
+        return client.sql(
+                        schema.sql("""
                 DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs j
                     WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
-                      -- Not what a run of a workflow has yet to see.
-                      AND NOT (coalesce(starts_with(unique_key, '%4$s'), false) AND EXISTS (
-                          SELECT FROM ~.forge_workflow_steps s WHERE s.ref = j.id AND s.status = 'waiting'))
+                      AND NOT (%4$s)
                     ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
-                """.formatted(kind.condition, kind.age, now, WorkflowStore.PREFIX)))
+                """.formatted(kind.condition, kind.age, now, awaited.isEmpty() ? "false" : awaited)))
                 .params(age.toMillis(), limit)
                 .update();
     }

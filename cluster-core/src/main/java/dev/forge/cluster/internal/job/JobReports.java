@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobInfo;
@@ -79,27 +78,25 @@ public final class JobReports {
 
     /** Whether a node has, or once had, a handler for jobs of that name. */
     public boolean hasHandler(String name) {
-        return !DaemonStore.isDaemon(name)
-                && client.sql(schema.sql("""
+        return client.sql(schema.sql("""
                         SELECT EXISTS (SELECT FROM ~.forge_job_names WHERE name = :name)
                             OR EXISTS (SELECT FROM ~.forge_nodes WHERE :name = ANY (handlers))
                         """))
-                        .param("name", name)
-                        .query(Boolean.class)
-                        .single();
+                .param("name", name)
+                .query(Boolean.class)
+                .single();
     }
 
     /** Whether a node has, or once had, a handler for jobs of that name, or such a job has not ended. */
     public boolean knows(String name) {
         return hasHandler(name)
-                || (!DaemonStore.isDaemon(name)
-                        && client.sql(schema.sql("""
+                || (client.sql(schema.sql("""
                                 SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status = 'pending')
                                     OR EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status IN %s)
                                 """.formatted(JobStore.HELD)))
-                                .param("name", name)
-                                .query(Boolean.class)
-                                .single());
+                        .param("name", name)
+                        .query(Boolean.class)
+                        .single());
     }
 
     /** A job. */

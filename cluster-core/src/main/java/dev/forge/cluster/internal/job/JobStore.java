@@ -3,7 +3,7 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
+import dev.forge.cluster.internal.database.SqlState;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.UniquePolicy;
 import java.sql.Array;
@@ -1131,31 +1131,22 @@ public final class JobStore {
 
     /** Whether a statement was cancelled because it took too long. */
     public static boolean isTimeout(Throwable failure) {
-        return "57014".equals(state(failure));
+        return "57014".equals(SqlState.of(failure));
     }
 
     /** Whether somebody else has locked what was to be written. */
     public static boolean isLocked(Throwable failure) {
-        return "55P03".equals(state(failure));
-    }
-
-    public static @Nullable String state(Throwable failure) {
-        for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
-            if (cause instanceof SQLException sql && sql.getSQLState() != null) {
-                return sql.getSQLState();
-            }
-        }
-        return null;
+        return "55P03".equals(SqlState.of(failure));
     }
 
     /** Whether an error has aborted the transaction before the statement. */
     public static boolean isAborted(Throwable failure) {
-        return "25P02".equals(state(failure));
+        return "25P02".equals(SqlState.of(failure));
     }
 
     /** Whether the server rejects the values themselves, so that no repetition helps. */
     public static boolean isRefusal(Throwable failure) {
-        String state = state(failure);
+        String state = SqlState.of(failure);
         return state != null && (state.startsWith("22") || state.startsWith("23") || state.startsWith("54"));
     }
 
@@ -1293,6 +1284,23 @@ public final class JobStore {
                 status(row.getString(5)));
     }
 
+    /**
+     * Takes from a dead node the jobs that it has, in the caller's transaction. Rows that others have locked, and those beyond
+     * ten thousand, are left to the sweep.
+     */
+    public List<Recovered> recoverFrom(UUID node, CrashRule crash) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_jobs j SET %s
+                WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
+                    ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
+                RETURNING j.id, j.name, %s, j.recoveries, j.status
+                """.formatted(recovery(crash), silentMillis("j"))))
+                .param(node)
+                .query((row, n) -> recovered(row, node))
+                .list();
+    }
+
     /** For how long a job has been without a sign of life; {@code alias} is that of its row. */
     public static String silentMillis(String alias) {
         return SILENT_MILLIS.formatted(alias);
@@ -1383,6 +1391,10 @@ public final class JobStore {
                 .toInstant();
     }
 
+    /** Whether the name of a row begins with none of the texts of an array. */
+    private static final String NOT_RESERVED =
+            "NOT EXISTS (SELECT FROM unnest(?::text[]) AS r (prefix) WHERE starts_with(name, r.prefix))";
+
     // Orders ------------------------------------------------------------------------------------------------
 
     /** Tells every node that listens. */
@@ -1393,15 +1405,20 @@ public final class JobStore {
                 .list();
     }
 
-    /** Calls a job off; nothing if there is no such active job, or it carries a run of a workflow. */
-    public Optional<Cancelled> cancel(UUID id) {
+    /**
+     * Cancels a job.
+     *
+     * @param reserved beginnings of names whose jobs stay as they are
+     * @return nothing if there is no such active job
+     */
+    public Optional<Cancelled> cancel(UUID id, List<String> reserved) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
-                WHERE id = ? AND status IN %s AND NOT starts_with(name, '%s')
+                WHERE id = ? AND status IN %s AND %s
                 RETURNING j.worker_id, j.unique_key IS NOT NULL
-                """.formatted(ACTIVE, WorkflowStore.PREFIX)))
-                .param(id)
+                """.formatted(ACTIVE, NOT_RESERVED)))
+                .params(id, reserved.toArray(String[]::new))
                 .query((row, n) -> new Cancelled(row.getObject(1, UUID.class), row.getBoolean(2)))
                 .optional();
     }
@@ -1415,23 +1432,24 @@ public final class JobStore {
     public record Cancelled(@Nullable UUID node, boolean hasKey) {}
 
     /**
-     * Begins a failed, cancelled or abandoned job anew, unless an active one has its key by now, or it carries a run of a
-     * workflow.
+     * Begins a failed, cancelled or abandoned job anew, unless an active one has its key by now.
+     *
+     * @param reserved beginnings of names whose jobs stay as they are
      */
-    public boolean retry(UUID id) {
+    public boolean retry(UUID id, List<String> reserved) {
         return Boolean.TRUE.equals(jdbc.execute((ConnectionCallback<Boolean>) connection -> {
             // Somebody may be enqueueing its key at this moment; the caller's transaction must survive that.
             Savepoint before = connection.getAutoCommit() ? null : connection.setSavepoint();
-            try (PreparedStatement statement =
-                    connection.prepareStatement(schema.sql("""
+            try (PreparedStatement statement = connection.prepareStatement(schema.sql("""
                     UPDATE ~.forge_jobs j
                     SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, finished_at = NULL,
                         started_at = NULL, worker_id = NULL, retention = NULL, waits_for = NULL
-                    WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned') AND NOT starts_with(name, '%s')
+                    WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned') AND %s
                       AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key
                                       AND a.waits_for IS NULL AND a.status IN ('pending', 'claimed', 'running'))
-                    """.formatted(WorkflowStore.PREFIX)))) {
+                    """.formatted(NOT_RESERVED)))) {
                 statement.setObject(1, id);
+                statement.setArray(2, connection.createArrayOf("text", reserved.toArray()));
                 boolean begun = statement.executeUpdate() == 1;
                 if (before != null) {
                     connection.releaseSavepoint(before);

@@ -1,46 +1,60 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
 import dev.forge.cluster.job.JobRejectedException;
 import java.util.Map;
 
 /**
- * Beginnings of job names and unique keys that the cluster uses for itself. A job of the application with such a name or key could
+ * Job names, unique keys and metadata that the cluster uses for itself. A job of the application with such a name or key could
  * take the place of a run, of a job that a run waits for, or of another submitter's job. {@code forge_enqueue} refuses them with
  * the same words.
  */
 public final class ReservedNames {
 
-    private ReservedNames() {}
+    /** Keys of metadata that begin like this belong to the cluster. */
+    static final String METADATA_PREFIX = "forge.";
 
-    /** @throws JobRejectedException if jobs of that name are not the application's to enqueue */
-    public static void requireFreeName(String name) {
-        if (WorkflowStore.isWorkflow(name)) {
-            throw new JobRejectedException(
-                    "job name '%s': names that begin with %s are those of runs of workflows; Workflows.start begins one"
-                            .formatted(Names.printable(name), WorkflowStore.PREFIX));
-        }
-        if (DaemonStore.isDaemon(name)) {
-            throw new JobRejectedException(
-                    "job name '%s': names that begin with %s are those of daemons; use another name"
-                            .formatted(Names.printable(name), DaemonStore.PREFIX));
-        }
+    private final Node node;
+    private final JobHandlers handlers;
+
+    public ReservedNames(Node node, JobHandlers handlers) {
+        this.node = node;
+        this.handlers = handlers;
+    }
+
+    /** @throws JobRejectedException if applications may not enqueue jobs of that name */
+    public void requireFreeName(String name) {
+        handlers.ownerOf(name).ifPresent(owned -> {
+            throw refused("job name", "names", name, owned.prefix(), owned.description(), owned.startAdvice());
+        });
+        node.reservedPrefix(name).ifPresent(reserved -> {
+            throw refused("job name", "names", name, reserved.text(), reserved.owner(), reserved.advice());
+        });
     }
 
     /**
      * Refuses keys that are the cluster's own.
      *
      * @param metadata of the job; they name its submitter, whose keys it may have
-     * @throws JobRejectedException if the key is not the application's to use
+     * @throws JobRejectedException if applications may not use that key
      */
-    static void requireFreeKey(String key, Map<String, String> metadata) {
+    void requireFreeKey(String key, Map<String, String> metadata) {
         SubmitterKeys.require(key, metadata);
-        if (key.startsWith(WorkflowStore.PREFIX)) {
-            throw new JobRejectedException(
-                    "unique key '%s': keys that begin with %s are those of jobs that runs of workflows wait for; use another key"
-                            .formatted(Names.printable(key), WorkflowStore.PREFIX));
-        }
+        handlers.ownerOf(key).ifPresent(owned -> {
+            throw refused(
+                    "unique key",
+                    "keys",
+                    key,
+                    owned.prefix(),
+                    "jobs that " + owned.description() + " wait for",
+                    "use another key");
+        });
+    }
+
+    private static JobRejectedException refused(
+            String what, String kind, String text, String prefix, String owner, String advice) {
+        return new JobRejectedException("%s '%s': %s that begin with %s are those of %s; %s"
+                .formatted(what, Names.printable(text), kind, prefix, owner, advice));
     }
 }

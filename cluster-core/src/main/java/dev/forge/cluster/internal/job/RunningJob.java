@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.job.JobStore.ClaimKey;
 import dev.forge.cluster.internal.job.JobStore.Claimed;
 import dev.forge.cluster.internal.job.JobStore.Finish;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobContext;
@@ -49,7 +50,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private final Holder holder;
     private final UUID node;
     private final JobHandler handler;
-    private final JobJson json;
+    private final PayloadJson json;
     private final JobStore notes;
     private final long claimedAt;
     private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.QUEUED);
@@ -66,7 +67,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private final Set<Runnable> releases = ConcurrentHashMap.newKeySet();
     private @Nullable Thread thread;
 
-    RunningJob(Claimed claimed, Holder holder, JobHandler handler, long sentAt, JobJson json, JobStore notes) {
+    RunningJob(Claimed claimed, Holder holder, JobHandler handler, long sentAt, PayloadJson json, JobStore notes) {
         this.claimed = claimed;
         this.holder = holder;
         this.node = holder.id;

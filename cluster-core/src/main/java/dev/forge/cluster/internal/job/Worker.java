@@ -2,6 +2,8 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.node.NodeComponent;
+import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -20,9 +22,6 @@ import org.slf4j.LoggerFactory;
 final class Worker implements NodeComponent {
 
     private static final Logger log = LoggerFactory.getLogger(Worker.class);
-    /** The duty that writes starts and progress and looks into doubts. */
-    static final String NOTE = "note-jobs";
-
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
     private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
@@ -32,6 +31,7 @@ final class Worker implements NodeComponent {
     private final List<Claimer.Intake> intakes;
     private final Claims claims;
     private final LeaseKeeper keeper;
+    private final NodeLoop notes;
     private final StuckHandlers stuckHandlers;
     // New ones at each start: threads and handlers that an earlier end did not wait for keep theirs.
     private volatile JobExecution execution;
@@ -70,7 +70,7 @@ final class Worker implements NodeComponent {
     record Stores(JobStore control, JobStore application) {}
 
     /** What a worker works with. */
-    record Setup(WorkerSettings settings, JobHandlers handlers, Stores stores, JobJson json, JobMonitor monitor) {}
+    record Setup(WorkerSettings settings, JobHandlers handlers, Stores stores, PayloadJson json, JobMonitor monitor) {}
 
     /** @param intakes what it claims, and when it may */
     Worker(Setup setup, Host host, List<Claimer.Intake> intakes) {
@@ -80,6 +80,7 @@ final class Worker implements NodeComponent {
         this.intakes = List.copyOf(intakes);
         this.claims = new Claims(host, setup.stores.control, setup.monitor, leases);
         this.keeper = new LeaseKeeper(host, setup.stores, claims, leases.duration());
+        this.notes = NodeLoop.of("note-jobs", () -> WATCH, keeper::note);
         this.stuckHandlers = new StuckHandlers(host::nanos);
         this.execution = new JobExecution(setup, host, claims, stuckHandlers);
         this.claimer = new Claimer(setup, host, claims, execution, this.intakes);
@@ -128,12 +129,17 @@ final class Worker implements NodeComponent {
     }
 
     @Override
-    public List<Duty> duties() {
+    public List<NodeLoop> loops() {
         return List.of(
                 // Alone, and asking nobody: nothing may delay it.
-                new Duty("watch-jobs", () -> WATCH, this::watch),
-                new Duty(NOTE, () -> WATCH, keeper::note),
-                new Duty("renew-leases", setup.settings.leases()::heartbeat, keeper::renew));
+                NodeLoop.of("watch-jobs", () -> WATCH, this::watch),
+                notes,
+                NodeLoop.of("renew-leases", setup.settings.leases()::heartbeat, keeper::renew));
+    }
+
+    /** Writes starts and progress at once, and finds out whether jobs that may be cancelled are. */
+    void noteSoon() {
+        notes.wake();
     }
 
     private void watch() {

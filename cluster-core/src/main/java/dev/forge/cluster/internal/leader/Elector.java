@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.leader;
 
+import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.internal.leader.LeaderStore.Beginning;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
 import dev.forge.cluster.internal.leader.LeaderStore.Term;
@@ -92,9 +93,12 @@ public final class Elector {
     private final Timing timing;
     private final Ground ground;
     private final Pace pace;
-    private final Consumer<Object> events;
+    private final Consumer<ClusterEvent> events;
     private final BlockedFences fences;
     private final Set<String> wanted = ConcurrentHashMap.newKeySet();
+    /** Roles that components use for themselves. Kept when they leave a role: its end is still to be told. */
+    private final Map<String, Runnable> ownRoles = new ConcurrentHashMap<>();
+
     private final ConcurrentMap<String, Held> held = new ConcurrentHashMap<>();
     private volatile Consumer<String> joined = role -> {};
     private volatile boolean competing;
@@ -115,7 +119,7 @@ public final class Elector {
     private long nextRenewal;
     private long nextLeaseCheck;
 
-    public Elector(Timing timing, Ground ground, Pace pace, BlockedFences fences, Consumer<Object> events) {
+    public Elector(Timing timing, Ground ground, Pace pace, BlockedFences fences, Consumer<ClusterEvent> events) {
         this.fences = fences;
         this.timing = timing;
         this.ground = ground;
@@ -127,6 +131,7 @@ public final class Elector {
         this.nextLeaseCheck = now;
     }
 
+    /** Stands for a role of the application. */
     public void join(String role) {
         if (wanted.add(role)) {
             joined.accept(role);
@@ -134,10 +139,35 @@ public final class Elector {
         wakened = true;
     }
 
+    /**
+     * Stands for a role that a component of the node uses for itself. The application hears nothing of it.
+     *
+     * @param changed called when this node begins or ends to lead; must not block
+     */
+    public void join(String role, Runnable changed) {
+        ownRoles.put(role, changed);
+        wanted.add(role);
+        wakened = true;
+    }
+
+    /** Returns whether a role is none of those that components use for themselves. */
+    public boolean isOfApplication(String role) {
+        return !ownRoles.containsKey(role);
+    }
+
+    private void publish(String role, ClusterEvent event) {
+        Runnable changed = ownRoles.get(role);
+        if (changed == null) {
+            events.accept(event);
+        } else {
+            changed.run();
+        }
+    }
+
     /** Calls the listener with each role that this node stands for, now and later; with some of them perhaps twice. */
     public void onJoin(Consumer<String> listener) {
         joined = listener;
-        wanted.forEach(listener);
+        wanted.stream().filter(this::isOfApplication).forEach(listener);
     }
 
     /** Ends the present term of the role, if there is one: who joins the role again leads in a new one. */
@@ -486,7 +516,7 @@ public final class Elector {
                         false,
                         token(term.number())));
         won.put(role, term.number());
-        events.accept(new LeadershipAcquired(role, term.number()));
+        publish(role, new LeadershipAcquired(role, term.number()));
         return true;
     }
 
@@ -526,7 +556,7 @@ public final class Elector {
         }));
         if (!ended.isEmpty()) {
             log.info("no longer leads {} (role=term): {}", ended, reason);
-            ended.forEach((role, term) -> events.accept(new LeadershipLost(role, term)));
+            ended.forEach((role, term) -> publish(role, new LeadershipLost(role, term)));
         }
     }
 }

@@ -1,7 +1,5 @@
 package dev.forge.cluster.internal.leader;
 
-import dev.forge.cluster.internal.daemon.DaemonStore;
-import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
@@ -23,7 +21,7 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class FencedLeadership implements Leadership {
 
-    private final Node node;
+    private final Candidate candidate;
     private final LeaderStore leaders;
     private final TransactionTemplate transaction;
 
@@ -31,8 +29,8 @@ public final class FencedLeadership implements Leadership {
      * @param leaders on the application's data source: the fence must share the work's transaction
      * @param transactions the manager of that data source
      */
-    public FencedLeadership(Node node, LeaderStore leaders, PlatformTransactionManager transactions) {
-        this.node = node;
+    public FencedLeadership(Candidate candidate, LeaderStore leaders, PlatformTransactionManager transactions) {
+        this.candidate = candidate;
         this.leaders = leaders;
         this.transaction = new TransactionTemplate(transactions);
     }
@@ -41,37 +39,37 @@ public final class FencedLeadership implements Leadership {
     public void join(String role) {
         Arguments.required("Leadership.join", "role", role);
         Names.require("leader role", role);
-        if (DaemonStore.isDaemon(role)) {
-            throw new IllegalArgumentException("leader role '%s': names that begin with %s are those of daemons"
-                    .formatted(role, DaemonStore.PREFIX));
-        }
-        if (node.settings().presence().isCandidate()) {
-            node.elector().join(role);
+        candidate.reservedPrefix(role).ifPresent(reserved -> {
+            throw new IllegalArgumentException("leader role '%s': names that begin with %s are those of %s"
+                    .formatted(role, reserved.text(), reserved.owner()));
+        });
+        if (candidate.mayLead()) {
+            candidate.elector().join(role);
         }
     }
 
     @Override
     public void leave(String role) {
         Arguments.required("Leadership.leave", "role", role);
-        node.elector().leave(role);
+        candidate.elector().leave(role);
     }
 
     @Override
     public boolean isLeader(String role) {
         Arguments.required("Leadership.isLeader", "role", role);
-        return node.elector().isLeader(role);
+        return candidate.elector().isLeader(role);
     }
 
     @Override
     public OptionalLong term(String role) {
         Arguments.required("Leadership.term", "role", role);
-        return node.elector().term(role);
+        return candidate.elector().term(role);
     }
 
     @Override
     public OptionalLong fencingToken(String role) {
         Arguments.required("Leadership.fencingToken", "role", role);
-        return node.elector().fencingToken(role);
+        return candidate.elector().fencingToken(role);
     }
 
     @Override
@@ -84,7 +82,7 @@ public final class FencedLeadership implements Leadership {
     public <T> T fenced(String role, Supplier<T> work) {
         Arguments.required("Leadership.fenced", "role", role);
         Arguments.required("Leadership.fenced", "work", work);
-        UUID self = node.id();
+        UUID self = candidate.id();
         OptionalLong term = term(role);
         if (self == null || term.isEmpty()) {
             throw new LeadershipLostException("role %s: this node does not lead".formatted(role));
@@ -102,7 +100,7 @@ public final class FencedLeadership implements Leadership {
         // The elector first: writes of a node that has lost the role would share the fence again and again, and keep
         // the next
         // term from beginning.
-        if (!node.elector().holds(role, term) || !node.fences().take(leaders, role, self, term)) {
+        if (!candidate.elector().holds(role, term) || !candidate.fences().take(leaders, role, self, term)) {
             throw new LeadershipLostException(
                     "role %s: term %d of this node is over; the work was rolled back".formatted(role, term));
         }
@@ -117,7 +115,7 @@ public final class FencedLeadership implements Leadership {
             }
             CallerTransaction.requireWritable("fenced");
             if (status.isNewTransaction()) {
-                leaders.boundIdleness(node.settings().election().lease());
+                leaders.boundIdleness(candidate.lease());
             }
             T value = work.get();
             if (AsyncResults.isUnfinished(value)) {

@@ -452,4 +452,21 @@ public final class LeaderStore {
                         row.getObject(4, OffsetDateTime.class)))
                 .list();
     }
+
+    /**
+     * Ends the leases and leaderships of a dead node, in the caller's transaction. Rows that others have locked are left to the
+     * elections, which find them anyway.
+     */
+    public void releaseHeldBy(UUID node) {
+        jdbc.sql(schema.sql("""
+                UPDATE ~.forge_leader_leases SET lease_until = clock_timestamp(), node_id = NULL
+                WHERE role = ANY (ARRAY(
+                    SELECT role FROM ~.forge_leader_leases WHERE node_id = ? ORDER BY role FOR UPDATE SKIP LOCKED))
+                """)).param(node).update();
+        jdbc.sql(schema.sql("""
+                UPDATE ~.forge_leaders SET node_id = NULL
+                WHERE role = ANY (ARRAY(
+                    SELECT role FROM ~.forge_leaders WHERE node_id = ? ORDER BY role FOR UPDATE SKIP LOCKED))
+                """)).param(node).update();
+    }
 }

@@ -101,6 +101,27 @@ public final class LockStore {
                         """)).params(name, token).update()) == 1;
     }
 
+    /**
+     * Releases the locks of a dead node, in the caller's transaction. Rows that others have locked are skipped: {@link #take}
+     * treats the locks of a dead node as free.
+     */
+    public void releaseHeldByDead(UUID node) {
+        jdbc.sql(schema.sql("""
+                UPDATE ~.forge_locks SET expires_at = clock_timestamp()
+                WHERE lock_name = ANY (ARRAY(
+                    SELECT lock_name FROM ~.forge_locks WHERE owner_node = ? AND expires_at > clock_timestamp()
+                    ORDER BY lock_name FOR UPDATE SKIP LOCKED))
+                """)).param(node).update();
+    }
+
+    /** Releases the locks of a node that leaves, in the caller's transaction. */
+    public void releaseHeldByLeaving(UUID node) {
+        jdbc.sql(schema.sql("""
+                UPDATE ~.forge_locks SET expires_at = clock_timestamp()
+                WHERE owner_node = ? AND expires_at > clock_timestamp()
+                """)).param(node).update();
+    }
+
     /** Forgets locks that expired longer ago than that, up to that many. */
     public int purge(Duration retention, int limit) {
         return jdbc.sql(schema.sql("""

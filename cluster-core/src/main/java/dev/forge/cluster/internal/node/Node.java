@@ -1,32 +1,28 @@
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.BlockedFences;
+import dev.forge.cluster.internal.leader.Candidate;
 import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
-import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.node.NodeSettings.Election;
 import dev.forge.cluster.internal.node.NodeStore.Introduction;
 import dev.forge.cluster.internal.node.NodeStore.Load;
 import dev.forge.cluster.internal.node.NodeStore.Sighting;
-import dev.forge.cluster.internal.ratelimit.RateLimitStore;
 import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.Pace;
-import dev.forge.cluster.internal.state.StateStore;
+import dev.forge.cluster.internal.runtime.ReservedPrefix;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.leader.LeadershipAcquired;
-import dev.forge.cluster.leader.LeadershipLost;
 import dev.forge.cluster.leader.LostLeadership;
-import dev.forge.cluster.node.NodeDied;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.node.NodeMode;
@@ -40,9 +36,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -50,7 +46,6 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
-import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -67,7 +62,7 @@ import org.springframework.scheduling.TaskScheduler;
  * <p>A member's id lives as long as its membership: leaving and joining again, or being declared dead while alive, makes
  * a new id, so that nothing which the former one held can be mistaken for held.
  */
-public final class Node {
+public final class Node implements Candidate {
 
     private static final Logger log = LoggerFactory.getLogger(Node.class);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
@@ -87,28 +82,24 @@ public final class Node {
     /** How soon to look again at somebody who is without its lock. */
     private static final Duration SECOND_LOOK = Duration.ofMillis(350);
 
-    private static final Duration COMPACT = Duration.ofMinutes(1);
-    private static final Duration LOCK_RETENTION = Duration.ofDays(1);
     private static final Duration DEAD_RETENTION = Duration.ofHours(1);
     private static final int NODE_BATCH = 1_000;
-    private static final int LOCK_BATCH = 5_000;
-    private static final int STATE_BATCH = 5_000;
-    private static final int MOST_BATCHES = 100;
-    private static final Duration BUCKET_RETENTION = Duration.ofMinutes(5);
-    private static final int BUCKET_BATCH = 5_000;
 
     private final NodeSettings settings;
     public final Members members;
     private final TaskScheduler scheduler;
-    private final Consumer<Object> events;
+    private final Consumer<ClusterEvent> events;
     public final Pace pace = new Pace(System::nanoTime, RandomGenerator.getDefault());
     private final HeartbeatSchedule pulse;
     public final BlockedFences fences;
     public final Elector elector;
     private final Observer observer;
     private final @Nullable NodeSession session;
-    private final List<NodeComponent> works = new CopyOnWriteArrayList<>();
-    private final Map<String, Loop> loops = new ConcurrentHashMap<>();
+    private final List<NodeComponent> components = new CopyOnWriteArrayList<>();
+    private final List<Loop> loops = new CopyOnWriteArrayList<>();
+    private final List<Runnable> cleanUps = new CopyOnWriteArrayList<>();
+    private final NodeLoop heartbeat;
+    private final @Nullable NodeLoop elections;
 
     private final ReentrantLock lock = new ReentrantLock();
     private final ReentrantLock drainLock = new ReentrantLock();
@@ -138,7 +129,7 @@ public final class Node {
     public enum State {
         /** Not a member. */
         STOPPED,
-        /** A member at work. */
+        /** A member at component. */
         RUNNING,
         /** A member that takes nothing new. */
         DRAINING
@@ -153,7 +144,7 @@ public final class Node {
     public record Members(
             Schema schema, DataSource direct, DataSource control, NodeStore nodes, NodeIdentityProvider identities) {}
 
-    public Node(NodeSettings settings, Members members, TaskScheduler scheduler, Consumer<Object> events) {
+    public Node(NodeSettings settings, Members members, TaskScheduler scheduler, Consumer<ClusterEvent> events) {
         this.settings = settings;
         this.members = members;
         this.scheduler = scheduler;
@@ -168,13 +159,13 @@ public final class Node {
                 election.ground(),
                 pace,
                 fences,
-                this::leadershipChanged);
+                events);
         this.observer = new Observer(
                 members.nodes,
                 pace,
                 settings.detection().interval(),
                 settings.presence().mode() != NodeMode.OBSERVER,
-                this::observed);
+                new ObserverListener());
         this.session = election.ground() == Ground.LOCK
                 ? new NodeSession(members.direct, members.schema, elector, pace::nanos, new SessionListener())
                 : null;
@@ -182,13 +173,17 @@ public final class Node {
             List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
                     .forEach(elector::join);
         }
-        loop("heartbeat", () -> pulse.pause(hasSession()), this::beat, scheduler);
-        loop("observe", this::observationPause, this::observe, scheduler);
-        loop("compact", () -> pace.stretched(COMPACT), this::compact, scheduler);
-        loop("watch-leadership", () -> WATCH, this::watchLeadership, scheduler);
+        this.heartbeat = NodeLoop.of("heartbeat", () -> pulse.pause(hasSession()), this::beat);
+        run(heartbeat);
+        run(NodeLoop.of("observe", this::observationPause, this::observe));
+        run(NodeLoop.cleanUp("clean-up-nodes", () -> members.nodes.purgeDead(DEAD_RETENTION, NODE_BATCH)));
+        run(NodeLoop.of("watch-leadership", () -> WATCH, this::watchLeadership));
         if (session == null) {
             var store = new LeaderStore(members.schema, members.control);
-            loop("elect", () -> untilElection, () -> elect(store), scheduler);
+            this.elections = NodeLoop.of("elect", () -> untilElection, () -> elect(store));
+            run(elections);
+        } else {
+            this.elections = null;
         }
     }
 
@@ -197,8 +192,24 @@ public final class Node {
         watchOwnLeadership();
     }
 
-    private void loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler) {
-        loops.put(name, new Loop(name, pause, () -> named(pass), scheduler, pace::nanos));
+    private void run(NodeLoop declared) {
+        Runnable pass = () -> {
+            if (!declared.isCleanUp() || elector.isLeader(Leadership.LOG_COMPACTOR)) {
+                declared.pass();
+            }
+        };
+        var loop = new Loop(
+                declared.name(), declared.pause(), () -> named(pass), scheduler, pace::nanos, declared.patience());
+        declared.runBy(loop);
+        loops.add(loop);
+        if (declared.isCleanUp()) {
+            cleanUps.add(pass);
+        }
+    }
+
+    /** Deletes old rows at once, if this node leads the role log_compactor; for tests, which do not wait for the loops. */
+    public void cleanUp() {
+        cleanUps.forEach(Runnable::run);
     }
 
     private void named(Runnable pass) {
@@ -228,15 +239,16 @@ public final class Node {
     private void joinAndRun() {
         try {
             hasLed = false;
+            components.forEach(NodeComponent::prepare);
             elector.compete(false);
             join(joining -> {});
             state = State.RUNNING;
             // The first look before anything else: who comes later is seen coming.
             observe();
             activate();
-            loops.values().forEach(Loop::start);
+            loops.forEach(Loop::start);
             elector.compete(settings.presence().mayCompete());
-            works.forEach(NodeComponent::begin);
+            components.forEach(NodeComponent::begin);
             if (settings.presence().mode() == NodeMode.LEADER) {
                 requireElection();
             }
@@ -310,9 +322,9 @@ public final class Node {
     }
 
     private void endWorks() {
-        for (NodeComponent work : works) {
+        for (NodeComponent component : components) {
             try {
-                work.end();
+                component.end();
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             }
@@ -321,7 +333,7 @@ public final class Node {
 
     private void stopLoops() {
         long deadline = pace.nanos() + STOP_PATIENCE.toNanos();
-        for (Loop loop : loops.values()) {
+        for (Loop loop : loops) {
             try {
                 loop.stop(Duration.ofNanos(Math.max(0, deadline - pace.nanos())));
             } catch (InterruptedException e) {
@@ -336,7 +348,8 @@ public final class Node {
             return;
         }
         try {
-            members.nodes.remove(left);
+            members.nodes.remove(
+                    left, leaving -> components.forEach(component -> component.releaseHeldByLeaving(leaving)));
         } catch (RuntimeException e) {
             if (ConnectionLoss.caused(e)) {
                 unreachable(left);
@@ -389,11 +402,11 @@ public final class Node {
         } catch (DataAccessException e) {
             log.debug("node {}: could not say that it drains", current, e);
         }
-        works.forEach(NodeComponent::quiesce);
+        components.forEach(NodeComponent::quiesce);
         log.info(
                 "Node {}: draining. Running jobs: {}; they may take {} to end (forge.cluster.shutdown.drain-timeout).",
                 current,
-                works.stream().mapToInt(NodeComponent::load).sum(),
+                components.stream().mapToInt(NodeComponent::load).sum(),
                 settings.drainTimeout());
         long begin = pace.nanos();
         int interrupted = awaitWork(begin + settings.drainTimeout().toNanos());
@@ -407,16 +420,16 @@ public final class Node {
     /** Waits for the end of all work until then; returns how many jobs were still under way and were interrupted. */
     private int awaitWork(long deadline) {
         int unfinished = 0;
-        for (NodeComponent work : works) {
+        for (NodeComponent component : components) {
             try {
-                if (!work.awaitIdle(Duration.ofNanos(Math.max(0, deadline - pace.nanos())))) {
-                    unfinished += work.load();
-                    work.release();
+                if (!component.awaitIdle(Duration.ofNanos(Math.max(0, deadline - pace.nanos())))) {
+                    unfinished += component.load();
+                    component.release();
                 }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
-                unfinished += work.load();
-                work.release();
+                unfinished += component.load();
+                component.release();
             }
         }
         return unfinished;
@@ -484,24 +497,44 @@ public final class Node {
         return loops.size();
     }
 
-    /** Begins with the node and drains before it leaves, in the order of registration; before the node starts. */
-    public void register(NodeComponent work) {
-        works.add(work);
-        work.duties()
-                .forEach(duty -> loops.put(
-                        duty.name(),
-                        new Loop(
-                                duty.name(),
-                                duty.pause(),
-                                () -> named(duty.pass()),
-                                scheduler,
-                                pace::nanos,
-                                duty.patience())));
+    /** Adds a component. Components start, drain and stop in the order of registration, which ends when the node starts. */
+    public void register(NodeComponent component) {
+        components.add(component);
+        component.loops().forEach(this::run);
     }
 
-    /** Runs that loop at once. */
-    public void hurry(String duty) {
-        wake(duty);
+    /** Returns one line for each kind of work that this node does, for the log. */
+    public List<String> summary() {
+        return components.stream()
+                .flatMap(component -> component.summary().stream())
+                .toList();
+    }
+
+    /** Runs an election at once. */
+    public void electSoon() {
+        if (elections != null) {
+            elections.wake();
+        }
+    }
+
+    /** Sends a heartbeat at once. */
+    public void beatSoon() {
+        heartbeat.wake();
+    }
+
+    /** Returns the reserved prefix that a name begins with, if there is one. */
+    @Override
+    public Optional<ReservedPrefix> reservedPrefix(String name) {
+        return reservedPrefixes().stream()
+                .filter(prefix -> prefix.matches(name))
+                .findFirst();
+    }
+
+    /** Returns the beginnings of names that components of this node use for themselves. */
+    public List<ReservedPrefix> reservedPrefixes() {
+        return components.stream()
+                .flatMap(component -> component.reservedPrefixes().stream())
+                .toList();
     }
 
     /** Whether no other node can have declared this one dead yet, and given away what it holds. */
@@ -513,6 +546,7 @@ public final class Node {
     }
 
     /** The id of the present membership; null while the node is not a member. */
+    @Override
     public @Nullable UUID id() {
         return id;
     }
@@ -563,8 +597,8 @@ public final class Node {
                 : Stream.empty();
         return Stream.of(
                         session,
-                        loops.values().stream().filter(Loop::isStuck).map(Loop::name),
-                        works.stream().flatMap(work -> work.stuck().stream()))
+                        loops.stream().filter(Loop::isStuck).map(Loop::name),
+                        components.stream().flatMap(component -> component.stuck().stream()))
                 .flatMap(names -> names)
                 .sorted()
                 .toList();
@@ -572,9 +606,7 @@ public final class Node {
 
     /** Which roles this node leads, without those of daemons. */
     public Set<String> rolesLed() {
-        return elector.rolesHeld().stream()
-                .filter(role -> !DaemonStore.isDaemon(role))
-                .collect(Collectors.toUnmodifiableSet());
+        return elector.rolesHeld().stream().filter(elector::isOfApplication).collect(Collectors.toUnmodifiableSet());
     }
 
     /** Roles, also those of daemons, that this node leads without the advisory lock: another session holds that. */
@@ -587,6 +619,7 @@ public final class Node {
         return fences.byRole();
     }
 
+    @Override
     public BlockedFences fences() {
         return fences;
     }
@@ -621,15 +654,22 @@ public final class Node {
 
     /** Calls the listener with each role that this node stands for, those of daemons left out, now and later. */
     public void onCandidacy(Consumer<String> listener) {
-        elector.onJoin(role -> {
-            if (!DaemonStore.isDaemon(role)) {
-                listener.accept(role);
-            }
-        });
+        elector.onJoin(listener);
     }
 
+    @Override
     public Elector elector() {
         return elector;
+    }
+
+    @Override
+    public boolean mayLead() {
+        return settings.presence().isCandidate();
+    }
+
+    @Override
+    public Duration lease() {
+        return settings.election().lease();
     }
 
     /** The id under which this node may change the cluster. */
@@ -683,7 +723,7 @@ public final class Node {
                 throw new IllegalStateException("no session connection within " + CONNECT_PATIENCE);
             }
             Introduction introduction = introduction(joining);
-            switch (members.nodes.register(introduction, pulse.deadlines())) {
+            switch (members.nodes.register(introduction, pulse.deadlines(), this::releaseHeldByDead)) {
                 case REGISTERED -> {
                     correctLivenessKey(introduction);
                     id = joining;
@@ -727,8 +767,9 @@ public final class Node {
         info.put("mode", presence.mode().name().toLowerCase(Locale.ROOT));
         info.put(
                 "slots",
-                Integer.toString(works.stream().mapToInt(NodeComponent::slots).sum()));
-        works.forEach(work -> info.putAll(work.facts()));
+                Integer.toString(
+                        components.stream().mapToInt(NodeComponent::slots).sum()));
+        components.forEach(component -> info.putAll(component.facts()));
         return new Introduction(
                 joining,
                 identity,
@@ -737,8 +778,8 @@ public final class Node {
                 presence.capabilities(),
                 presence.version(),
                 session != null && settings.detection().livenessLock() ? session.livenessKey() : null,
-                works.stream()
-                        .flatMap(work -> work.handlers().stream())
+                components.stream()
+                        .flatMap(component -> component.handlers().stream())
                         .sorted()
                         .toList(),
                 info);
@@ -747,7 +788,10 @@ public final class Node {
     private Load load() {
         Load load = settings.presence().load().get();
         return new Load(
-                load.connections(), works.stream().mapToInt(NodeComponent::load).sum(), load.cpu(), load.memory());
+                load.connections(),
+                components.stream().mapToInt(NodeComponent::load).sum(),
+                load.cpu(),
+                load.memory());
     }
 
     private Duration observationPause() {
@@ -817,7 +861,7 @@ public final class Node {
 
     /** Whether this node has something that others could not take over before they declare it dead. */
     private boolean holdsSomething() {
-        return !elector.rolesHeld().isEmpty() || works.stream().anyMatch(work -> work.load() > 0);
+        return !elector.rolesHeld().isEmpty() || components.stream().anyMatch(component -> component.load() > 0);
     }
 
     private void rejoin(UUID former) {
@@ -827,7 +871,7 @@ public final class Node {
         log.warn("node {}: the cluster declared this node dead; it joins again with a new id", former);
         try {
             elector.sessionLost();
-            works.forEach(NodeComponent::lost);
+            components.forEach(NodeComponent::lost);
             join(joined -> log.info("node {}: joined again as {}", former, joined));
             if (state == State.DRAINING) {
                 members.nodes.drain(requireId());
@@ -852,12 +896,12 @@ public final class Node {
             contact();
         }
         if (pulse.isTooSlowForWork() && holdsSomething()) {
-            wake("heartbeat");
+            heartbeat.wake();
         }
         pace.liveNodes(view.live());
         suspicious = view.suspicious();
         if (view.changed() && pulse.quicken()) {
-            wake("heartbeat");
+            heartbeat.wake();
         }
         // A node that stops would only announce its own end.
         if (candidateLive && !view.candidateLive() && !stopping) {
@@ -870,31 +914,9 @@ public final class Node {
         Sighting own = view.own();
         alone = own != null && view.live() == 1;
         if (own == null) {
-            wake("heartbeat");
+            heartbeat.wake();
         } else if (own.status() == NodeStatus.DRAINING) {
             drainAsOrdered();
-        }
-    }
-
-    // Package-private: a test calls a pass without waiting for the loop.
-    public void compact() {
-        if (!elector.isLeader(Leadership.LOG_COMPACTOR)) {
-            return;
-        }
-        // What is left of these is for the next minute.
-        members.nodes.purgeDead(DEAD_RETENTION, NODE_BATCH);
-        var locks = new LockStore(members.schema, members.control);
-        for (int i = 0; i < MOST_BATCHES && locks.purge(LOCK_RETENTION, LOCK_BATCH) == LOCK_BATCH; i++) {
-            log.debug("deleted {} expired locks", LOCK_BATCH);
-        }
-        var states = new StateStore(members.schema, members.control, members.control);
-        // What is left after so many batches is for the next minute: others wait for this pass.
-        for (int i = 0; i < MOST_BATCHES && states.purge(STATE_BATCH) == STATE_BATCH; i++) {
-            log.debug("deleted {} expired states", STATE_BATCH);
-        }
-        var limits = new RateLimitStore(members.schema, members.control);
-        for (int i = 0; i < MOST_BATCHES && limits.purge(BUCKET_RETENTION, BUCKET_BATCH) == BUCKET_BATCH; i++) {
-            log.debug("forgot {} full buckets", BUCKET_BATCH);
         }
     }
 
@@ -915,35 +937,11 @@ public final class Node {
         }
     }
 
-    // Who runs a daemon is no business of the application's.
-    private void leadershipChanged(Object event) {
-        String role = event instanceof LeadershipAcquired acquired
-                ? acquired.role()
-                : event instanceof LeadershipLost lost ? lost.role() : "";
-        if (DaemonStore.isDaemon(role)) {
-            works.forEach(work -> work.leadershipChanged(role));
-        } else {
-            events.accept(event);
-        }
-    }
-
     private void elect(LeaderStore store) {
         UUID candidate = id;
         if (candidate != null) {
             untilElection = elector.step(store, () -> {}, candidate);
         }
-    }
-
-    private void observed(Object event) {
-        if (event instanceof Observer.JobsReturned returned) {
-            works.forEach(work -> work.returned(returned.jobs()));
-            return;
-        }
-        if (event instanceof NodeDied died) {
-            elector.died(died.id());
-            works.forEach(work -> work.died(died.id()));
-        }
-        events.accept(event);
     }
 
     // From when it was sent: the others may have seen it that early.
@@ -954,13 +952,6 @@ public final class Node {
 
     private void contact() {
         lastContact = pace.nanos();
-    }
-
-    private void wake(String loop) {
-        Loop woken = loops.get(loop);
-        if (woken != null) {
-            woken.wake();
-        }
     }
 
     private boolean await(BooleanSupplier condition, Duration patience) throws InterruptedException {
@@ -980,6 +971,32 @@ public final class Node {
         }
     }
 
+    private Runnable releaseHeldByDead(UUID dead) {
+        List<Runnable> afterCommit = components.stream()
+                .map(component -> component.releaseHeldByDead(dead))
+                .toList();
+        return () -> afterCommit.forEach(Runnable::run);
+    }
+
+    private final class ObserverListener implements Observer.Listener {
+
+        @Override
+        public void published(ClusterEvent event) {
+            events.accept(event);
+        }
+
+        @Override
+        public void died(UUID dead) {
+            elector.died(dead);
+            components.forEach(component -> component.died(dead));
+        }
+
+        @Override
+        public Runnable releaseHeldBy(UUID dead) {
+            return releaseHeldByDead(dead);
+        }
+    }
+
     private final class SessionListener implements NodeSession.Listener {
 
         @Override
@@ -990,12 +1007,12 @@ public final class Node {
         @Override
         public void lost() {
             observer.sessionLost();
-            wake("heartbeat");
+            heartbeat.wake();
         }
 
         @Override
         public void heard(String news) {
-            works.forEach(work -> work.heard(news));
+            components.forEach(component -> component.heard(news));
         }
 
         @Override

@@ -1,85 +1,97 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.job.JobStore.Recovered;
-import dev.forge.cluster.internal.runtime.Loop;
+import dev.forge.cluster.internal.runtime.ReservedPrefix;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.function.Supplier;
 
-/** Something that a node does besides being a member: jobs, daemons. It comes to an end before the node leaves. */
+/**
+ * A capability as the node sees it: jobs, crons, daemons, workflows, locks. The node starts, drains and stops its components
+ * in the order in which they were registered, and lets them take part when a node leaves or dies.
+ */
 public interface NodeComponent {
 
-    /**
-     * A loop that it wants to have run while the node is a member.
-     *
-     * @param patience how long a pass may take
-     */
-    record Duty(String name, Supplier<Duration> pause, Runnable pass, Duration patience) {
-        public Duty(String name, Supplier<Duration> pause, Runnable pass) {
-            this(name, pause, pass, Loop.PASS_PATIENCE);
-        }
-    }
-
-    /** What it knows how to do; the others see these names. */
+    /** Returns the names of the handlers that this node has; other nodes see them in its row. */
     default Collection<String> handlers() {
         return List.of();
     }
 
-    /** What else the others should know; in the node's {@code info}. */
+    /** Returns further facts for the {@code info} of the node's row. */
     default Map<String, String> facts() {
         return Map.of();
     }
 
-    /** Run from the start of the node to its end: while it drains, too. */
-    default List<Duty> duties() {
+    /** Returns the beginnings of names that applications may not use. */
+    default List<ReservedPrefix> reservedPrefixes() {
         return List.of();
     }
 
-    /** How many things it is at. */
+    /** Returns the loops that the node runs for this component; asked once, at registration. */
+    default List<NodeLoop> loops() {
+        return List.of();
+    }
+
+    /** Returns how many executions are under way. */
     default int load() {
         return 0;
     }
 
-    /** How many it could be at. */
+    /** Returns how many executions may be under way at once. */
     default int slots() {
         return 0;
     }
 
-    /** Threads of its own that should have done something long ago, by name. */
+    /** Returns the names of threads of this component that should have made progress long ago. */
     default List<String> stuck() {
         return List.of();
     }
 
-    /** The node has joined and is active. */
+    /** Returns lines for the log that say what this node does; asked after the start. */
+    default List<String> summary() {
+        return List.of();
+    }
+
+    /** Called before the node joins, when all handlers are known. */
+    default void prepare() {}
+
+    /** Called when the node has joined and is active. */
     default void begin() {}
 
-    /** Takes nothing new from now on. */
-    void quiesce();
+    /** Called when the node drains: nothing new may begin. */
+    default void quiesce() {}
 
-    /** Waits for what is under way; false if some of it still is after that time. */
-    boolean awaitIdle(Duration patience) throws InterruptedException;
+    /** Waits for executions that are under way; returns false if some are left after that time. */
+    default boolean awaitIdle(Duration patience) throws InterruptedException {
+        return true;
+    }
 
-    /** Interrupts what is left and gives it back. */
-    void release();
+    /** Interrupts executions that are left, and returns their work to the cluster. */
+    default void release() {}
 
-    /** The node is no longer a member. */
+    /** Called when the node is no longer a member. */
     default void end() throws InterruptedException {}
 
-    /** The membership under which it held things is over: they are others' now. */
+    /** Called when other nodes have declared this one dead: whatever it held belongs to others now. */
     default void lost() {}
 
-    /** Something came back that a dead node held. */
+    /** Called after another node was declared dead. */
     default void died(UUID node) {}
 
-    /** These are the jobs that came back when this node declared another one dead. */
-    default void returned(List<Recovered> jobs) {}
+    /**
+     * Releases rows that a dead node holds, inside of the transaction that declares it dead. Implementations use the node's
+     * control data source only, skip rows that others have locked, and leave those to their own sweeps.
+     *
+     * @return an action for the time after the commit
+     */
+    default Runnable releaseHeldByDead(UUID node) {
+        return () -> {};
+    }
 
-    /** This node was elected to a role of a daemon, or has lost it; on the session's thread, nothing here may wait. */
-    default void leadershipChanged(String role) {}
+    /** Releases rows that this node still holds, inside of the transaction that deletes its row. */
+    default void releaseHeldByLeaving(UUID node) {}
 
-    /** Another node has said something that is not about leadership. */
+    /** Called with each notification from another node that is not about leadership. Must not block. */
     default void heard(String news) {}
 }

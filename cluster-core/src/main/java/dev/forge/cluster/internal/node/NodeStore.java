@@ -1,12 +1,9 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.database.AdvisoryKeys;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.job.JobStore.CrashRule;
-import dev.forge.cluster.internal.job.JobStore.Recovered;
+import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.node.NodeStatus;
@@ -15,36 +12,33 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.time.OffsetDateTime;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** The rows of {@code forge_nodes}, and all that hangs on them when a node dies. */
+/** The rows of {@code forge_nodes}. */
 public final class NodeStore {
 
     private final Schema schema;
-    private final CrashRule crash;
+    private final LeaderStore leaders;
     private final JdbcClient jdbc;
     private final TransactionTemplate transaction;
 
     public NodeStore(Schema schema, DataSource control) {
-        this(schema, control, new CrashRule(false, 10, 3));
-    }
-
-    /** @param crash what becomes of the jobs of a node that died */
-    public NodeStore(Schema schema, DataSource control, CrashRule crash) {
         this.schema = schema;
-        this.crash = crash;
+        this.leaders = new LeaderStore(schema, control);
         this.jdbc = JdbcClient.create(control);
         this.transaction = new TransactionTemplate(new OwnTransactions(control));
     }
@@ -96,7 +90,7 @@ public final class NodeStore {
     }
 
     /** Adds the node. A former holder of the same key that is past its own deadline gives way. */
-    public Registration register(Introduction node, Deadlines deadlines) {
+    public Registration register(Introduction node, Deadlines deadlines, Function<UUID, Runnable> release) {
         jdbc.sql(schema.sql("""
                 SELECT id, beats FROM ~.forge_nodes
                 WHERE node_key = :key AND status <> 'dead' AND dead_at <= clock_timestamp()
@@ -104,7 +98,8 @@ public final class NodeStore {
                 .param("key", node.identity().id())
                 .query((row, n) -> Map.entry(row.getObject(1, UUID.class), row.getLong(2)))
                 .list()
-                .forEach(former -> declareDead(former.getKey(), former.getValue(), jobs -> {}));
+                .forEach(former -> declareDead(former.getKey(), former.getValue(), () -> release.apply(former.getKey()))
+                        .ifPresent(Runnable::run));
         // Sorted, so that nodes that start together do not wait for each other.
         jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_job_names (name)
@@ -191,14 +186,14 @@ public final class NodeStore {
                         """)).param(id).update() == 1;
     }
 
-    /** Takes the node out, with the locks it still has, at the end of an orderly stop. */
-    public void remove(UUID id) {
+    /**
+     * Deletes the row of a node that leaves.
+     *
+     * @param release releases, in the same transaction, what the node still holds
+     */
+    public void remove(UUID id, Consumer<UUID> release) {
         transaction.executeWithoutResult(status -> {
-            jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_locks SET expires_at = clock_timestamp()
-                    WHERE owner_node = ? AND expires_at > clock_timestamp()
-                    """)).param(id).update();
-            DaemonStore.endAll(jdbc, schema, id);
+            release.accept(id);
             jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ?"))
                     .param(id)
                     .update();
@@ -306,11 +301,12 @@ public final class NodeStore {
      * Declares a node dead, unless it has beaten since it was seen, and in the same transaction ends all that it held.
      * Of several observers one succeeds.
      *
-     * @param returned hears, once that is committed, of the jobs that were taken from it
+     * @param release releases what the node holds elsewhere, in that transaction; returns an action for the time after the
+     *     commit
+     * @return that action; empty if the node was not declared dead
      */
-    public boolean declareDead(UUID id, long beatsSeen, Consumer<List<Recovered>> returned) {
-        var jobs = new ArrayList<Recovered>();
-        boolean dead = Boolean.TRUE.equals(transaction.execute(status -> {
+    public Optional<Runnable> declareDead(UUID id, long beatsSeen, Supplier<Runnable> release) {
+        return Optional.ofNullable(transaction.execute(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '1s'").update();
             jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
             int declared = jdbc.sql(schema.sql("""
@@ -320,44 +316,11 @@ public final class NodeStore {
                     WHERE id = ? AND beats = ? AND status <> 'dead'
                     """)).params(id, beatsSeen).update();
             if (declared == 0) {
-                return false;
+                return null;
             }
-            // Rows that somebody else is working on are left to the elections and sweeps that would find them anyway,
-            // and to
-            // LockStore, which knows that the locks of a dead node are free.
-            jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_leader_leases SET lease_until = clock_timestamp(), node_id = NULL
-                    WHERE role = ANY (ARRAY(
-                        SELECT role FROM ~.forge_leader_leases WHERE node_id = ? ORDER BY role FOR UPDATE SKIP LOCKED))
-                    """)).param(id).update();
-            jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_leaders SET node_id = NULL
-                    WHERE role = ANY (ARRAY(
-                        SELECT role FROM ~.forge_leaders WHERE node_id = ? ORDER BY role FOR UPDATE SKIP LOCKED))
-                    """)).param(id).update();
-            jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_locks SET expires_at = clock_timestamp()
-                    WHERE lock_name = ANY (ARRAY(
-                        SELECT lock_name FROM ~.forge_locks WHERE owner_node = ? AND expires_at > clock_timestamp()
-                        ORDER BY lock_name FOR UPDATE SKIP LOCKED))
-                    """)).param(id).update();
-            jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_jobs j SET %s
-                    WHERE id = ANY (ARRAY(
-                        SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
-                        ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
-                    RETURNING j.id, j.name, %s, j.recoveries, j.status
-                    """.formatted(JobStore.recovery(crash), JobStore.silentMillis("j"))))
-                    .param(id)
-                    .query((row, n) -> jobs.add(JobStore.recovered(row, id)))
-                    .list();
-            DaemonStore.endAll(jdbc, schema, id);
-            return true;
+            leaders.releaseHeldBy(id);
+            return release.get();
         }));
-        if (dead && !jobs.isEmpty()) {
-            returned.accept(jobs);
-        }
-        return dead;
     }
 
     /** Forgets nodes that died longer ago than that, up to that many. */

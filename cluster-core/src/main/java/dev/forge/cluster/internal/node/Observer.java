@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.internal.database.ServerFailure;
-import dev.forge.cluster.internal.job.JobStore.Recovered;
 import dev.forge.cluster.internal.node.NodeStore.Sighting;
 import dev.forge.cluster.internal.node.NodeStore.Sightings;
 import dev.forge.cluster.internal.runtime.Names;
@@ -12,12 +12,11 @@ import dev.forge.cluster.node.NodeLeft;
 import dev.forge.cluster.node.NodeStatus;
 import java.time.Duration;
 import java.time.OffsetDateTime;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.UUID;
-import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -62,7 +61,7 @@ final class Observer {
     private final Pace pace;
     private final Duration interval;
     private final boolean declares;
-    private final Consumer<Object> events;
+    private final Listener listener;
     private final Map<UUID, Seen> seen = new HashMap<>();
     private volatile @Nullable OffsetDateTime serverStart;
     private long lastLook;
@@ -70,6 +69,23 @@ final class Observer {
     private volatile long locksReliableFrom;
     /** Since when our own heartbeats do not arrive; null if they do. */
     private volatile @Nullable Long unheardSince;
+
+    /** Receives what an observer finds out. */
+    interface Listener {
+
+        /** Another node came, left or died. */
+        void published(ClusterEvent event);
+
+        /** Another node is dead, whoever declared it; before the event. */
+        void died(UUID node);
+
+        /**
+         * Releases what a dead node holds, in the transaction that declares it dead.
+         *
+         * @return an action for the time after the commit
+         */
+        Runnable releaseHeldBy(UUID node);
+    }
 
     private static final class Seen {
         final String name;
@@ -115,12 +131,12 @@ final class Observer {
      * @param interval between two looks, before it is stretched
      * @param declares whether it says so itself; an observer by mode only looks
      */
-    Observer(NodeStore nodes, Pace pace, Duration interval, boolean declares, Consumer<Object> events) {
+    Observer(NodeStore nodes, Pace pace, Duration interval, boolean declares, Listener listener) {
         this.nodes = nodes;
         this.pace = pace;
         this.interval = interval;
         this.declares = declares;
-        this.events = events;
+        this.listener = listener;
         this.locksReliableFrom = pace.nanos();
     }
 
@@ -239,7 +255,7 @@ final class Observer {
             }
             if (node.status() == NodeStatus.DEAD && known.status != NodeStatus.DEAD) {
                 changed = true;
-                publish(new NodeDied(node.id(), node.name()));
+                publishDeath(node);
             }
             known.status = node.status();
             if (known.beats != node.beats()) {
@@ -261,10 +277,17 @@ final class Observer {
     }
 
     // Those who were there before us did not join just now.
-    private void publish(Object event) {
+    private void publish(ClusterEvent event) {
         if (looked) {
-            events.accept(event);
+            listener.published(event);
         }
+    }
+
+    private void publishDeath(Sighting node) {
+        if (looked) {
+            listener.died(node.id());
+        }
+        publish(new NodeDied(node.id(), node.name()));
     }
 
     private boolean judge(Sighting node, long now) {
@@ -323,15 +346,13 @@ final class Observer {
         return silence.compareTo(ALIVE_LATELY) <= 0 || (used != null && now - used <= ALIVE_LATELY.toNanos());
     }
 
-    /** For the works of this node, not for the application. */
-    record JobsReturned(List<Recovered> jobs) {}
-
     private boolean declareDead(Sighting node, String reason) {
         if (!declares) {
             return presumeDead(node, reason);
         }
-        var returned = new ArrayList<Recovered>();
-        if (!nodes.declareDead(node.id(), node.beats(), returned::addAll)) {
+        Optional<Runnable> declared =
+                nodes.declareDead(node.id(), node.beats(), () -> listener.releaseHeldBy(node.id()));
+        if (declared.isEmpty()) {
             return false;
         }
         log.warn("node {} '{}': declared dead, {}", node.id(), Names.printable(node.name()), reason);
@@ -339,10 +360,8 @@ final class Observer {
         if (known != null) {
             known.status = NodeStatus.DEAD;
         }
-        publish(new NodeDied(node.id(), node.name()));
-        if (!returned.isEmpty()) {
-            publish(new JobsReturned(returned));
-        }
+        publishDeath(node);
+        declared.get().run();
         return true;
     }
 }

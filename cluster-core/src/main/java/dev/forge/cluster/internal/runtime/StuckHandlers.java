@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.runtime;
 
-import dev.forge.cluster.internal.job.JobEngine.StuckHandler;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Comparator;

@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.state;
 
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.internal.job.JobJson;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.state.ClusterStateStore;
 import java.time.Duration;
 import java.util.Objects;
@@ -18,7 +18,7 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
 
     private final Runnable permission;
     private final StateStore states;
-    private final JobJson json;
+    private final PayloadJson json;
 
     /** For the application: what may not change the cluster may not put or take. */
     public DefaultClusterStateStore(Node node, StateStore states, PayloadCodec codec, int maxBytes) {
@@ -33,7 +33,7 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
     private DefaultClusterStateStore(Runnable permission, StateStore states, PayloadCodec codec, int maxBytes) {
         this.permission = permission;
         this.states = states;
-        this.json = new JobJson(codec, maxBytes);
+        this.json = new PayloadJson(codec, maxBytes);
     }
 
     @Override

@@ -7,17 +7,17 @@ import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.job.JobIds;
-import dev.forge.cluster.internal.job.JobJson;
 import dev.forge.cluster.internal.job.JobReports;
 import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.job.JobStore.Claimed;
 import dev.forge.cluster.internal.job.JobStore.NewJob;
 import dev.forge.cluster.internal.job.RecordedOutcome;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
+import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Claim;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Loaded;
@@ -28,7 +28,6 @@ import dev.forge.cluster.internal.workflow.WorkflowStore.Wait;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.Outcome;
-import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -66,7 +65,6 @@ public final class WorkflowEngine implements NodeComponent {
     private static final String DEPRECATED = "workflows.deprecated";
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration LOOK = Duration.ofSeconds(2);
-    private static final Duration KEEP = Duration.ofMinutes(1);
     private static final Duration HOUR = Duration.ofHours(1);
     private static final int BATCH = 5_000;
 
@@ -85,7 +83,7 @@ public final class WorkflowEngine implements NodeComponent {
     private final WorkflowWatch watch;
     private final JobStore inbox;
     private final JobReports inboxReports;
-    private final JobJson json;
+    private final PayloadJson json;
     private final RandomGenerator random = RandomGenerator.getDefault();
     private final JobIds ids;
     private final StepDeadlines deadlines;
@@ -143,6 +141,7 @@ public final class WorkflowEngine implements NodeComponent {
 
     public WorkflowEngine(Node node, JobEngine engine, JobHandlers handlers, Setup setup, Settings settings) {
         this.node = node;
+        handlers.reserve(new WorkflowJobs());
         this.purge = new PurgeBatch("ended runs of workflows", BATCH, node::nanos);
         this.engine = engine;
         this.handlers = handlers;
@@ -159,7 +158,8 @@ public final class WorkflowEngine implements NodeComponent {
         this.watch = new WorkflowWatch(node, engine, control, settings.stranded, this::versions);
         this.inbox = new JobStore(members.schema(), setup.jobs.application());
         this.inboxReports = new JobReports(members.schema(), setup.jobs.application());
-        this.json = new JobJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
+        this.json =
+                new PayloadJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
         this.ids = new JobIds(node.clock());
         this.deadlines = new StepDeadlines(
                 node::nanos, engine.stuckHandlersWatch(), setup.jobs.tools().monitor());
@@ -171,7 +171,6 @@ public final class WorkflowEngine implements NodeComponent {
                 new SimpleAsyncTaskExecutor("forge-cluster-step-"),
                 node::nanos,
                 random);
-        node.register(this);
     }
 
     // Versions ----------------------------------------------------------------------------------------------
@@ -320,11 +319,6 @@ public final class WorkflowEngine implements NodeComponent {
 
     // Running -----------------------------------------------------------------------------------------------
 
-    /** Whether somebody waits for the end of that job. */
-    public static boolean isAwaited(Claimed job) {
-        return job.metadata().contains("\"" + AWAITED + "\"");
-    }
-
     /** Runs a claimed run until it has to wait, or has ended. */
     private Object run(WorkflowHandler handler, RunningJob job) throws Throwable {
         var claim = new Claim(job.key(), job.node());
@@ -380,7 +374,7 @@ public final class WorkflowEngine implements NodeComponent {
         return reports;
     }
 
-    JobJson json() {
+    PayloadJson json() {
         return json;
     }
 
@@ -434,20 +428,34 @@ public final class WorkflowEngine implements NodeComponent {
     }
 
     @Override
-    public List<Duty> duties() {
+    public List<String> summary() {
+        return versions.isEmpty()
+                ? List.of()
+                : List.of("Workflows: "
+                        + versions.keySet().stream()
+                                .map(name -> name.substring(WorkflowStore.PREFIX.length()))
+                                .sorted()
+                                .toList());
+    }
+
+    @Override
+    public List<NodeLoop> loops() {
         return List.of(
                 // Asking nobody: nothing may delay it.
-                new Duty("watch-steps", () -> WATCH, deadlines::watch),
-                new Duty("workflows", () -> LOOK, watch::look),
-                new Duty("watch-stranded", settings.stranded::interval, watch::lookForStranded),
-                new Duty("keep-workflows", () -> KEEP, this::keep, HOUR));
+                NodeLoop.of("watch-steps", () -> WATCH, deadlines::watch),
+                NodeLoop.of("workflows", () -> LOOK, watch::look),
+                NodeLoop.of("watch-stranded", settings.stranded::interval, this::lookForStranded),
+                NodeLoop.cleanUp("clean-up-workflows", this::cleanUp));
     }
 
     /** Deletes what was kept long enough. */
-    public void keep() {
-        if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-            purge.deleteAll(limit -> control.purge(settings.retention.completed, settings.retention.failed, limit));
-        }
+    public void cleanUp() {
+        purge.deleteAll(limit -> control.purge(settings.retention.completed, settings.retention.failed, limit));
+    }
+
+    // Package-private: a test calls a pass without waiting for the loop.
+    void lookForStranded() {
+        watch.lookForStranded();
     }
 
     /** Whether there are runs in flight that this node, or all of them, cannot go on with: it is not ready then. */
@@ -473,16 +481,4 @@ public final class WorkflowEngine implements NodeComponent {
     void announceCancelled(UUID job) {
         engine.announceCancelled(job);
     }
-
-    @Override
-    public void quiesce() {}
-
-    @Override
-    public boolean awaitIdle(Duration patience) {
-        // What is under way are jobs.
-        return true;
-    }
-
-    @Override
-    public void release() {}
 }

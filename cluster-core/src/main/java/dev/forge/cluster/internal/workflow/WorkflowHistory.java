@@ -2,10 +2,10 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.PrintedJson;
-import dev.forge.cluster.internal.job.JobJson;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Claim;
 import dev.forge.cluster.internal.workflow.WorkflowStore.End;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Loaded;
@@ -41,7 +41,7 @@ final class WorkflowHistory {
 
     private final WorkflowStore store;
     private final RunStatements statements;
-    private final JobJson json;
+    private final PayloadJson json;
     private final LongSupplier nanos;
     private final RunningJob job;
     private final Claim claim;
@@ -65,7 +65,7 @@ final class WorkflowHistory {
     WorkflowHistory(
             WorkflowStore store,
             RunStatements statements,
-            JobJson json,
+            PayloadJson json,
             LongSupplier nanos,
             RunningJob job,
             Loaded loaded,

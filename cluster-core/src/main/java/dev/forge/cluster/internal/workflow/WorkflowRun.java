@@ -36,6 +36,8 @@ import org.springframework.transaction.TransactionException;
  */
 final class WorkflowRun {
 
+    private static final WorkflowJobs JOBS = new WorkflowJobs();
+
     private static final Logger log = LoggerFactory.getLogger(WorkflowRun.class);
 
     private final WorkflowEngine engine;
@@ -203,7 +205,7 @@ final class WorkflowRun {
             memory.forgetUnwritten();
             written = memory.end(status, result, error);
         }
-        if (written == Written.WRITTEN && WorkflowEngine.isAwaited(job.claimed())) {
+        if (written == Written.WRITTEN && JOBS.isAwaited(job.claimed())) {
             // What the database does by itself it does not under the snapshots that an application may have chosen.
             engine.freeParent(job.id());
         }

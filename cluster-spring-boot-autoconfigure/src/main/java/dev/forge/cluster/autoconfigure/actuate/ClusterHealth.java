@@ -1,13 +1,13 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
-import dev.forge.cluster.autoconfigure.PropertyRules;
-import dev.forge.cluster.autoconfigure.wakeup.BrokerCoordinator;
-import dev.forge.cluster.autoconfigure.wakeup.WakeupAutoConfiguration;
+import dev.forge.cluster.autoconfigure.WakeupChannel;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.job.ClusterCoordinator;
 import java.time.Instant;
@@ -135,7 +135,7 @@ final class ClusterHealth {
                     .withDetail("executors", engine.lanes())
                     .withDetail("overloaded", engine.isOverloaded());
         }
-        List<JobEngine.StuckHandler> stuck = engine.stuckHandlers();
+        List<StuckHandler> stuck = engine.stuckHandlers();
         if (!stuck.isEmpty()) {
             // UP: the other slots work, and turning requests away, or a restart, would not end the work any better.
             health.withDetail("stuckHandlers", stuck.size())
@@ -171,7 +171,7 @@ final class ClusterHealth {
     Health wakeup() {
         // Without wake-ups work flows too, only later: no reason to turn requests away.
         Health.Builder health = Health.up().withDetail("type", wakeupType());
-        if (!(coordinator instanceof WakeupAutoConfiguration.Silence)) {
+        if (!wakeupType().equals("none")) {
             boolean connected = engine.hearsOfWork();
             health.withDetail("connected", connected);
             if (!connected) {
@@ -188,10 +188,7 @@ final class ClusterHealth {
         if (coordinator == null) {
             return "postgres";
         }
-        if (coordinator instanceof WakeupAutoConfiguration.Silence) {
-            return "none";
-        }
-        return coordinator instanceof BrokerCoordinator broker ? broker.type() : "custom";
+        return coordinator instanceof WakeupChannel channel ? channel.type() : "custom";
     }
 
     Health schema() {

@@ -1,11 +1,11 @@
 package dev.forge.cluster.autoconfigure.daemon;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
 import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
 import dev.forge.cluster.autoconfigure.handler.AsynchronousHandlers;
 import dev.forge.cluster.autoconfigure.handler.AttributeException;
 import dev.forge.cluster.autoconfigure.handler.AttributeReader;
+import dev.forge.cluster.autoconfigure.properties.DaemonProperties;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonScope;
@@ -21,11 +21,11 @@ public final class ClusterDaemonRegistrar implements SmartInitializingSingleton 
 
     private final ConfigurableListableBeanFactory beans;
     private final DaemonHandlers handlers;
-    private final ClusterProperties.Daemon usual;
+    private final DaemonProperties usual;
     private final AttributeReader attributes;
 
     public ClusterDaemonRegistrar(
-            ConfigurableListableBeanFactory beans, DaemonHandlers handlers, ClusterProperties.Daemon usual) {
+            ConfigurableListableBeanFactory beans, DaemonHandlers handlers, DaemonProperties usual) {
         this.beans = beans;
         this.handlers = handlers;
         this.usual = usual;

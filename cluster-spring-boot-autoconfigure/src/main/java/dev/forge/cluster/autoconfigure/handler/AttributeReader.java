@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure.handler;
 
-import dev.forge.cluster.autoconfigure.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.workflow.WorkflowStore;

@@ -2,14 +2,13 @@ package dev.forge.cluster.autoconfigure.job;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
-import dev.forge.cluster.autoconfigure.cron.ClusterCronReader;
 import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
 import dev.forge.cluster.autoconfigure.handler.AttributeException;
 import dev.forge.cluster.autoconfigure.handler.AttributeReader;
 import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
+import dev.forge.cluster.autoconfigure.handler.JobLimits;
 import dev.forge.cluster.autoconfigure.handler.MethodTransactions;
-import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.job.ClusterJob;
@@ -25,7 +24,7 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.GenericTypeResolver;
 
-/** Finds {@link ClusterJob} and {@link ClusterCron} methods on all beans. */
+/** Finds {@link ClusterJob} methods on all beans. */
 public final class ClusterJobRegistrar extends HandlerRegistrar {
 
     private final ConfigurableListableBeanFactory beans;
@@ -52,8 +51,6 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
     public void register() {
         AnnotatedMethods.warnOfHidden(beans);
         AnnotatedMethods.find(beans, ClusterJob.class).forEach(found -> handlers.add(handler(found)));
-        var crons = new ClusterCronReader(beans, cluster.cron(), limits, transactions);
-        AnnotatedMethods.find(beans, ClusterCron.class).forEach(found -> crons.add(found, handlers));
     }
 
     private JobHandler handler(AnnotatedMethods.Found<ClusterJob> found) {

@@ -2,14 +2,17 @@ package dev.forge.cluster.autoconfigure.job;
 
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.WorkerProperties;
 import dev.forge.cluster.cron.CronTarget;
+import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronStore;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
+import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
+import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Function;
@@ -24,7 +27,7 @@ import org.slf4j.LoggerFactory;
  * runs, and so does a transactional step of a workflow. Where a number is not configured, these leave at least a third of the
  * pool, and two connections, to requests, health and everything else.
  */
-public final class JobSlots {
+public final class JobSlots implements NodeComponent {
 
     static final int USUAL_JOBS = 10;
     static final int USUAL_CRONS = 4;
@@ -34,12 +37,14 @@ public final class JobSlots {
 
     private final ClusterProperties cluster;
     private final JobHandlers handlers;
+    private final CronDeclarations crons;
     private final ClusterDatabase database;
     private volatile @Nullable Choice choice;
 
-    public JobSlots(ClusterProperties cluster, JobHandlers handlers, ClusterDatabase database) {
+    public JobSlots(ClusterProperties cluster, CronDeclarations crons, ClusterDatabase database) {
         this.cluster = cluster;
-        this.handlers = handlers;
+        this.crons = crons;
+        this.handlers = crons.handlers();
         this.database = database;
     }
 
@@ -56,20 +61,24 @@ public final class JobSlots {
     }
 
     /** Decides, now that all handlers are known. */
-    public void choose() {
+    @Override
+    public void prepare() {
         choice = choice(demand(), ClusterDatabase.HIKARI ? HikariPool.of(database) : null);
     }
 
-    /** Says in the log what was decided, and warns of settings that may take all connections. */
-    public void report() {
+    @Override
+    public List<String> summary() {
         Choice chosen = choice;
-        if (chosen == null || handlers.names().isEmpty()) {
-            return;
-        }
-        if (!chosen.explanation.isEmpty()) {
-            log.info("Slots: {}", chosen.explanation);
-        }
-        if (chosen.warning != null) {
+        return chosen == null || handlers.names().isEmpty() || chosen.explanation.isEmpty()
+                ? List.of()
+                : List.of("Slots: " + chosen.explanation);
+    }
+
+    /** Warns of settings that may take all connections. */
+    @Override
+    public void begin() {
+        Choice chosen = choice;
+        if (chosen != null && chosen.warning != null && !handlers.names().isEmpty()) {
             log.warn(chosen.warning);
         }
     }
@@ -199,10 +208,11 @@ public final class JobSlots {
         Set<String> executors = new TreeSet<>();
         boolean cronsHold = false;
         for (JobHandler handler : handlers.all()) {
-            if (handler.target().transaction() == null && !WorkflowStore.isWorkflow(handler.name())) {
+            if (handler.target().transaction() == null
+                    && handlers.ownerOf(handler.name()).isEmpty()) {
                 continue;
             }
-            CronStore.Definition cron = handlers.cron(handler.name());
+            CronStore.Definition cron = crons.find(handler.name());
             if (cron != null && cron.target() == CronTarget.LEADER) {
                 cronsHold = true;
             } else {

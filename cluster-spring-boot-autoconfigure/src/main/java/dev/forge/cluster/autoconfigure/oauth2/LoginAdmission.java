@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.oauth2;
 
 import dev.forge.cluster.autoconfigure.ClientAddress;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.OAuth2Properties;
 import dev.forge.cluster.internal.ratelimit.RateLimits;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
@@ -45,7 +45,7 @@ final class LoginAdmission {
         void refused(String reason);
     }
 
-    LoginAdmission(ClusterProperties.OAuth2 oauth2, ClientAddress addresses, Monitor monitor, LongSupplier nanos) {
+    LoginAdmission(OAuth2Properties oauth2, ClientAddress addresses, Monitor monitor, LongSupplier nanos) {
         this.addresses = addresses;
         this.perAddress = oauth2.maxPerMinute() == 0 ? null : RateLimit.of(oauth2.maxPerMinute(), MINUTE);
         this.maxPending = oauth2.maxPending();

@@ -2,10 +2,13 @@ package dev.forge.cluster.autoconfigure.ratelimit;
 
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
-import dev.forge.cluster.autoconfigure.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.RateLimitProperties;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.ratelimit.RateLimitStore;
 import dev.forge.cluster.internal.ratelimit.RateLimits;
 import dev.forge.cluster.internal.ratelimit.SharedBuckets;
 import dev.forge.cluster.ratelimit.RateLimitExceededException;
@@ -49,6 +52,12 @@ import org.springframework.web.servlet.ModelAndView;
 @Conditional(OnClusterEnabled.class)
 public final class RateLimitAutoConfiguration {
 
+    @Bean
+    @Order(ComponentOrder.CLEAN_UP)
+    BucketCleanUp clusterBucketCleanUp(Schema schema, ClusterLifecycle.Parts parts) {
+        return new BucketCleanUp(new RateLimitStore(schema, parts.control()), parts.node()::nanos);
+    }
+
     /** Calls are gathered: more would only wait for the same rows. */
     private static final int CONNECTIONS = 1;
 
@@ -62,10 +71,10 @@ public final class RateLimitAutoConfiguration {
     @ConditionalOnMissingBean
     RateLimiter clusterRateLimiter(
             ClusterProperties properties, RateLimiterBackend backend, ObjectProvider<RateLimitMonitor> monitors) {
-        ClusterProperties.RateLimit limits = properties.rateLimit();
+        RateLimitProperties limits = properties.rateLimit();
         return new RateLimits(
                 new RateLimits.Settings(
-                        limits.mode() == ClusterProperties.RateLimit.Mode.STRICT,
+                        limits.mode() == RateLimitProperties.Mode.STRICT,
                         RateLimits.Loss.valueOf(limits.onDatabaseLoss().name()),
                         limits.maxLocalBuckets()),
                 backend,

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.ratelimit;
 
-import dev.forge.cluster.autoconfigure.AddressRange;
 import dev.forge.cluster.autoconfigure.ClientAddress;
+import dev.forge.cluster.autoconfigure.properties.AddressRange;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
 import dev.forge.cluster.ratelimit.RateLimitKey;
 import java.lang.reflect.Method;

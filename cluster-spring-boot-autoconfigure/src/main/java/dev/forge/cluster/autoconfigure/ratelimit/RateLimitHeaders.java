@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure.ratelimit;
 
-import dev.forge.cluster.autoconfigure.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
 import jakarta.servlet.http.HttpServletRequest;

@@ -1,7 +1,8 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
-import dev.forge.cluster.autoconfigure.PropertyRules;
+import dev.forge.cluster.autoconfigure.WakeupChannel;
+import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.JobPriority;
@@ -24,7 +25,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
  * the broker, and one that it has not heard for five seconds is lost. Without a link workers poll; there is one warning
  * when that begins and one line when it is over.
  */
-public final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
+public final class BrokerCoordinator implements ClusterCoordinator, WakeupChannel, SmartLifecycle {
 
     private static final Logger log = LoggerFactory.getLogger(BrokerCoordinator.class);
 
@@ -83,6 +84,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, SmartLifecyc
         this.timing = timing;
     }
 
+    @Override
     public String type() {
         return broker.type();
     }

@@ -2,8 +2,9 @@ package dev.forge.cluster.autoconfigure.wakeup;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
+import dev.forge.cluster.autoconfigure.WakeupChannel;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.JobPriority;
@@ -45,7 +46,12 @@ public final class WakeupAutoConfiguration {
     }
 
     /** Nobody tells anybody; workers poll. */
-    public static final class Silence implements ClusterCoordinator {
+    public static final class Silence implements ClusterCoordinator, WakeupChannel {
+
+        @Override
+        public String type() {
+            return "none";
+        }
 
         @Override
         public void notifyNewWork(JobPriority priority) {

@@ -2,8 +2,8 @@ package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
-import dev.forge.cluster.autoconfigure.ClusterProperties.Web.VisibleJobs;
+import dev.forge.cluster.autoconfigure.properties.WebProperties;
+import dev.forge.cluster.autoconfigure.properties.WebProperties.VisibleJobs;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
@@ -37,7 +37,7 @@ final class Submissions {
 
     private final Node node;
     private final Predicate<String> allowed;
-    private final ClusterProperties.Web web;
+    private final WebProperties web;
     private final Jobs jobs;
     private final JobHandlers handlers;
     private final PayloadCodec codec;
@@ -54,7 +54,7 @@ final class Submissions {
             @Nullable String key,
             JobOptions options) {}
 
-    Submissions(Node node, ClusterProperties.Web web, Jobs jobs, JobHandlers handlers, PayloadCodec codec) {
+    Submissions(Node node, WebProperties web, Jobs jobs, JobHandlers handlers, PayloadCodec codec) {
         this.node = node;
         this.allowed = web.allowed();
         this.web = web;

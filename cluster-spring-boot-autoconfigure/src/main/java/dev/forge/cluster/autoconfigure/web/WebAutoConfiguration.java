@@ -4,9 +4,10 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
-import dev.forge.cluster.autoconfigure.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.WebProperties;
 import dev.forge.cluster.autoconfigure.web.HealthAliases.Verdict;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
@@ -72,7 +73,7 @@ public final class WebAutoConfiguration {
                 JobEngine.Tools tools,
                 Schema schema,
                 ClusterDatabase database) {
-            ClusterProperties.Web web = properties.web();
+            WebProperties web = properties.web();
             var submissions = new Submissions(parts.node(), web, jobs, handlers, tools.codec());
             // Not the application's: under its isolation level two calls with the same task could fail each other.
             var tasks = new TaskExecution(submissions, new JobStore(schema, database.application()).transaction());
@@ -95,7 +96,7 @@ public final class WebAutoConfiguration {
                     || (properties.web().healthAliases() && path.startsWith(aliases)));
         }
 
-        private static void report(ClusterProperties.Web web) {
+        private static void report(WebProperties web) {
             boolean security = ClassUtils.isPresent(
                     "org.springframework.security.web.SecurityFilterChain",
                     WebAutoConfiguration.class.getClassLoader());

@@ -3,10 +3,12 @@ package dev.forge.cluster.autoconfigure.workflow;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
-import dev.forge.cluster.autoconfigure.ClusterProperties;
+import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
-import dev.forge.cluster.autoconfigure.job.JobLimits;
-import dev.forge.cluster.autoconfigure.job.JobProperties;
+import dev.forge.cluster.autoconfigure.handler.JobLimits;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.JobProperties;
+import dev.forge.cluster.autoconfigure.properties.WorkflowProperties;
 import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobHandler;
@@ -22,6 +24,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Lazy;
+import org.springframework.core.annotation.Order;
 import org.springframework.transaction.PlatformTransactionManager;
 
 /** Runs workflows. */
@@ -32,6 +35,7 @@ public final class WorkflowAutoConfiguration {
     // A duty of the node, which must know it when it joins.
     @Bean
     @Lazy(false)
+    @Order(ComponentOrder.WORKFLOWS)
     WorkflowEngine clusterWorkflowEngine(
             ConfigurableListableBeanFactory beans,
             ClusterProperties properties,
@@ -43,7 +47,7 @@ public final class WorkflowAutoConfiguration {
             ObjectProvider<PlatformTransactionManager> managers) {
         JobHandler.Limits limits = new JobLimits(beans, properties.job()).usual();
         JobProperties.Retention kept = properties.job().retention();
-        ClusterProperties.Workflow workflow = properties.workflow();
+        WorkflowProperties workflow = properties.workflow();
         return new WorkflowEngine(
                 parts.node(),
                 jobs,
@@ -59,7 +63,7 @@ public final class WorkflowAutoConfiguration {
                         new WorkflowEngine.Retention(kept.completed(), kept.failed()),
                         new WorkflowEngine.Stranded(
                                 workflow.readinessInterval(),
-                                workflow.strandedScope() == ClusterProperties.Workflow.StrandedScope.CLUSTER),
+                                workflow.strandedScope() == WorkflowProperties.StrandedScope.CLUSTER),
                         new WorkflowEngine.Limits(
                                 new SignalLimits(
                                         workflow.maxPendingSignals(),

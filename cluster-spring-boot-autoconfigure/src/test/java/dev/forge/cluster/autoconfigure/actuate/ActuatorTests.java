@@ -7,6 +7,7 @@ import static org.mockito.Mockito.mock;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
@@ -71,7 +72,8 @@ class ActuatorTests {
         return TestApplications.on(database)
                 .withPropertyValues("forge.cluster.node.name=first", "management.endpoints.web.exposure.include=*")
                 .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
-                .withConfiguration(AutoConfigurations.of(ClusterActuatorAutoConfiguration.class));
+                .withConfiguration(AutoConfigurations.of(
+                        ClusterActuatorAutoConfiguration.class, ClusterMetricsAutoConfiguration.class));
     }
 
     private static @Nullable Object resource(ClusterEndpoint endpoint, String... path) {

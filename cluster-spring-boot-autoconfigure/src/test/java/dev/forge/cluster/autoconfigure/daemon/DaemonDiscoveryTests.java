@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.autoconfigure.ClusterHintsTests;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.autoconfigure.handler.ClusterHintsTests;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.DaemonContext;

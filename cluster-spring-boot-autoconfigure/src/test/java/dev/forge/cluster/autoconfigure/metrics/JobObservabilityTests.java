@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.tuple;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
@@ -97,7 +96,9 @@ class JobObservabilityTests {
                         "forge.cluster.job.backoff.max-delay=1ms")
                 .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
                 .withConfiguration(AutoConfigurations.of(
-                        DataSourceTransactionManagerAutoConfiguration.class, ClusterActuatorAutoConfiguration.class));
+                        DataSourceTransactionManagerAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class,
+                        ClusterMetricsAutoConfiguration.class));
     }
 
     // Observations ------------------------------------------------------------------------------------------
@@ -256,8 +257,9 @@ class JobObservabilityTests {
                         DataSourceAutoConfiguration.class,
                         MetricsAutoConfiguration.class,
                         SimpleMetricsExportAutoConfiguration.class,
-                        ClusterAutoConfiguration.class,
-                        ClusterActuatorAutoConfiguration.class))
+                        ClusterActuatorAutoConfiguration.class,
+                        ClusterMetricsAutoConfiguration.class))
+                .withConfiguration(TestApplications.CLUSTER)
                 .withBean(Handlers.class)
                 .withBean(ObservationRegistry.class, ObservationRegistry::create)
                 .run(context -> {
@@ -582,8 +584,9 @@ class JobObservabilityTests {
                     .withConfiguration(AutoConfigurations.of(
                             DataSourceAutoConfiguration.class,
                             DataSourceTransactionManagerAutoConfiguration.class,
-                            ClusterAutoConfiguration.class,
-                            ClusterActuatorAutoConfiguration.class))
+                            ClusterActuatorAutoConfiguration.class,
+                            ClusterMetricsAutoConfiguration.class))
+                    .withConfiguration(TestApplications.CLUSTER)
                     .run(context -> {
                         assertThat(context).hasNotFailed();
                         Jobs jobs = context.getBean(Jobs.class);

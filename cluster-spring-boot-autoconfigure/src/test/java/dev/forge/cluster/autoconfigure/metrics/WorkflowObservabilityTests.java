@@ -88,8 +88,10 @@ class WorkflowObservabilityTests {
         TestApplications.on(database)
                 .withBean(ObservationRegistry.class, () -> observations)
                 .withBean(Flows.class)
-                .withConfiguration(
-                        AutoConfigurations.of(WorkflowAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
+                .withConfiguration(AutoConfigurations.of(
+                        WorkflowAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class,
+                        ClusterMetricsAutoConfiguration.class))
                 .run(context -> {
                     Workflows workflows = context.getBean(Workflows.class);
                     UUID run = workflows.start("undone", null);
@@ -108,8 +110,10 @@ class WorkflowObservabilityTests {
         TestApplications.on(database)
                 .withBean(ObservationRegistry.class, () -> observations)
                 .withBean(Flows.class)
-                .withConfiguration(
-                        AutoConfigurations.of(WorkflowAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
+                .withConfiguration(AutoConfigurations.of(
+                        WorkflowAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class,
+                        ClusterMetricsAutoConfiguration.class))
                 .run(context -> {
                     Workflows workflows = context.getBean(Workflows.class);
                     UUID run = workflows.start("many", null);
@@ -137,8 +141,10 @@ class WorkflowObservabilityTests {
         TestApplications.on(database)
                 .withBean(ObservationRegistry.class, () -> observations)
                 .withBean(Flows.class)
-                .withConfiguration(
-                        AutoConfigurations.of(WorkflowAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
+                .withConfiguration(AutoConfigurations.of(
+                        WorkflowAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class,
+                        ClusterMetricsAutoConfiguration.class))
                 .run(context -> {
                     Workflows workflows = context.getBean(Workflows.class);
                     UUID run = workflows.start("side-by-side", null);

@@ -7,8 +7,8 @@ import static org.awaitility.Awaitility.await;
 import ch.qos.logback.classic.Level;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
-import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.LogLines;
+import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -481,10 +481,9 @@ class OAuth2LoginTests {
                         "spring.datasource.url=" + database.url(),
                         "spring.datasource.username=" + database.username(),
                         "spring.datasource.password=" + database.password())
-                .withConfiguration(AutoConfigurations.of(
-                        DataSourceAutoConfiguration.class,
-                        ClusterAutoConfiguration.class,
-                        ClusterOAuth2AutoConfiguration.class));
+                .withConfiguration(
+                        AutoConfigurations.of(DataSourceAutoConfiguration.class, ClusterOAuth2AutoConfiguration.class))
+                .withConfiguration(TestApplications.CLUSTER);
     }
 
     @Test

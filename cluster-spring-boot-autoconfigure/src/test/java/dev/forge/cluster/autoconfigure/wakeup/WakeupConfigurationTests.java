@@ -7,6 +7,7 @@ import static org.awaitility.Awaitility.await;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
+import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.ClusterJob;
@@ -55,8 +56,10 @@ class WakeupConfigurationTests {
 
     private ApplicationContextRunner runner(String... properties) {
         return TestApplications.on(database)
-                .withConfiguration(
-                        AutoConfigurations.of(WakeupAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
+                .withConfiguration(AutoConfigurations.of(
+                        WakeupAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class,
+                        ClusterMetricsAutoConfiguration.class))
                 .withPropertyValues(properties);
     }
 

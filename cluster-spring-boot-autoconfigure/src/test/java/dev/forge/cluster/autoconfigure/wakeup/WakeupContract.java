@@ -7,6 +7,7 @@ import ch.qos.logback.classic.Level;
 import dev.forge.cluster.autoconfigure.LogLines;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
+import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.Jobs;
@@ -74,8 +75,10 @@ abstract class WakeupContract {
 
     final ApplicationContextRunner node(Duration pollInterval) {
         return reaching(TestApplications.on(database)
-                .withConfiguration(
-                        AutoConfigurations.of(WakeupAutoConfiguration.class, ClusterActuatorAutoConfiguration.class))
+                .withConfiguration(AutoConfigurations.of(
+                        WakeupAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class,
+                        ClusterMetricsAutoConfiguration.class))
                 .withPropertyValues("forge.cluster.worker.poll-interval=" + pollInterval.toMillis() + "ms"));
     }
 

@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
-import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.TestHttp;
@@ -154,8 +153,8 @@ class WebAutoConfigurationTests {
                         "spring.datasource.username=" + database.username(),
                         "spring.datasource.password=" + database.password())
                 .withPropertyValues(properties)
-                .withConfiguration(AutoConfigurations.of(
-                        DataSourceAutoConfiguration.class, ClusterAutoConfiguration.class, WebAutoConfiguration.class));
+                .withConfiguration(AutoConfigurations.of(DataSourceAutoConfiguration.class, WebAutoConfiguration.class))
+                .withConfiguration(TestApplications.CLUSTER);
     }
 
     @Test

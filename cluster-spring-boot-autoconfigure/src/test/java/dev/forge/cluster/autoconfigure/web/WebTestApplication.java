@@ -1,6 +1,13 @@
 package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.cron.CronAutoConfiguration;
+import dev.forge.cluster.autoconfigure.daemon.DaemonAutoConfiguration;
+import dev.forge.cluster.autoconfigure.job.JobAutoConfiguration;
+import dev.forge.cluster.autoconfigure.leader.LeaderAutoConfiguration;
+import dev.forge.cluster.autoconfigure.lock.LockAutoConfiguration;
+import dev.forge.cluster.autoconfigure.startup.StartupAutoConfiguration;
+import dev.forge.cluster.autoconfigure.state.StateAutoConfiguration;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.util.List;
@@ -31,6 +38,13 @@ import org.springframework.context.annotation.Configuration;
     WebMvcAutoConfiguration.class,
     ErrorMvcAutoConfiguration.class,
     ClusterAutoConfiguration.class,
+    CronAutoConfiguration.class,
+    DaemonAutoConfiguration.class,
+    JobAutoConfiguration.class,
+    LeaderAutoConfiguration.class,
+    LockAutoConfiguration.class,
+    StartupAutoConfiguration.class,
+    StateAutoConfiguration.class,
     GatewayAutoConfiguration.class,
     WebAutoConfiguration.class
 })

@@ -7,6 +7,7 @@ import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
+import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
 import dev.forge.cluster.autoconfigure.metrics.JobObservations;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
@@ -67,8 +68,10 @@ class WorkflowDiscoveryTests {
                 .withPropertyValues("management.endpoints.web.exposure.include=*")
                 .withBean(MeterRegistry.class, () -> meters)
                 .withBean(ObservationRegistry.class, () -> observations)
-                .withConfiguration(
-                        AutoConfigurations.of(WorkflowAutoConfiguration.class, ClusterActuatorAutoConfiguration.class));
+                .withConfiguration(AutoConfigurations.of(
+                        WorkflowAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class,
+                        ClusterMetricsAutoConfiguration.class));
     }
 
     private static WorkflowInfo ended(ApplicationContext context, UUID run) {

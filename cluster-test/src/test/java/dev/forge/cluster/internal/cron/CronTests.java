@@ -208,7 +208,7 @@ class CronTests {
     }
 
     private static void hurry(Member member) {
-        member.node().hurry("fire-crons");
+        member.cronEngine().fireSoon();
     }
 
     private Instant now() {
@@ -1518,7 +1518,7 @@ class CronTests {
                 SET first_seen_at = first_seen_at - interval '200 days', last_seen_at = last_seen_at - interval '199 days'
                 """).update();
         await().until(() -> witness.leadership().isLeader(Leadership.LOG_COMPACTOR));
-        witness.cronEngine().compact();
+        witness.cronEngine().cleanUp();
         start("old again", build(cron("report", YEARLY)));
         reconcile();
         assertThat(info("report").expression()).isEqualTo("@daily");
@@ -1643,7 +1643,7 @@ class CronTests {
                 INSERT INTO forge_cron_sets (digest, definitions, last_seen_at)
                 VALUES ('old', '[]', now() - interval '366 days'), ('recent', '[]', now() - interval '364 days')
                 """).update();
-        leader.cronEngine().compact();
+        leader.cronEngine().cleanUp();
         assertThat(count("forge_cron_runs")).isOne();
         assertThat(count("forge_cron_memories")).isOne();
         assertThat(jdbc.sql("SELECT digest FROM forge_cron_sets ORDER BY last_seen_at")

@@ -214,7 +214,7 @@ class DaemonStoreTests {
                                 SELECT count(*) > 0 FROM pg_stat_activity
                                 WHERE datname = current_database() AND wait_event_type = 'Lock'
                                 """).query(Boolean.class).single()));
-                DaemonStore.endAll(jdbc, schema, one);
+                store.endAll(one);
                 return begun;
             });
             assertThat(settling.get(60, TimeUnit.SECONDS)).isEmpty();
@@ -239,9 +239,13 @@ class DaemonStoreTests {
             store.settle("cache", one);
             store.settle("cache", two);
             if (dies) {
-                assertThat(nodes.declareDead(one, 0, jobs -> {})).isTrue();
+                assertThat(nodes.declareDead(one, 0, () -> {
+                            store.endAll(one);
+                            return () -> {};
+                        }))
+                        .isPresent();
             } else {
-                nodes.remove(one);
+                nodes.remove(one, store::endAll);
             }
             assertThat(store.list("feed").get(0).instances())
                     .extracting(DaemonInfo.Instance::nodeId)
@@ -343,7 +347,7 @@ class DaemonStoreTests {
     void one_that_every_node_runs_can_be_paused_and_found_when_no_node_is_there() {
         store.settle("cache", one);
         assertThat(store.pause("cache")).isTrue();
-        nodes.remove(one);
+        nodes.remove(one, store::endAll);
         assertThat(store.list("cache"))
                 .containsExactly(new DaemonInfo("cache", DaemonScope.NODE, true, List.of(), List.of()));
         assertThat(store.pause("nobody")).isFalse();

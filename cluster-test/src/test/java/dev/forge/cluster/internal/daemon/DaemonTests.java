@@ -975,7 +975,7 @@ class DaemonTests {
         var former = new AtomicReference<>(one.node().id());
         jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
         jdbc.sql("DELETE FROM forge_daemons").update();
-        one.node().hurry("heartbeat");
+        one.node().beatSoon();
         await().until(() ->
                 one.node().id() != null && !former.get().equals(one.node().id()));
         await().until(() -> !nodes.cluster

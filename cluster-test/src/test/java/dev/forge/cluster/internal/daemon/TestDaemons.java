@@ -68,6 +68,7 @@ final class TestDaemons implements AutoCloseable {
         var known = new DaemonHandlers();
         List.of(handlers).forEach(known::add);
         var engine = new DaemonEngine(member.node(), known, member.leadership(), timing);
+        member.node().register(engine);
         var store = new DaemonStore(cluster.schema, member.control().shared());
         var host = new Host(member, engine, new DefaultDaemons(member.node(), engine, store));
         hosts.add(host);

@@ -133,9 +133,7 @@ class GrantTests {
                 assertThat(lock.extend(Duration.ofMinutes(1))).isTrue();
             }
             // House-keeping deletes, and must be allowed to.
-            member.engine().compact();
-            one.engine().keep();
-            member.cronEngine().compact();
+            member.node().cleanUp();
         }
         assertThat(privileges("runtime"))
                 .isNotEmpty()

@@ -663,14 +663,15 @@ class HandlerExecutionTests {
         until(started);
         await().until(() -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING);
         UUID node = member.node().id();
-        var nodes = new NodeStore(cluster.schema, cluster.database.dataSource());
+        NodeStore nodes = member.node().members().nodes();
         await().until(() -> nodes.declareDead(
-                node,
-                jdbc.sql("SELECT beats FROM forge_nodes WHERE id = ?")
-                        .param(node)
-                        .query(Long.class)
-                        .single(),
-                recovered -> {}));
+                        node,
+                        jdbc.sql("SELECT beats FROM forge_nodes WHERE id = ?")
+                                .param(node)
+                                .query(Long.class)
+                                .single(),
+                        () -> member.engine().releaseHeldByDead(node))
+                .isPresent());
         JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attemptHistory()).singleElement().satisfies(attempt -> {

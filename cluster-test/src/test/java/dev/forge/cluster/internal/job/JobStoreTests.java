@@ -319,7 +319,7 @@ class JobStoreTests {
         jdbc.sql("UPDATE forge_jobs SET finished_at = now() - interval '1 hour' WHERE id = ?")
                 .param(neighbour)
                 .update();
-        assertThat(keeping.purge(Duration.ofMinutes(1), Duration.ofDays(1), 100))
+        assertThat(keeping.purge(Duration.ofMinutes(1), Duration.ofDays(1), "", 100))
                 .isPositive();
         assertThat(stored || !value.equals("0")).as("ordinary rows are stored").isTrue();
     }
@@ -888,14 +888,14 @@ class JobStoreTests {
     void a_retry_that_meets_an_enqueuer_of_its_key_is_refused_and_the_transaction_goes_on() throws Exception {
         NewJob first = job("job");
         jobs.insertUnique(first, "k", UniquePolicy.KEEP);
-        jobs.cancel(first.id());
+        jobs.cancel(first.id(), List.of());
         var threads = Executors.newSingleThreadExecutor();
         try (Connection enqueuer = database.dataSource().getConnection();
                 Statement statement = enqueuer.createStatement()) {
             enqueuer.setAutoCommit(false);
             statement.execute("SELECT forge_enqueue('job', unique_key => 'k')");
             Future<Boolean> retried = threads.submit(() -> transactions().execute(status -> {
-                boolean begun = jobs.retry(first.id());
+                boolean begun = jobs.retry(first.id(), List.of());
                 // Not aborted by the key that was taken.
                 jobs.insert(job("after"));
                 return begun;
@@ -912,7 +912,7 @@ class JobStoreTests {
                         .single())
                 .isOne();
         jdbc.sql("DELETE FROM forge_jobs WHERE status = 'pending'").update();
-        assertThat(jobs.retry(first.id())).isTrue();
+        assertThat(jobs.retry(first.id(), List.of())).isTrue();
     }
 
     private long waiting() {
@@ -1010,7 +1010,7 @@ class JobStoreTests {
             assertThat(status(id)).isEqualTo(crash <= 3 ? "pending" : "abandoned");
         }
         assertThat(column(id, "last_error", String.class)).contains("max-recoveries");
-        assertThat(jobs.retry(id)).isTrue();
+        assertThat(jobs.retry(id, List.of())).isTrue();
         assertThat(claim(one, 1)).hasSize(1);
     }
 
@@ -1039,25 +1039,23 @@ class JobStoreTests {
                 .param(first)
                 .update();
         assertThat(jobs.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(1);
-        var returned = new ArrayList<Recovered>();
-        assertThat(nodes().declareDead(one, 0, returned::addAll)).isTrue();
-        assertThat(returned).hasSize(1);
+        assertThat(jobs.recoverFrom(one, REQUEUE)).hasSize(1);
     }
 
     private NodeStore nodes() {
-        return new NodeStore(
-                Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource(), REQUEUE);
+        return new NodeStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource());
     }
 
     @Test
     void a_dead_nodes_jobs_come_back_with_its_death() {
         UUID id = insert();
         claimOne(one);
-        var nodes = new NodeStore(
-                Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"),
-                database.dataSource(),
-                new CrashRule(false, 10, 0));
-        assertThat(nodes.declareDead(one, 0, returned -> {})).isTrue();
+        var crash = new CrashRule(false, 10, 0);
+        assertThat(nodes().declareDead(one, 0, () -> {
+                    jobs.recoverFrom(one, crash);
+                    return () -> {};
+                }))
+                .isPresent();
         assertThat(status(id)).isEqualTo("abandoned");
     }
 
@@ -1080,7 +1078,8 @@ class JobStoreTests {
                     .update();
         }
         insert();
-        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofDays(7), 100)).isEqualTo(3);
+        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofDays(7), "", 100))
+                .isEqualTo(3);
         assertThat(jdbc.sql("SELECT name FROM forge_jobs ORDER BY 1")
                         .query(String.class)
                         .list())
@@ -1103,14 +1102,15 @@ class JobStoreTests {
         rows(5_000, "name, status, finished_at", "'fresh', 'completed', now()");
         jdbc.sql("ANALYZE forge_jobs").update();
         var deleted = new ArrayList<Integer>();
-        long read = reads(() -> deleted.add(keeping.purge(Duration.ofDays(1), Duration.ofDays(7), 5_000)));
+        long read = reads(() -> deleted.add(keeping.purge(Duration.ofDays(1), Duration.ofDays(7), "", 5_000)));
         assertThat(deleted).containsExactly(1_100);
         // An entry of its kind and one of the primary key each.
         assertThat(read).isLessThan(2 * 1_100 + 100);
         jdbc.sql("VACUUM forge_jobs").update();
-        assertThat(reads(() -> keeping.purge(Duration.ofDays(1), Duration.ofDays(7), 5_000)))
+        assertThat(reads(() -> keeping.purge(Duration.ofDays(1), Duration.ofDays(7), "", 5_000)))
                 .isLessThan(10);
-        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(5), 4_000)).isEqualTo(4_000);
+        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(5), "", 4_000))
+                .isEqualTo(4_000);
     }
 
     @Test
@@ -1151,10 +1151,12 @@ class JobStoreTests {
     void a_job_that_was_ended_by_hand_ages_from_when_it_is_seen() {
         UUID id = insert();
         jdbc.sql("UPDATE forge_jobs SET status = 'failed'").update();
-        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), 10)).isZero();
+        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), "", 10))
+                .isZero();
         assertThat(column(id, "finished_at IS NOT NULL", Boolean.class)).isTrue();
         age("finished_at", "2 hours");
-        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), 10)).isOne();
+        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), "", 10))
+                .isOne();
     }
 
     @ParameterizedTest
@@ -1165,7 +1167,8 @@ class JobStoreTests {
                 VALUES (gen_random_uuid(), 'own', 'completed', now() - interval '2 hours',
                         jsonb_build_object('cron', 'report', 'slot', ?::text))
                 """).param(slot).update();
-        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), 10)).isOne();
+        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), "", 10))
+                .isOne();
     }
 
     @Test
@@ -1294,14 +1297,18 @@ class JobStoreTests {
                 List.of("b", "a", "b"),
                 Map.of());
         for (int start = 0; start < 2; start++) {
-            nodes().register(introduction, new NodeStore.Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
-            nodes().remove(id);
+            nodes().register(
+                            introduction,
+                            new NodeStore.Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)),
+                            dead -> () -> {});
+            nodes().remove(id, leaving -> {});
         }
         jobs.insert(job("pending"));
         jdbc.sql("INSERT INTO forge_jobs (id, name, status) VALUES (gen_random_uuid(), 'held', 'running')")
                 .update();
-        assertThat(keeping.handledNames(10)).isEqualTo(new FewNames(new TreeMap<>(Map.of("a", 0L, "b", 0L)), 0));
-        assertThat(keeping.handledNames(1)).isEqualTo(new FewNames(new TreeMap<>(Map.of("a", 0L)), 1));
+        assertThat(keeping.handledNames(10, List.of()))
+                .isEqualTo(new FewNames(new TreeMap<>(Map.of("a", 0L, "b", 0L)), 0));
+        assertThat(keeping.handledNames(1, List.of())).isEqualTo(new FewNames(new TreeMap<>(Map.of("a", 0L)), 1));
         assertThat(List.of("a", "b", "held", "pending")).allMatch(reports::knows);
         assertThat(List.of("a", "b")).allMatch(reports::hasHandler);
         assertThat(List.of("held", "pending")).noneMatch(reports::hasHandler);
@@ -1319,9 +1326,10 @@ class JobStoreTests {
         for (String name : List.of("known", "of-the-dead", "renamed", "renamed")) {
             jobs.insert(job(name));
         }
-        assertThat(keeping.orphanedNames(10))
+        assertThat(keeping.orphanedNames(10, List.of()))
                 .isEqualTo(new FewNames(new TreeMap<>(Map.of("of-the-dead", 1L, "renamed", 2L)), 0));
-        assertThat(keeping.orphanedNames(1)).isEqualTo(new FewNames(new TreeMap<>(Map.of("of-the-dead", 1L)), 1));
+        assertThat(keeping.orphanedNames(1, List.of()))
+                .isEqualTo(new FewNames(new TreeMap<>(Map.of("of-the-dead", 1L)), 1));
     }
 
     @Test
@@ -1334,14 +1342,14 @@ class JobStoreTests {
     @Test
     void cancelling_ends_a_job_wherever_it_is() {
         UUID pending = insert();
-        assertThat(jobs.cancel(pending)).isPresent();
-        assertThat(jobs.cancel(pending)).isEmpty();
+        assertThat(jobs.cancel(pending, List.of())).isPresent();
+        assertThat(jobs.cancel(pending, List.of())).isEmpty();
         UUID running = insert();
         Claimed claimed = claimOne(one);
-        assertThat(jobs.cancel(running).orElseThrow().node()).isEqualTo(one);
+        assertThat(jobs.cancel(running, List.of()).orElseThrow().node()).isEqualTo(one);
         assertThat(jobs.finish(one, List.of(completed(claimed, null)))).containsExactly(key(claimed));
         assertThat(status(running)).isEqualTo("cancelled");
-        assertThat(jobs.retry(running)).isTrue();
-        assertThat(jobs.retry(running)).isFalse();
+        assertThat(jobs.retry(running, List.of())).isTrue();
+        assertThat(jobs.retry(running, List.of())).isFalse();
     }
 }

@@ -1044,8 +1044,12 @@ class JobTests {
         UUID id = member.jobs().enqueueNamed("job", null);
         until(started);
         UUID former = member.node().id();
-        assertThat(member.node().members().nodes().declareDead(former, beats(former), returned -> {}))
-                .isTrue();
+        assertThat(member.node()
+                        .members()
+                        .nodes()
+                        .declareDead(
+                                former, beats(former), () -> member.engine().releaseHeldByDead(former)))
+                .isPresent();
         until(interrupted);
         JobInfo job = member.ended(id);
         assertThat(job.result()).isEqualTo("\"again\"");
@@ -1268,7 +1272,7 @@ class JobTests {
         UUID completed = member.jobs().enqueue(new Order("a", 1));
         assertThat(member.ended(failed).status()).isEqualTo(JobStatus.FAILED);
         await().until(() -> member.jobs().find(completed).isEmpty());
-        member.engine().compact();
+        member.engine().cleanUp();
         assertThat(member.jobs().find(failed)).isPresent();
     }
 
@@ -1293,7 +1297,7 @@ class JobTests {
         try {
             Member member = cluster.start("one", work, UnaryOperator.identity());
             await().until(() -> member.leadership().isLeader(Leadership.LOG_COMPACTOR));
-            member.engine().compact();
+            member.engine().cleanUp();
             assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs")
                             .query(Long.class)
                             .single())

@@ -7,10 +7,12 @@ import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
 import dev.forge.cluster.internal.cron.CronContexts;
+import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.job.JobStore.CrashRule;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.workflow.WorkflowJobs;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobPriority;
 import java.lang.reflect.Type;
@@ -31,6 +33,12 @@ public final class TestJobs {
     public static final BackoffStrategy AT_ONCE = (attempts, failure) -> Duration.ofMillis(1);
 
     public final JobHandlers handlers = new JobHandlers();
+
+    {
+        handlers.reserve(new WorkflowJobs());
+    }
+
+    private final CronDeclarations crons = new CronDeclarations(handlers);
     private final DataSource source;
     int slots = 4;
     Integer prefetch;
@@ -220,10 +228,14 @@ public final class TestJobs {
         return on(cron, job -> {}, effect);
     }
 
-    /** @param before what happens between the claim and the run */
+    /**
+     * Adds a cron.
+     *
+     * @param before what happens between the claim and the run
+     */
     public TestJobs on(Cron cron, Effect before, CronEffect effect) {
         Definition definition = cron.definition;
-        handlers.addCron(
+        crons.add(
                 new JobHandler(
                         definition.name(),
                         List.of(),
@@ -269,6 +281,10 @@ public final class TestJobs {
 
     public JobHandlers handlers() {
         return handlers;
+    }
+
+    public CronDeclarations crons() {
+        return crons;
     }
 
     public WorkerSettings settings() {

@@ -7,6 +7,7 @@ import static org.awaitility.Awaitility.await;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
@@ -170,7 +171,7 @@ class WorkerTests {
                 work.settings(),
                 work.handlers(),
                 new Worker.Stores(store, store),
-                new JobJson(new TestJobs.Json(), work.maxPayload),
+                new PayloadJson(new TestJobs.Json(), work.maxPayload),
                 JobMonitor.NONE);
         return new Worker(
                 setup,

@@ -212,7 +212,7 @@ class LeaderStoreTests {
     @Test
     void who_follows_a_dead_node_is_not() {
         begin(one);
-        assertThat(nodes.declareDead(one, 0, returned -> {})).isTrue();
+        assertThat(nodes.declareDead(one, 0, () -> () -> {})).isPresent();
         assertThat(begin(two).disputed()).isZero();
     }
 

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.node;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.runtime.Pace;
@@ -40,7 +41,20 @@ class ObserverTests {
         this.jdbc = database.jdbc();
         this.nodes =
                 new NodeStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource());
-        this.observer = new Observer(nodes, pace, Duration.ofMillis(250), true, events::add);
+        this.observer = new Observer(nodes, pace, Duration.ofMillis(250), true, new Observer.Listener() {
+            @Override
+            public void published(ClusterEvent event) {
+                events.add(event);
+            }
+
+            @Override
+            public void died(UUID node) {}
+
+            @Override
+            public Runnable releaseHeldBy(UUID node) {
+                return () -> {};
+            }
+        });
     }
 
     @BeforeEach

@@ -6,6 +6,7 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.cron.CronContexts;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.DefaultCrons;
+import dev.forge.cluster.internal.daemon.DaemonEngine;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
@@ -16,7 +17,11 @@ import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.lock.DefaultClusterLocks;
+import dev.forge.cluster.internal.lock.LockCleanUp;
 import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.runtime.ReservedPrefix;
+import dev.forge.cluster.internal.state.StateCleanUp;
+import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.test.TestDatabase;
@@ -131,10 +136,19 @@ public final class TestCluster implements AutoCloseable {
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
         var jobs =
                 new DefaultJobs(node, engine, work.handlers(), new DefaultJobs.Setup(source, control.shared(), tools));
-        var cronEngine = new CronEngine(node, engine, work.handlers(), JobMonitor.NONE, work.cronSettings());
+        var cronEngine = new CronEngine(node, engine, work.crons(), JobMonitor.NONE, work.cronSettings());
         work.contexts(node, new CronContexts(node, leadership, source));
-        var crons =
-                new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.handlers(), source, tools);
+        var crons = new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.crons(), source, tools);
+        node.register(new LockCleanUp(new LockStore(schema, control), node::nanos));
+        node.register(new NodeComponent() {
+            @Override
+            public List<ReservedPrefix> reservedPrefixes() {
+                return List.of(DaemonEngine.RESERVED);
+            }
+        });
+        node.register(engine);
+        node.register(cronEngine);
+        node.register(new StateCleanUp(new StateStore(schema, control, control), node::nanos));
         return new Member(node, control, leadership, locks, events, scheduler, engine, jobs, cronEngine, crons);
     }
 

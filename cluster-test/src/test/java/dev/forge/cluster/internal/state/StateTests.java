@@ -260,9 +260,9 @@ class StateTests {
                 INSERT INTO forge_state (state_key, state_value, expires_at)
                 SELECT 'old ' || n, '1', clock_timestamp() - interval '1 second' FROM generate_series(1, 10001) n
                 """).update();
-        two.node().compact();
+        two.node().cleanUp();
         assertThat(rows()).as("two does not lead").isEqualTo(10_002);
-        one.node().compact();
+        one.node().cleanUp();
         assertThat(rows()).isEqualTo(1);
         assertThat(states(two).find("live", String.class)).contains("value");
     }

@@ -109,6 +109,7 @@ public final class TestWorkflows {
                         new WorkflowEngine.Retention(completed, completed),
                         new WorkflowEngine.Stranded(Duration.ofMillis(200), false),
                         WorkflowEngine.Limits.USUAL));
+        member.node().register(engine);
         handlers.forEach(engine::add);
         cluster.members().add(member);
         member.node().start();

@@ -474,11 +474,13 @@ class WorkflowTests {
                 .single()
                 .equals("completed"));
         var keeping = new JobKeeping(one.member().node().members().schema(), database.dataSource());
-        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), 100)).isZero();
+        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), new WorkflowJobs().awaitedCondition(), 100))
+                .isZero();
         one.member().jobs().resume(carrier);
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
         assertThat(one.workflows().result(run, Integer.class)).contains(3);
-        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), 100)).isEqualTo(1);
+        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), new WorkflowJobs().awaitedCondition(), 100))
+                .isEqualTo(1);
     }
 
     @Test
@@ -877,7 +879,7 @@ class WorkflowTests {
                 .param(old)
                 .update();
         await().until(() -> {
-            one.engine().keep();
+            one.engine().cleanUp();
             return one.workflows().find(old).isEmpty();
         });
         assertThat(one.workflows().find(fresh)).isPresent();

@@ -567,6 +567,7 @@ class WorkflowTroubleTests {
                         new WorkflowEngine.Retention(Duration.ofDays(1), Duration.ofDays(1)),
                         new WorkflowEngine.Stranded(Duration.ofMillis(200), false),
                         WorkflowEngine.Limits.USUAL));
+        member.node().register(engine);
         engine.add(handler);
         cluster.members().add(member);
         member.node().start();

@@ -1,0 +1,42 @@
+package dev.forge.cluster.internal.cron;
+
+import dev.forge.cluster.internal.cron.CronStore.Definition;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.JobHandlers;
+import java.util.Collections;
+import java.util.Map;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+
+/** The crons that this application declares, by name. Filled before the node starts. */
+public final class CronDeclarations {
+
+    private final JobHandlers handlers;
+    private final Map<String, Definition> crons = new TreeMap<>();
+
+    /** @param handlers receives the handlers of the crons, whose runs are jobs */
+    public CronDeclarations(JobHandlers handlers) {
+        this.handlers = handlers;
+    }
+
+    /** Adds a cron; its handler has the cron's name. */
+    public void add(JobHandler handler, Definition cron) {
+        handlers.addForLeader(handler, "is a cron; Crons.trigger runs it now");
+        crons.put(cron.name(), cron);
+    }
+
+    /** Returns all of them by name. */
+    public Map<String, Definition> all() {
+        return Collections.unmodifiableMap(crons);
+    }
+
+    /** Returns the cron of that name; null if there is none. */
+    public @Nullable Definition find(String name) {
+        return crons.get(name);
+    }
+
+    /** Returns the handlers of all jobs, those of crons included. */
+    public JobHandlers handlers() {
+        return handlers;
+    }
+}

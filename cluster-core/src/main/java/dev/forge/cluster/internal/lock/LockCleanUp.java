@@ -1,0 +1,45 @@
+package dev.forge.cluster.internal.lock;
+
+import dev.forge.cluster.internal.node.NodeComponent;
+import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.internal.runtime.PurgeBatch;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.function.LongSupplier;
+
+/** Releases the locks of nodes that die or leave, and deletes rows of locks that nobody has taken for a day. */
+public final class LockCleanUp implements NodeComponent {
+
+    private static final Duration RETENTION = Duration.ofDays(1);
+    private static final int LARGEST_BATCH = 5_000;
+
+    private final LockStore locks;
+    private final PurgeBatch purge;
+
+    /** @param locks on the node's control connections */
+    public LockCleanUp(LockStore locks, LongSupplier nanos) {
+        this.locks = locks;
+        this.purge = new PurgeBatch("expired locks", LARGEST_BATCH, nanos);
+    }
+
+    @Override
+    public List<NodeLoop> loops() {
+        return List.of(NodeLoop.cleanUp("clean-up-locks", this::cleanUp));
+    }
+
+    void cleanUp() {
+        purge.deleteAll(limit -> locks.purge(RETENTION, limit));
+    }
+
+    @Override
+    public Runnable releaseHeldByDead(UUID dead) {
+        locks.releaseHeldByDead(dead);
+        return () -> {};
+    }
+
+    @Override
+    public void releaseHeldByLeaving(UUID leaving) {
+        locks.releaseHeldByLeaving(leaving);
+    }
+}

@@ -1,0 +1,76 @@
+package dev.forge.cluster.internal.node;
+
+import dev.forge.cluster.internal.runtime.Loop;
+import java.time.Duration;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A loop that a {@link NodeComponent} declares and {@link Node} runs from the node's start to its end, while it drains, too.
+ * The component keeps this handle to wake the loop.
+ */
+public final class NodeLoop {
+
+    private static final Duration CLEAN_UP = Duration.ofMinutes(1);
+
+    /** Deleting from a large table, and vacuuming it, may take long. */
+    private static final Duration CLEAN_UP_PATIENCE = Duration.ofHours(1);
+
+    private final String name;
+    private final Supplier<Duration> pause;
+    private final Runnable pass;
+    private final Duration patience;
+    private final boolean cleanUp;
+    private volatile @Nullable Loop loop;
+
+    private NodeLoop(String name, Supplier<Duration> pause, Runnable pass, Duration patience, boolean cleanUp) {
+        this.name = name;
+        this.pause = pause;
+        this.pass = pass;
+        this.patience = patience;
+        this.cleanUp = cleanUp;
+    }
+
+    /** Creates a loop that each node runs. */
+    public static NodeLoop of(String name, Supplier<Duration> pause, Runnable pass) {
+        return new NodeLoop(name, pause, pass, Loop.PASS_PATIENCE, false);
+    }
+
+    /** Creates a loop that deletes old rows. It runs every minute, and only on the leader of the role log_compactor. */
+    public static NodeLoop cleanUp(String name, Runnable pass) {
+        return new NodeLoop(name, () -> CLEAN_UP, pass, CLEAN_UP_PATIENCE, true);
+    }
+
+    /** Runs a pass now, or right after the present one. Does nothing before the node starts and after its end. */
+    public void wake() {
+        Loop running = loop;
+        if (running != null) {
+            running.wake();
+        }
+    }
+
+    /** Runs one pass on the caller's thread, whichever node leads. */
+    void pass() {
+        pass.run();
+    }
+
+    String name() {
+        return name;
+    }
+
+    Supplier<Duration> pause() {
+        return pause;
+    }
+
+    Duration patience() {
+        return patience;
+    }
+
+    boolean isCleanUp() {
+        return cleanUp;
+    }
+
+    void runBy(Loop loop) {
+        this.loop = loop;
+    }
+}

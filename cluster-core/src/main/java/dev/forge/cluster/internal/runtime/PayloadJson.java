@@ -1,0 +1,153 @@
+package dev.forge.cluster.internal.runtime;
+
+import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.database.PrintedJson;
+import java.lang.reflect.Type;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
+import org.springframework.util.ClassUtils;
+
+/**
+ * JSON as PostgreSQL stores it: without NUL characters, without halves of surrogate pairs, and not larger than configured when
+ * it is printed again.
+ */
+public final class PayloadJson {
+
+    private static final int UNICODE_ESCAPE = 6;
+
+    private final PayloadCodec codec;
+    private final int maxBytes;
+    /** Types of which a value was written and could be read; as many as handlers take. */
+    private final Set<Type> readable = ConcurrentHashMap.newKeySet();
+
+    /** @param maxBytes how large a text may be */
+    public PayloadJson(PayloadCodec codec, int maxBytes) {
+        this.codec = codec;
+        this.maxBytes = maxBytes;
+    }
+
+    /** @throws IllegalArgumentException saying why it cannot be stored */
+    public String write(@Nullable Object value) {
+        String json;
+        try {
+            json = codec.write(value);
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException("cannot be written as JSON: " + e.getMessage(), e);
+        }
+        requireStorable(json);
+        requireSize(json);
+        return json;
+    }
+
+    private void requireSize(String json) {
+        long bytes = PrintedJson.requireBytes(json);
+        if (bytes > maxBytes) {
+            throw new IllegalArgumentException(
+                    "has %d bytes when PostgreSQL prints it, forge.cluster.job.max-payload-size is %d; store large data elsewhere and say where it is"
+                            .formatted(bytes, maxBytes));
+        }
+    }
+
+    /** Returns how many bytes a text may have when PostgreSQL prints it. */
+    public int maxBytes() {
+        return maxBytes;
+    }
+
+    @Nullable
+    public Object read(String json, Type type) {
+        return codec.read(json, type);
+    }
+
+    /**
+     * Checks that what was written can be read as that type. Of values of just that class only the first one is read: others
+     * are like it, and reading each of them would double the cost of enqueueing it.
+     *
+     * @param value what was written; null: nothing
+     * @param reader who takes it, for people
+     * @throws IllegalArgumentException saying why it cannot be read
+     */
+    public void requireReadable(@Nullable Object value, String json, Type type, String reader) {
+        Type exact = type instanceof Class<?> raw ? ClassUtils.resolvePrimitiveIfNecessary(raw) : type;
+        boolean sameClass = value != null && value.getClass() == exact;
+        if (sameClass && readable.contains(exact)) {
+            return;
+        }
+        try {
+            codec.read(json, type);
+            if (sameClass) {
+                readable.add(exact);
+            }
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException(
+                    "cannot be read as %s, which %s takes: %s".formatted(type.getTypeName(), reader, firstLine(e)), e);
+        }
+    }
+
+    // The others say where in the JSON, which the caller has never seen.
+    private static String firstLine(RuntimeException e) {
+        return String.valueOf(e.getMessage()).lines().findFirst().orElse("");
+    }
+
+    /** Of that class, which may be {@code int}. */
+    @SuppressWarnings("unchecked") // int.class casts nothing, Integer.class does.
+    public <T> @Nullable T readAs(String json, Class<T> type) {
+        Class<?> boxed = ClassUtils.resolvePrimitiveIfNecessary(type);
+        return (T) boxed.cast(codec.read(json, boxed));
+    }
+
+    public Map<String, String> readTexts(String json) {
+        var texts = new TreeMap<String, String>();
+        if (!json.equals("{}") && codec.read(json, Map.class) instanceof Map<?, ?> map) {
+            map.forEach((key, value) -> texts.put(String.valueOf(key), String.valueOf(value)));
+        }
+        return texts;
+    }
+
+    static void requireStorable(String json) {
+        for (int i = 0; i < json.length(); i++) {
+            char c = json.charAt(i);
+            if (c == 0) {
+                throw new IllegalArgumentException("holds a NUL character, which PostgreSQL cannot store");
+            }
+            if (Character.isSurrogate(c)) {
+                i = requirePair(i, c, i + 1 < json.length() ? json.charAt(i + 1) : 0, 1);
+            } else if (c == '\\' && i + 1 < json.length()) {
+                i = json.charAt(i + 1) == 'u' ? requireEscape(json, i) : i + 1;
+            }
+        }
+    }
+
+    private static int requireEscape(String json, int at) {
+        char c = escaped(json, at);
+        if (c == 0) {
+            throw new IllegalArgumentException("holds a NUL character, which PostgreSQL cannot store");
+        }
+        if (Character.isSurrogate(c)) {
+            return requirePair(at, c, escaped(json, at + UNICODE_ESCAPE), UNICODE_ESCAPE) + UNICODE_ESCAPE - 1;
+        }
+        return at + UNICODE_ESCAPE - 1;
+    }
+
+    private static int requirePair(int at, char high, char low, int width) {
+        if (!Character.isHighSurrogate(high) || !Character.isLowSurrogate(low)) {
+            throw new IllegalArgumentException(
+                    "holds half of a surrogate pair (at character %d), which PostgreSQL cannot store".formatted(at));
+        }
+        return at + width;
+    }
+
+    /** The character of the escape at that place; an ordinary one if there is none. */
+    private static char escaped(String json, int at) {
+        if (at + UNICODE_ESCAPE > json.length() || json.charAt(at) != '\\' || json.charAt(at + 1) != 'u') {
+            return ' ';
+        }
+        try {
+            return (char) Integer.parseInt(json.substring(at + 2, at + UNICODE_ESCAPE), 16);
+        } catch (NumberFormatException e) {
+            return ' ';
+        }
+    }
+}

@@ -1,0 +1,21 @@
+package dev.forge.cluster.autoconfigure;
+
+/**
+ * The order in which a node starts, drains and stops its components. A component that uses another one comes after it.
+ * Rows of a dead node are released in the same order, so that all nodes lock them alike.
+ */
+public final class ComponentOrder {
+
+    /** Decides how many slots there are, before anything asks. */
+    public static final int SLOTS = 0;
+
+    public static final int LOCKS = 10;
+    public static final int JOBS = 20;
+    public static final int CRONS = 30;
+    public static final int DAEMONS = 40;
+    public static final int WORKFLOWS = 50;
+    /** Components that only delete old rows. */
+    public static final int CLEAN_UP = 60;
+
+    private ComponentOrder() {}
+}

@@ -1,0 +1,22 @@
+package dev.forge.cluster.autoconfigure;
+
+import dev.forge.cluster.PayloadCodec;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import tools.jackson.databind.json.JsonMapper;
+
+/** Writes payloads with the application's Jackson mapper, unless it has a codec of its own. */
+@Configuration(proxyBeanMethods = false)
+@ConditionalOnClass(JsonMapper.class)
+class PayloadCodecConfiguration {
+
+    @Bean
+    @ConditionalOnMissingBean(PayloadCodec.class)
+    PayloadCodec clusterPayloadCodec(ObjectProvider<JsonMapper> mappers) {
+        return new JacksonPayloadCodec(
+                mappers.getIfUnique(() -> JsonMapper.builder().build()));
+    }
+}

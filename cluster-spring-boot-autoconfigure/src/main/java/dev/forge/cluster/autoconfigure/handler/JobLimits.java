@@ -1,0 +1,106 @@
+package dev.forge.cluster.autoconfigure.handler;
+
+import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.autoconfigure.properties.JobProperties;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.runtime.Backoff;
+import dev.forge.cluster.job.ClusterJob;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.Set;
+import org.jspecify.annotations.Nullable;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.core.annotation.MergedAnnotation;
+
+/** How often, how long and with which pauses a handler is tried: what its annotation says, else the properties. */
+public final class JobLimits {
+
+    /** Of annotations that do not speak of it. */
+    public static final ClusterJob.Backoff USUAL_BACKOFF =
+            MergedAnnotation.of(ClusterJob.Backoff.class).synthesize();
+
+    private final ConfigurableListableBeanFactory beans;
+    private final JobProperties properties;
+    private final AttributeReader attributes;
+
+    public JobLimits(ConfigurableListableBeanFactory beans, JobProperties properties) {
+        this.beans = beans;
+        this.properties = properties;
+        this.attributes = new AttributeReader(beans);
+    }
+
+    public JobHandler.Limits of(
+            String maxAttempts,
+            ClusterJob.Backoff backoff,
+            Set<Class<? extends Throwable>> excluded,
+            String timeout,
+            String retention) {
+        return new JobHandler.Limits(
+                attributes.value("maxAttempts", maxAttempts, AttributeReader.atLeast(1), properties.maxAttempts()),
+                backoff(backoff),
+                attributes.value(
+                        "backoff.jitter",
+                        backoff.jitter(),
+                        text -> number(text, 0, 1),
+                        properties.backoff().jitter()),
+                excluded,
+                attributes.valueOrNull("timeout", timeout, AttributeReader::positive, properties.timeout()),
+                attributes.valueOrNull("retention", retention, AttributeReader::notNegative, completedRetention()));
+    }
+
+    /** As the cluster is configured. */
+    public JobHandler.Limits usual() {
+        return of("", USUAL_BACKOFF, Set.of(), "", "");
+    }
+
+    /** Zero means deletion at completion, which the node that completes it does. */
+    private @Nullable Duration completedRetention() {
+        Duration configured = properties.retention().completed();
+        return configured.isZero() ? configured : null;
+    }
+
+    private BackoffStrategy backoff(ClusterJob.Backoff own) {
+        JobProperties.Backoff usual = properties.backoff();
+        boolean changed = !(own.strategy() + own.delay() + own.multiplier() + own.maxDelay()).isEmpty();
+        BackoffStrategy bean = beans.getBeanProvider(BackoffStrategy.class).getIfUnique();
+        if (bean != null && !changed) {
+            return bean;
+        }
+        Duration delay = attributes.value("backoff.delay", own.delay(), AttributeReader::positive, usual.delay());
+        Duration longest =
+                attributes.value("backoff.maxDelay", own.maxDelay(), AttributeReader::positive, usual.maxDelay());
+        return new Backoff(
+                attributes.value(
+                        "backoff.strategy",
+                        own.strategy(),
+                        JobLimits::growth,
+                        Backoff.Growth.valueOf(usual.strategy().name())),
+                delay,
+                attributes.value(
+                        "backoff.multiplier",
+                        own.multiplier(),
+                        text -> number(text, 1, Double.MAX_VALUE),
+                        usual.multiplier()),
+                longest.compareTo(delay) < 0 ? delay : longest);
+    }
+
+    private static Backoff.Growth growth(String text) {
+        return Arrays.stream(Backoff.Growth.values())
+                .filter(growth -> growth.name().equals(text.toUpperCase(Locale.ROOT)))
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException(
+                        "there are " + Arrays.toString(JobProperties.Backoff.Strategy.values())));
+    }
+
+    private static double number(String text, double least, double most) {
+        double number = Double.parseDouble(text);
+        if (!(number >= least && number <= most)) {
+            throw new IllegalArgumentException(
+                    most == Double.MAX_VALUE
+                            ? "must be at least %.0f".formatted(least)
+                            : "must lie between %.0f and %.0f".formatted(least, most));
+        }
+        return number;
+    }
+}

@@ -1,0 +1,137 @@
+package dev.forge.cluster.autoconfigure.job;
+
+import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.ClusterDatabase;
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.ComponentOrder;
+import dev.forge.cluster.autoconfigure.MissingPayloadCodec;
+import dev.forge.cluster.autoconfigure.OnClusterEnabled;
+import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.JobProperties;
+import dev.forge.cluster.autoconfigure.properties.WorkerProperties;
+import dev.forge.cluster.internal.cron.CronDeclarations;
+import dev.forge.cluster.internal.job.DefaultJobs;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.job.JobStore.CrashRule;
+import dev.forge.cluster.internal.job.WorkerSettings;
+import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
+import dev.forge.cluster.job.ClusterCoordinator;
+import dev.forge.cluster.job.Jobs;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.thread.Threading;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
+import org.springframework.core.annotation.Order;
+import org.springframework.core.env.Environment;
+
+/** Configures jobs and workers. */
+@AutoConfiguration(after = ClusterAutoConfiguration.class)
+@Conditional(OnClusterEnabled.class)
+public final class JobAutoConfiguration {
+
+    @Bean
+    JobHandlers clusterJobHandlers(ConfigurableListableBeanFactory beans, ObjectProvider<HandlerRegistrar> registrars) {
+        return new JobHandlers(() -> HandlerRegistrar.complete(beans, registrars));
+    }
+
+    @Bean
+    static ClusterJobRegistrar clusterJobRegistrar(
+            ConfigurableListableBeanFactory beans,
+            JobHandlers handlers,
+            ClusterProperties properties,
+            ClusterDatabase database) {
+        return new ClusterJobRegistrar(beans, handlers, properties, database);
+    }
+
+    @Bean
+    @Order(ComponentOrder.SLOTS)
+    JobSlots clusterJobSlots(ClusterProperties properties, CronDeclarations crons, ClusterDatabase database) {
+        return new JobSlots(properties, crons, database);
+    }
+
+    @Bean
+    JobEngine.Tools clusterJobTools(
+            ClusterDatabase database,
+            ClusterProperties properties,
+            ObjectProvider<PayloadCodec> codec,
+            ObjectProvider<JobMonitor> monitors,
+            ObjectProvider<ClusterCoordinator> coordinator) {
+        return new JobEngine.Tools(
+                database.application(),
+                codec.getIfAvailable(MissingPayloadCodec::new),
+                JobMonitors.of(monitors.orderedStream().toList()),
+                coordinator.getIfAvailable(),
+                Math.toIntExact(properties.job().maxPayloadSize().toBytes()));
+    }
+
+    @Bean
+    @Order(ComponentOrder.JOBS)
+    JobEngine clusterJobEngine(
+            ClusterProperties properties,
+            ClusterLifecycle.Parts parts,
+            JobHandlers handlers,
+            JobEngine.Tools tools,
+            JobSlots slots,
+            Environment environment) {
+        return new JobEngine(
+                parts.node(),
+                work(properties, slots, Threading.VIRTUAL.isActive(environment)),
+                handlers,
+                tools,
+                properties.worker().routes());
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    Jobs clusterJobs(
+            ClusterDatabase database,
+            ClusterProperties properties,
+            ClusterLifecycle.Parts parts,
+            JobEngine engine,
+            JobEngine.Tools tools,
+            JobHandlers handlers) {
+        return new DefaultJobs(
+                parts.node(),
+                engine,
+                handlers,
+                new DefaultJobs.Setup(database.application(), parts.control().shared(), tools));
+    }
+
+    private static CrashRule crash(JobProperties job) {
+        return new CrashRule(
+                job.crashPolicy() == JobProperties.CrashPolicy.FAIL, job.maxAttempts(), job.maxRecoveries());
+    }
+
+    private static WorkerSettings work(ClusterProperties properties, JobSlots slots, boolean virtualThreads) {
+        WorkerProperties worker = properties.worker();
+        JobProperties job = properties.job();
+        List<LaneSettings> lanes = new ArrayList<>();
+        lanes.add(new LaneSettings(WorkerProperties.DEFAULT_EXECUTOR, slots::jobs, worker.prefetch(), virtualThreads));
+        worker.executors()
+                .forEach((name, executor) -> lanes.add(
+                        new LaneSettings(name, executor.maxConcurrentJobs(), worker.prefetch(), virtualThreads)));
+        Duration grace = properties.sweep().startupGrace();
+        return new WorkerSettings(
+                worker.claiming(),
+                worker.pollInterval(),
+                lanes,
+                slots::crons,
+                new WorkerSettings.Leases(
+                        job.leaseDuration(), job.heartbeatInterval(), job.claimStartTimeout(), crash(job)),
+                new WorkerSettings.Keeping(
+                        properties.sweep().interval(),
+                        grace != null ? grace : job.leaseDuration(),
+                        job.retention().completed(),
+                        job.retention().failed()));
+    }
+}

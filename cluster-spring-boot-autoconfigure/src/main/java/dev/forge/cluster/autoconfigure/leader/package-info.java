@@ -1,0 +1,5 @@
+/** Auto-configuration of leadership. */
+@NullMarked
+package dev.forge.cluster.autoconfigure.leader;
+
+import org.jspecify.annotations.NullMarked;

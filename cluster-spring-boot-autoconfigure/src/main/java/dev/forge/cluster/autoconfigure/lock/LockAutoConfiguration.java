@@ -1,0 +1,38 @@
+package dev.forge.cluster.autoconfigure.lock;
+
+import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.ComponentOrder;
+import dev.forge.cluster.autoconfigure.OnClusterEnabled;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.lock.DefaultClusterLocks;
+import dev.forge.cluster.internal.lock.LockCleanUp;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.lock.ClusterLocks;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
+import org.springframework.core.annotation.Order;
+
+/** Configures cluster-wide locks. */
+@AutoConfiguration(after = ClusterAutoConfiguration.class)
+@Conditional(OnClusterEnabled.class)
+public final class LockAutoConfiguration {
+
+    @Bean
+    @Order(ComponentOrder.LOCKS)
+    LockCleanUp clusterLockCleanUp(Schema schema, ClusterLifecycle.Parts parts) {
+        return new LockCleanUp(new LockStore(schema, parts.control()), parts.node()::nanos);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    ClusterLocks clusterLocks(ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
+        return new DefaultClusterLocks(
+                parts.node(),
+                new LockStore(schema, parts.control().shared()),
+                properties.lock().leaseDuration());
+    }
+}

@@ -1,0 +1,5 @@
+/** Auto-configuration of cluster-wide locks. */
+@NullMarked
+package dev.forge.cluster.autoconfigure.lock;
+
+import org.jspecify.annotations.NullMarked;

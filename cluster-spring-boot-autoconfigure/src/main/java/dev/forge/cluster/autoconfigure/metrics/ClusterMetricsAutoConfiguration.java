@@ -1,0 +1,102 @@
+package dev.forge.cluster.autoconfigure.metrics;
+
+import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.JobReports;
+import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.state.StateStore;
+import dev.forge.cluster.internal.workflow.WorkflowReports;
+import dev.forge.cluster.leader.Leadership;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.config.MeterFilter;
+import io.micrometer.observation.ObservationRegistry;
+import io.micrometer.tracing.Tracer;
+import io.micrometer.tracing.propagation.Propagator;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+
+/** Meters, observations and traces, as far as the application has what they need. */
+@AutoConfiguration(
+        after = ClusterAutoConfiguration.class,
+        afterName = {
+            "dev.forge.cluster.autoconfigure.job.JobAutoConfiguration",
+            "dev.forge.cluster.autoconfigure.leader.LeaderAutoConfiguration",
+            "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration"
+        })
+@ConditionalOnBean(ClusterLifecycle.class)
+public final class ClusterMetricsAutoConfiguration {
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(MeterRegistry.class)
+    @ConditionalOnBean(MeterRegistry.class)
+    static class MetricsConfiguration {
+
+        @Bean
+        ClusterMetrics clusterMetrics(
+                MeterRegistry registry,
+                ClusterAutoConfiguration.ClusterName name,
+                Leadership leadership,
+                Schema schema,
+                ClusterLifecycle.Parts parts) {
+            return new ClusterMetrics(
+                    registry,
+                    name.text(),
+                    leadership,
+                    new ClusterMetrics.Sources(
+                            parts.node(),
+                            new NodeStore(schema, parts.control().shared()),
+                            new JobReports(schema, parts.control().shared()),
+                            new DaemonStore(schema, parts.control().shared()),
+                            new WorkflowReports(schema, parts.control().shared()),
+                            new StateStore(
+                                    schema,
+                                    parts.control().shared(),
+                                    parts.control().shared()),
+                            parts.scheduler()));
+        }
+
+        @Bean
+        static MeterFilter clusterObservationMeterFilter() {
+            return JobMeters.WITHOUT_ERROR_TAG;
+        }
+
+        @Bean
+        JobMeters clusterJobMeters(MeterRegistry registry, ClusterAutoConfiguration.ClusterName name) {
+            return new JobMeters(registry, name.text());
+        }
+
+        @Bean
+        StuckHandlerGauge clusterStuckHandlerGauge(
+                MeterRegistry registry, ClusterAutoConfiguration.ClusterName name, JobEngine engine) {
+            return new StuckHandlerGauge(registry, name.text(), engine);
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass(ObservationRegistry.class)
+    static class ObservationConfiguration {
+
+        @Bean
+        JobObservations clusterJobObservations(
+                ObjectProvider<ObservationRegistry> registry, ClusterAutoConfiguration.ClusterName name) {
+            return new JobObservations(registry.getIfUnique(() -> ObservationRegistry.NOOP), name.text());
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass({Tracer.class, Propagator.class})
+    static class TracingConfiguration {
+
+        @Bean
+        JobOrigins clusterJobOrigins(ObjectProvider<Tracer> tracer, ObjectProvider<Propagator> propagator) {
+            return new JobOrigins(tracer.getIfUnique(() -> Tracer.NOOP), propagator.getIfUnique(() -> Propagator.NOOP));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+package dev.forge.cluster.autoconfigure.properties;
+
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.atLeast;
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.named;
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.notBlank;
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.shorter;
+
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.context.properties.ConfigurationProperties;
+import org.springframework.boot.context.properties.NestedConfigurationProperty;
+import org.springframework.boot.context.properties.bind.DefaultValue;
+
+/**
+ * Everything that can be configured. An unknown key under {@code forge.cluster} fails start-up like a wrong value does.
+ *
+ * @param enabled Whether this application takes part in a cluster. If not, its beans can be injected, but reject calls.
+ * @param name Name of the cluster in logs, metrics and the endpoint; spring.application.name by default.
+ * @param discovery How nodes find each other.
+ * @param controlConnections Connections reserved for the cluster's own statements, beside the application's pool.
+ */
+@ConfigurationProperties(prefix = "forge.cluster", ignoreUnknownFields = false)
+public record ClusterProperties(
+        @DefaultValue("true") boolean enabled,
+        @Nullable String name,
+        @DefaultValue("postgres") Discovery discovery,
+        @DefaultValue @NestedConfigurationProperty SchemaProperties schema,
+        @DefaultValue @NestedConfigurationProperty DirectConnectionProperties directConnection,
+        @DefaultValue("2") int controlConnections,
+        @DefaultValue @NestedConfigurationProperty NodeProperties node,
+        @DefaultValue @NestedConfigurationProperty HeartbeatProperties heartbeat,
+        @DefaultValue @NestedConfigurationProperty DetectionProperties detection,
+        @DefaultValue @NestedConfigurationProperty LeaderProperties leader,
+        @DefaultValue @NestedConfigurationProperty WorkerProperties worker,
+        @DefaultValue @NestedConfigurationProperty JobProperties job,
+        @DefaultValue @NestedConfigurationProperty SweepProperties sweep,
+        @DefaultValue @NestedConfigurationProperty CronProperties cron,
+        @DefaultValue @NestedConfigurationProperty DaemonProperties daemon,
+        @DefaultValue @NestedConfigurationProperty ShutdownProperties shutdown,
+        @DefaultValue @NestedConfigurationProperty LockProperties lock,
+        @DefaultValue @NestedConfigurationProperty StartupProperties startup,
+        @DefaultValue @NestedConfigurationProperty RateLimitProperties rateLimit,
+        @DefaultValue @NestedConfigurationProperty WakeupProperties wakeup,
+        @DefaultValue @NestedConfigurationProperty WebProperties web,
+        @DefaultValue @NestedConfigurationProperty OAuth2Properties oauth2,
+        @DefaultValue @NestedConfigurationProperty WorkflowProperties workflow,
+        @DefaultValue @NestedConfigurationProperty HealthProperties health) {
+
+    /** A cluster of as many nodes is nothing special. */
+    private static final int FEW_NODES = 10;
+
+    public ClusterProperties {
+        notBlank("name", name);
+        atLeast(1, "control-connections", controlConnections);
+        shorter("sweep.interval", sweep.interval(), "job.lease-duration", job.leaseDuration());
+        require(
+                node.mode() != NodeMode.LEADER || node.roles().contains(NodeRole.SCHEDULER),
+                "node.mode",
+                "leader",
+                "needs the role scheduler, which %s lacks".formatted(named("node.roles", node.roles())));
+    }
+
+    /** What is allowed but unwise, in sentences for the log. */
+    public List<String> warnings() {
+        var warnings = new ArrayList<String>();
+        if (job.leaseDuration().compareTo(job.heartbeatInterval().multipliedBy(3)) < 0) {
+            warnings.add("%s is less than three times %s: a single late heartbeat may cost a running job its claim"
+                    .formatted(
+                            named("job.lease-duration", job.leaseDuration()),
+                            named("job.heartbeat-interval", job.heartbeatInterval())));
+        }
+        if (oauth2.enabled()
+                && oauth2.maxPerMinute() > 0
+                && oauth2.pendingOfOneAddress() * FEW_NODES > oauth2.maxPending()) {
+            warnings.add(
+                    "%s lets one client address keep %d logins pending on each node (%s): on %d nodes it reaches %s and closes the login for everybody"
+                            .formatted(
+                                    named("oauth2.max-per-minute", oauth2.maxPerMinute()),
+                                    oauth2.pendingOfOneAddress(),
+                                    named("oauth2.ttl", oauth2.ttl()),
+                                    FEW_NODES,
+                                    named("oauth2.max-pending", oauth2.maxPending())));
+        }
+        return warnings;
+    }
+
+    /** How nodes find each other. */
+    public enum Discovery {
+        /** Through the table of nodes. */
+        POSTGRES
+    }
+}

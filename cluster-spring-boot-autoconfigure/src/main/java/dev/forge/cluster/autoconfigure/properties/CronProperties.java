@@ -1,0 +1,62 @@
+package dev.forge.cluster.autoconfigure.properties;
+
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.atLeast;
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.positive;
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
+
+import java.time.DateTimeException;
+import java.time.Duration;
+import java.time.ZoneId;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.context.properties.bind.DefaultValue;
+
+/**
+ * Defaults of crons.
+ *
+ * @param zone Time zone of cron expressions.
+ * @param misfire What to do with slots that nobody could fire in time: skip, fire-once or catch-up.
+ * @param misfireThreshold How late a slot may fire without being a misfire.
+ * @param catchUpLimit How many missed slots catch-up fires at most.
+ * @param maxConcurrentJobs How many runs of crons the leader works on at once; those for any worker do not count. By default
+ *     4, or fewer if crons are transactional and the application's HikariCP pool is small.
+ * @param retention How long it is kept in the ledger what became of slots.
+ */
+public record CronProperties(
+        @DefaultValue("UTC") String zone,
+        @DefaultValue("fire-once") Misfire misfire,
+        @DefaultValue("10s") Duration misfireThreshold,
+        @DefaultValue("10") int catchUpLimit,
+        @Nullable Integer maxConcurrentJobs,
+        @DefaultValue("7d") Duration retention) {
+    public CronProperties {
+        positive("cron.retention", retention);
+        atLeast(1, "cron.max-concurrent-jobs", maxConcurrentJobs);
+        positive("cron.misfire-threshold", misfireThreshold);
+        atLeast(1, "cron.catch-up-limit", catchUpLimit);
+        require(catchUpLimit <= 1_000, "cron.catch-up-limit", catchUpLimit, "must be at most 1000");
+        require(ZoneId.getAvailableZoneIds().contains(zone) || isOffset(zone), "cron.zone", zone, "is not a time zone");
+    }
+
+    private static boolean isOffset(String zone) {
+        try {
+            ZoneId.of(zone);
+            return true;
+        } catch (DateTimeException e) {
+            return false;
+        }
+    }
+
+    /** What to do with missed slots. */
+    public enum Misfire {
+        /** Nothing. */
+        SKIP,
+        /** Fire once for all of them. */
+        FIRE_ONCE,
+        /** Fire each of them. */
+        CATCH_UP;
+
+        public dev.forge.cluster.cron.Misfire policy() {
+            return dev.forge.cluster.cron.Misfire.valueOf(name());
+        }
+    }
+}

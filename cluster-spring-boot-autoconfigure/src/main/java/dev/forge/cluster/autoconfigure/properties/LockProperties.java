@@ -1,0 +1,17 @@
+package dev.forge.cluster.autoconfigure.properties;
+
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.positive;
+
+import java.time.Duration;
+import org.springframework.boot.context.properties.bind.DefaultValue;
+
+/**
+ * Defaults of locks.
+ *
+ * @param leaseDuration How long a lock is held unless it is extended.
+ */
+public record LockProperties(@DefaultValue("60s") Duration leaseDuration) {
+    public LockProperties {
+        positive("lock.lease-duration", leaseDuration);
+    }
+}

@@ -1,0 +1,92 @@
+package dev.forge.cluster.autoconfigure.properties;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.runtime.Names;
+import java.time.Duration;
+import org.jspecify.annotations.Nullable;
+
+/** What values may be. Every refusal names the key and the value; where two disagree, both. */
+public final class PropertyRules {
+
+    private static final String PREFIX = "forge.cluster.";
+
+    /** Deadlines are kept in milliseconds. */
+    public static final Duration SHORTEST = Duration.ofMillis(1);
+
+    public static final Duration LONGEST = Duration.ofDays(36_525);
+
+    private PropertyRules() {}
+
+    public static void positive(String key, @Nullable Duration value) {
+        require(value == null || (!value.isZero() && !value.isNegative()), key, value, "must be longer than zero");
+        require(value == null || value.compareTo(SHORTEST) >= 0, key, value, "must not be shorter than 1ms");
+        require(value == null || value.compareTo(LONGEST) <= 0, key, value, "must not be longer than a hundred years");
+    }
+
+    public static void notNegative(String key, @Nullable Duration value) {
+        require(value == null || !value.isNegative(), key, value, "must not be negative");
+        require(value == null || value.compareTo(LONGEST) <= 0, key, value, "must not be longer than a hundred years");
+    }
+
+    public static void atLeast(int least, String key, @Nullable Integer value) {
+        require(value == null || value >= least, key, value, "must be at least " + least);
+    }
+
+    public static void between(double least, double most, String key, double value) {
+        require(value >= least && value <= most, key, value, "must lie between %s and %s".formatted(least, most));
+    }
+
+    static void notBlank(String key, @Nullable String value) {
+        require(value == null || !value.isBlank(), key, value, "must not be blank");
+        require(
+                value == null || value.chars().noneMatch(Character::isISOControl),
+                key,
+                value == null ? null : Names.printable(value),
+                "must not hold control characters");
+    }
+
+    public static void shorter(String key, Duration value, String otherKey, Duration other) {
+        require(value.compareTo(other) < 0, key, value, "must be shorter than " + named(otherKey, other));
+    }
+
+    public static void notShorter(String key, Duration value, String otherKey, Duration other) {
+        require(value.compareTo(other) >= 0, key, value, "must not be shorter than " + named(otherKey, other));
+    }
+
+    public static void require(boolean holds, String key, @Nullable Object value, String otherwise) {
+        if (!holds) {
+            throw new ClusterStartupException(
+                    named(key, value) + " " + otherwise,
+                    "Change %s%s in the application's configuration.".formatted(PREFIX, key));
+        }
+    }
+
+    public static String named(String key, @Nullable Object value) {
+        return PREFIX + key + " (" + (value instanceof Duration duration ? text(duration) : value) + ")";
+    }
+
+    /** Whole ones, rather too many. */
+    public static long wholeSeconds(Duration duration) {
+        return duration.plusNanos(999_999_999).toSeconds();
+    }
+
+    /** As a person would write it in application.yml. */
+    public static String text(Duration duration) {
+        if (duration.getNano() % 1_000_000 != 0) {
+            return duration.toNanos() + "ns";
+        }
+        if (duration.getNano() != 0) {
+            return duration.toMillis() + "ms";
+        }
+        long seconds = duration.getSeconds();
+        if (seconds == 0 || seconds % 60 != 0) {
+            return seconds + "s";
+        }
+        long minutes = seconds / 60;
+        if (minutes % 60 != 0) {
+            return minutes + "m";
+        }
+        long hours = minutes / 60;
+        return hours % 24 != 0 ? hours + "h" : hours / 24 + "d";
+    }
+}

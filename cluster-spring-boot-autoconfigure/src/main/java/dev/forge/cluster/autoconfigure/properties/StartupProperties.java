@@ -1,0 +1,22 @@
+package dev.forge.cluster.autoconfigure.properties;
+
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.notNegative;
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.positive;
+
+import java.time.Duration;
+import org.springframework.boot.context.properties.bind.DefaultValue;
+
+/**
+ * Work that one node does for all when they start.
+ *
+ * @param leaseDuration How long work that one node does for all at start-up may take before another node may begin it.
+ * @param waitTimeout How long StartupCoordinator.once waits for another node that runs the action.
+ */
+public record StartupProperties(
+        @DefaultValue("5m") Duration leaseDuration,
+        @DefaultValue("10m") Duration waitTimeout) {
+    public StartupProperties {
+        positive("startup.lease-duration", leaseDuration);
+        notNegative("startup.wait-timeout", waitTimeout);
+    }
+}

@@ -1,0 +1,93 @@
+package dev.forge.cluster.architecture;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+
+/** A table is written only by the slice that owns it. */
+class TableOwnershipTests {
+
+    private static final Path SOURCES = Path.of("../cluster-core/src/main/java/dev/forge/cluster/internal");
+    private static final Pattern WRITE =
+            Pattern.compile("\\b(?:INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE)\\s+~\\.(forge_\\w+)");
+
+    private static final Map<String, String> OWNERS = Map.ofEntries(
+            Map.entry("forge_nodes", "node"),
+            Map.entry("forge_job_names", "node"),
+            Map.entry("forge_leaders", "leader"),
+            Map.entry("forge_leader_leases", "leader"),
+            Map.entry("forge_locks", "lock"),
+            Map.entry("forge_state", "state"),
+            Map.entry("forge_startup_actions", "startup"),
+            Map.entry("forge_jobs", "job"),
+            Map.entry("forge_job_pauses", "job"),
+            Map.entry("forge_crons", "cron"),
+            Map.entry("forge_cron_runs", "cron"),
+            Map.entry("forge_cron_sets", "cron"),
+            Map.entry("forge_cron_memories", "cron"),
+            Map.entry("forge_daemons", "daemon"),
+            Map.entry("forge_daemon_pauses", "daemon"),
+            Map.entry("forge_workflow_runs", "workflow"),
+            Map.entry("forge_workflow_steps", "workflow"),
+            Map.entry("forge_workflow_signals", "workflow"),
+            Map.entry("forge_rate_limits", "ratelimit"));
+
+    /** Slice and table, each with a reason. */
+    private static final Set<String> EXCEPTIONS = Set.of(
+            // A slot is decided and its job inserted in one statement, so that no slot fires twice or not at all.
+            "cron writes forge_jobs",
+            // A run and the job that carries it change in one statement, guarded by the claim of that job.
+            "workflow writes forge_jobs");
+
+    private static Set<String> writes(Stream<Path> files) {
+        var writes = new TreeSet<String>();
+        files.filter(file -> file.toString().endsWith(".java")).forEach(file -> {
+            var matcher = WRITE.matcher(text(file));
+            while (matcher.find()) {
+                writes.add("%s writes %s".formatted(file.getParent().getFileName(), matcher.group(1)));
+            }
+        });
+        return writes;
+    }
+
+    private static String text(Path file) {
+        try {
+            return Files.readString(file);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static Set<String> violations(Set<String> writes) {
+        var violations = new TreeSet<>(writes);
+        violations.removeAll(EXCEPTIONS);
+        OWNERS.forEach((table, owner) -> violations.remove("%s writes %s".formatted(owner, table)));
+        return violations;
+    }
+
+    @Test
+    void tables_are_written_by_their_own_slice() throws IOException {
+        try (Stream<Path> files = Files.walk(SOURCES)) {
+            Set<String> writes = writes(files);
+            assertThat(violations(writes)).isEmpty();
+            // Each owner and each exception still applies: a pattern that finds nothing would pass, too.
+            assertThat(writes).containsAll(EXCEPTIONS);
+            OWNERS.forEach((table, owner) -> assertThat(writes).contains("%s writes %s".formatted(owner, table)));
+        }
+    }
+
+    @Test
+    void write_to_the_table_of_another_slice_is_found() {
+        assertThat(violations(Set.of("lock writes forge_jobs", "job writes forge_jobs")))
+                .containsExactly("lock writes forge_jobs");
+    }
+}

@@ -1,0 +1,28 @@
+package dev.forge.cluster.internal.node;
+
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.job.OffendsAsApi;
+import java.sql.Connection;
+import java.time.Instant;
+import org.flywaydb.core.Flyway;
+import org.springframework.boot.SpringApplication;
+
+/** A class of a slice that breaks every rule for internal classes. */
+public class OffendsAsSlice {
+    JobHandlers higherSlice;
+    OffendsAsApi cycle;
+    ClusterProperties properties;
+    SpringApplication boot;
+    Flyway flyway;
+    Connection connection;
+
+    Instant now() throws InterruptedException {
+        Thread.sleep(1);
+        new Thread(() -> {}).start();
+        return Instant.now();
+    }
+
+    /** A name without a meaning. */
+    static class OffendsAsManager {}
+}
