@@ -111,6 +111,9 @@ public final class ClusterAutoConfiguration {
         if (properties.directConnection().url() != null) {
             schema.requireSeenBy(database.application());
         }
+        if (properties.schema().mode() != SchemaMode.NONE && properties.node().mode() != NodeMode.OBSERVER) {
+            schema.requireGrants();
+        }
         return schema;
     }
 
@@ -165,11 +168,12 @@ public final class ClusterAutoConfiguration {
                         schema,
                         database.direct(),
                         control,
-                        new NodeStore(schema, control, crash(properties.job())),
+                        new NodeStore(schema, control.urgent(), crash(properties.job())),
                         identities),
                 scheduler,
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
+        node.onWritableAgain(database::renewPool);
         return new ClusterLifecycle.Parts(
                 control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
     }

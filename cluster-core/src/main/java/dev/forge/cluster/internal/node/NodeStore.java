@@ -4,9 +4,11 @@ import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.database.AdvisoryKeys;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.JobStore.CrashRule;
 import dev.forge.cluster.internal.job.JobStore.Recovered;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.node.NodeStatus;
@@ -21,21 +23,29 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /** The rows of {@code forge_nodes}, and all that hangs on them when a node dies. */
 public final class NodeStore {
 
+    private static final Logger log = GuardedLogger.of(NodeStore.class);
+
     private final Schema schema;
     private final CrashRule crash;
     private final JdbcClient jdbc;
     private final TransactionTemplate transaction;
+    private final TransactionTemplate nested;
 
     public NodeStore(Schema schema, DataSource control) {
         this(schema, control, new CrashRule(false, 10, 3));
@@ -46,7 +56,10 @@ public final class NodeStore {
         this.schema = schema;
         this.crash = crash;
         this.jdbc = JdbcClient.create(control);
-        this.transaction = new TransactionTemplate(new OwnTransactions(control));
+        var transactions = new OwnTransactions(control);
+        this.transaction = new TransactionTemplate(transactions);
+        this.nested = new TransactionTemplate(
+                transactions, new DefaultTransactionDefinition(TransactionDefinition.PROPAGATION_NESTED));
     }
 
     /**
@@ -164,7 +177,7 @@ public final class NodeStore {
     public Beat beat(UUID id, Load load, Deadlines deadlines) {
         return jdbc.sql(schema.sql("""
                 UPDATE ~.forge_nodes
-                SET beats = beats + 1, last_heartbeat = clock_timestamp(),
+                SET beats = (beats + 1) % 1000000000000000000, last_heartbeat = clock_timestamp(),
                     stale_at = clock_timestamp() + :stale * interval '1 millisecond',
                     dead_at = clock_timestamp() + :dead * interval '1 millisecond',
                     status = CASE WHEN status IN ('stale', 'joining') THEN 'active' ELSE status END,
@@ -205,13 +218,38 @@ public final class NodeStore {
         });
     }
 
-    /** How often the live holder of that key has beaten; 0 if there is none. */
-    public long beatsOf(String key) {
-        return jdbc.sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
+    /**
+     * The live node that has a key.
+     *
+     * @param deadAfter for how long it may be silent, as it declared itself
+     */
+    public record Holder(UUID id, long beats, Duration deadAfter) {}
+
+    /** The live holder of that key. */
+    public Optional<Holder> holderOf(String key) {
+        return jdbc.sql(schema.sql("""
+                SELECT n.id, n.beats, %s FROM ~.forge_nodes n WHERE n.node_key = ? AND n.status <> 'dead'
+                """.formatted(declaredMillis("dead_at"))))
                 .param(key)
-                .query(Long.class)
-                .optional()
-                .orElse(0L);
+                .query((row, n) ->
+                        new Holder(row.getObject(1, UUID.class), row.getLong(2), Duration.ofMillis(row.getLong(3))))
+                .optional();
+    }
+
+    /** Name and host of the live holder of that key, for people. */
+    public Optional<String> describeHolderOf(String key) {
+        return jdbc.sql(schema.sql("SELECT name, hostname FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
+                .param(key)
+                .query((row, n) -> "'%s' on host '%s'".formatted(row.getString(1), row.getString(2)))
+                .optional();
+    }
+
+    /** What people call that node. */
+    public Optional<String> nameOf(UUID node) {
+        return jdbc.sql(schema.sql("SELECT name FROM ~.forge_nodes WHERE id = ?"))
+                .param(node)
+                .query(String.class)
+                .optional();
     }
 
     /**
@@ -295,16 +333,19 @@ public final class NodeStore {
                 row.getObject(11) == null ? null : Duration.ofMillis(row.getLong(11)));
     }
 
-    /** Calls a silent node stale, unless it has beaten since it was seen. */
+    /** Calls a silent node stale, unless it has beaten since it was seen, or somebody has locked its row. */
     public boolean declareStale(UUID id, long beatsSeen) {
         return jdbc.sql(schema.sql("""
-                        UPDATE ~.forge_nodes SET status = 'stale' WHERE id = ? AND beats = ? AND status = 'active'
+                        UPDATE ~.forge_nodes SET status = 'stale'
+                        WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status = 'active'
+                                    FOR UPDATE SKIP LOCKED)
                         """)).params(id, beatsSeen).update() == 1;
     }
 
     /**
      * Declares a node dead, unless it has beaten since it was seen, and in the same transaction ends all that it held.
-     * Of several observers one succeeds.
+     * Of several observers one succeeds. Nobody waits for a row that somebody else has locked: that is another observer, the
+     * node itself that beats, or a stranger, for whom all other nodes would have to wait.
      *
      * @param returned hears, once that is committed, of the jobs that were taken from it
      */
@@ -317,7 +358,8 @@ public final class NodeStore {
                     UPDATE ~.forge_nodes
                     SET status = 'dead', stale_at = least(stale_at, clock_timestamp()),
                         dead_at = least(dead_at, clock_timestamp())
-                    WHERE id = ? AND beats = ? AND status <> 'dead'
+                    WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status <> 'dead'
+                                FOR UPDATE SKIP LOCKED)
                     """)).params(id, beatsSeen).update();
             if (declared == 0) {
                 return false;
@@ -341,16 +383,7 @@ public final class NodeStore {
                         SELECT lock_name FROM ~.forge_locks WHERE owner_node = ? AND expires_at > clock_timestamp()
                         ORDER BY lock_name FOR UPDATE SKIP LOCKED))
                     """)).param(id).update();
-            jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_jobs j SET %s
-                    WHERE id = ANY (ARRAY(
-                        SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
-                        ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
-                    RETURNING j.id, j.name, %s, j.recoveries, j.status
-                    """.formatted(JobStore.recovery(crash), JobStore.silentMillis("j"))))
-                    .param(id)
-                    .query((row, n) -> jobs.add(JobStore.recovered(row, id)))
-                    .list();
+            jobs.addAll(returnJobs(id));
             DaemonStore.endAll(jdbc, schema, id);
             return true;
         }));
@@ -360,17 +393,56 @@ public final class NodeStore {
         return dead;
     }
 
-    /** Forgets nodes that died longer ago than that, up to that many. */
+    /** Returns the jobs of a dead node; none if the database refuses one of them, so that the sweeper has to find them. */
+    private List<Recovered> returnJobs(UUID id) {
+        try {
+            return Objects.requireNonNull(nested.execute(
+                    status -> jdbc.sql(schema.sql("""
+                            UPDATE ~.forge_jobs j SET %s
+                            WHERE id = ANY (ARRAY(
+                                SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
+                                ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
+                            RETURNING j.id, j.name, %s, j.recoveries, j.status
+                            """.formatted(JobStore.recovery(crash), JobStore.silentMillis("j"))))
+                            .param(id)
+                            .query((row, n) -> JobStore.recovered(row, id))
+                            .list()));
+        } catch (DataAccessException e) {
+            if (TransientFailure.caused(e)) {
+                throw e;
+            }
+            log.debug("the jobs of node {} are left to the sweeper", id, e);
+            return List.of();
+        }
+    }
+
+    /**
+     * Forgets nodes that died longer ago than that, up to that many. Locks of theirs that somebody had locked when they were
+     * declared dead are ended first: without the row of its owner a lock would count as held again.
+     */
     public int purgeDead(Duration retention, int limit) {
-        return jdbc.sql(schema.sql("""
-                DELETE FROM ~.forge_nodes WHERE id = ANY (ARRAY(
+        return Objects.requireNonNull(transaction.execute(status -> {
+            UUID[] dead = jdbc.sql(schema.sql("""
                     SELECT id FROM ~.forge_nodes
                     WHERE status = 'dead' AND dead_at < clock_timestamp() - :retention * interval '1 millisecond'
-                    LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """))
-                .param("retention", retention.toMillis())
-                .param("limit", limit)
-                .update();
+                    LIMIT :limit FOR UPDATE SKIP LOCKED
+                    """))
+                    .param("retention", retention.toMillis())
+                    .param("limit", limit)
+                    .query((row, n) -> row.getObject(1, UUID.class))
+                    .list()
+                    .toArray(UUID[]::new);
+            if (dead.length == 0) {
+                return 0;
+            }
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_locks SET expires_at = clock_timestamp()
+                    WHERE owner_node = ANY (:dead) AND expires_at > clock_timestamp()
+                    """)).param("dead", dead).update();
+            return jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ANY (:dead)"))
+                    .param("dead", dead)
+                    .update();
+        }));
     }
 
     /** A node with all that operators want to know. */
