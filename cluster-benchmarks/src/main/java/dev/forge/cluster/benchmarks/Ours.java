@@ -76,7 +76,11 @@ final class Ours implements AutoCloseable {
         node = new Node(
                 settings(roles),
                 new Node.Members(
-                        schema, direct, control, new NodeStore(schema, control), () -> new NodeIdentity(name, name)),
+                        schema,
+                        direct,
+                        control,
+                        new NodeStore(schema, control.urgent()),
+                        () -> new NodeIdentity(name, name)),
                 scheduler,
                 event -> {});
         var handlers = new JobHandlers();

@@ -69,6 +69,9 @@ public final class ClusterAutoConfiguration {
         if (properties.directConnection().url() != null) {
             schema.requireSeenBy(database.application());
         }
+        if (properties.schema().mode() != SchemaMode.NONE && properties.node().mode() != NodeMode.OBSERVER) {
+            schema.requireGrants();
+        }
         return schema;
     }
 
@@ -119,10 +122,12 @@ public final class ClusterAutoConfiguration {
         var events = new EventThread(context);
         var node = new Node(
                 settings(properties, database, ground(properties.leader().strategy(), pooler)),
-                new Node.Members(schema, database.direct(), control, new NodeStore(schema, control), identities),
+                new Node.Members(
+                        schema, database.direct(), control, new NodeStore(schema, control.urgent()), identities),
                 scheduler,
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
+        node.onWritableAgain(database::renewPool);
         return new ClusterLifecycle.Parts(
                 control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
     }

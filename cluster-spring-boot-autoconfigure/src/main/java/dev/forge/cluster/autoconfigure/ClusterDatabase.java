@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import com.zaxxer.hikari.HikariConfigMXBean;
 import com.zaxxer.hikari.HikariDataSource;
+import com.zaxxer.hikari.HikariPoolMXBean;
 import dev.forge.cluster.ClusterDataSource;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
@@ -14,6 +15,8 @@ import java.util.Properties;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.aop.scope.ScopedProxyUtils;
 import org.springframework.beans.factory.BeanFactoryUtils;
 import org.springframework.beans.factory.NoUniqueBeanDefinitionException;
@@ -44,6 +47,8 @@ import org.springframework.util.ClassUtils;
  */
 public record ClusterDatabase(
         DataSource application, DataSource direct, ObjectProvider<TransactionManagementConfigurer> configurers) {
+
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
     public static final boolean HIKARI =
             ClassUtils.isPresent("com.zaxxer.hikari.HikariDataSource", ClusterDatabase.class.getClassLoader());
@@ -228,8 +233,22 @@ public record ClusterDatabase(
                 || (definition.isAutowireCandidate() && definition.isDefaultCandidate());
     }
 
+    /**
+     * Lets the application's pool replace its connections, each when it is idle. Sessions that were opened while the default of
+     * the database was read-only stay read-only, and a pool keeps them for half an hour. Does nothing for pools other than
+     * HikariCP's.
+     */
+    void renewPool() {
+        if (HIKARI) {
+            Hikari.renew(application);
+        }
+    }
+
     /** Opens unpooled connections that look to the server like the application's own. */
     private static final class Direct extends AbstractDataSource {
+
+        /** How long a login may take, in seconds, and each read of it. */
+        private static final int LOGIN_SECONDS = 5;
 
         private final DataSource application;
         private final DirectConnectionProperties settings;
@@ -241,6 +260,20 @@ public record ClusterDatabase(
 
         @Override
         public Connection getConnection() throws SQLException {
+            Connection connection = openAsConfigured();
+            try {
+                if (connection.getNetworkTimeout() == LOGIN_SECONDS * 1_000) {
+                    // A migration's statements may take longer.
+                    connection.setNetworkTimeout(Runnable::run, 0);
+                }
+                return connection;
+            } catch (SQLException e) {
+                connection.close();
+                throw e;
+            }
+        }
+
+        private Connection openAsConfigured() throws SQLException {
             // Asked anew each time: passwords may rotate while the application runs.
             HikariDataSource hikari = HIKARI ? Hikari.behind(application) : null;
             if (hikari != null) {
@@ -274,8 +307,14 @@ public record ClusterDatabase(
             if (url.startsWith("jdbc:postgresql:")) {
                 properties.putIfAbsent("ApplicationName", "forge-cluster");
                 properties.putIfAbsent("tcpKeepAlive", "true");
-                properties.putIfAbsent("connectTimeout", "5");
-                properties.putIfAbsent("loginTimeout", "5");
+                String seconds = Integer.toString(LOGIN_SECONDS);
+                properties.putIfAbsent("connectTimeout", seconds);
+                properties.putIfAbsent("loginTimeout", seconds);
+                // The driver logs in on a thread of its own. After the login timeout nobody waits for that thread any
+                // more, but it
+                // ends only with its read: where a server accepts and says nothing, there would be one more with each
+                // attempt.
+                properties.putIfAbsent("socketTimeout", seconds);
                 properties.putIfAbsent("cancelSignalTimeout", "5");
             }
             source.setConnectionProperties(properties);
@@ -323,6 +362,18 @@ public record ClusterDatabase(
 
         static @Nullable HikariDataSource behind(DataSource application) {
             return DataSourceUnwrapper.unwrap(application, HikariConfigMXBean.class, HikariDataSource.class);
+        }
+
+        static void renew(DataSource application) {
+            HikariDataSource hikari = behind(application);
+            HikariPoolMXBean pool = hikari == null ? null : hikari.getHikariPoolMXBean();
+            if (hikari != null && pool != null) {
+                log.info(
+                        "The database can be written again. The pool '{}' replaces its connections: those that were opened"
+                                + " meanwhile are read-only for good.",
+                        hikari.getPoolName());
+                pool.softEvictConnections();
+            }
         }
 
         static Connection open(HikariDataSource hikari, DirectConnectionProperties settings) throws SQLException {

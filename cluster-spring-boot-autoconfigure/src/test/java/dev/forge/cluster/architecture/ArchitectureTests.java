@@ -37,6 +37,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.slf4j.LoggerFactory;
 
 /**
  * Which package may depend on which, and where JDBC, time and threads may be used. Each rule is also checked against classes
@@ -50,18 +51,19 @@ class ArchitectureTests {
 
     /** The slices of the core, each with those that it may use. */
     private static final Map<String, Set<String>> SLICES = Map.ofEntries(
-            Map.entry("database", Set.of()),
-            Map.entry("runtime", Set.of("database")),
-            Map.entry("leader", Set.of("runtime", "database")),
-            Map.entry("node", Set.of("leader", "runtime", "database")),
-            Map.entry("lock", Set.of("node", "leader", "runtime", "database")),
-            Map.entry("state", Set.of("node", "leader", "runtime", "database")),
-            Map.entry("startup", Set.of("lock", "node", "leader", "runtime", "database")),
-            Map.entry("daemon", Set.of("node", "leader", "runtime", "database")),
-            Map.entry("job", Set.of("node", "leader", "runtime", "database")),
-            Map.entry("cron", Set.of("job", "node", "leader", "runtime", "database")),
-            Map.entry("workflow", Set.of("job", "node", "leader", "runtime", "database")),
-            Map.entry("ratelimit", Set.of("runtime", "database")));
+            Map.entry("log", Set.of()),
+            Map.entry("database", Set.of("log")),
+            Map.entry("runtime", Set.of("database", "log")),
+            Map.entry("leader", Set.of("runtime", "database", "log")),
+            Map.entry("node", Set.of("leader", "runtime", "database", "log")),
+            Map.entry("lock", Set.of("node", "leader", "runtime", "database", "log")),
+            Map.entry("state", Set.of("node", "leader", "runtime", "database", "log")),
+            Map.entry("startup", Set.of("lock", "node", "leader", "runtime", "database", "log")),
+            Map.entry("daemon", Set.of("node", "leader", "runtime", "database", "log")),
+            Map.entry("job", Set.of("node", "leader", "runtime", "database", "log")),
+            Map.entry("cron", Set.of("job", "node", "leader", "runtime", "database", "log")),
+            Map.entry("workflow", Set.of("job", "node", "leader", "runtime", "database", "log")),
+            Map.entry("ratelimit", Set.of("runtime", "database", "log")));
 
     /** The same for the public API; every capability may use the root package. */
     private static final Map<String, Set<String>> API = Map.ofEntries(
@@ -156,6 +158,13 @@ class ArchitectureTests {
                 .callMethodWhere(target(owner(type(Executors.class))))
                 .orShould()
                 .callMethodWhere(target(owner(type(CompletableFuture.class))).and(target(nameMatching(".*Async"))))),
+        LOGGERS_DO_NOT_THROW(noClasses()
+                .that()
+                .resideInAPackage(INTERNAL + "..")
+                .and()
+                .resideOutsideOfPackage(INTERNAL + ".log")
+                .should()
+                .callMethodWhere(target(owner(type(LoggerFactory.class))))),
         CONFIGURATION_IS_SEALED(classes()
                 .that()
                 .areAnnotatedWith("org.springframework.boot.autoconfigure.AutoConfiguration")

@@ -18,10 +18,12 @@ import dev.forge.cluster.internal.cron.CronStore.Scheduled;
 import dev.forge.cluster.internal.cron.CronStore.Slot;
 import dev.forge.cluster.internal.cron.CronStore.Stored;
 import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.job.GuardedMonitor;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobIds;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
@@ -56,7 +58,6 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.dao.TransientDataAccessException;
@@ -76,7 +77,7 @@ public final class CronEngine implements NodeComponent {
     /** Crons were declared, made or changed. */
     static final String NEWS = "crons";
 
-    private static final Logger log = LoggerFactory.getLogger(CronEngine.class);
+    private static final Logger log = GuardedLogger.of(CronEngine.class);
     private static final Duration TICK = Duration.ofSeconds(1);
     /** How soon a new leader notices that it is one; asks nobody. */
     private static final Duration STANDBY = Duration.ofMillis(200);
@@ -104,6 +105,15 @@ public final class CronEngine implements NodeComponent {
 
     private static final int BATCH = 500;
     private static final int LARGEST_BATCH = 10_000;
+    /**
+     * What the payloads of the runs of one batch may take: one statement enqueues them, and must have done so before its
+     * connection is given up. A batch that takes longer would fail again and again, and with it all crons.
+     */
+    private static final long LARGEST_PAYLOADS = 4_000_000;
+
+    /** What is due after that time is left to the next pass. */
+    private static final Duration LONGEST_PASS = Duration.ofSeconds(5);
+
     private static final int PURGE_BATCH = 5_000;
 
     private final Node node;
@@ -164,7 +174,7 @@ public final class CronEngine implements NodeComponent {
         this.jobs = jobs;
         this.crons = crons;
         this.settings = settings;
-        this.monitor = monitor;
+        this.monitor = GuardedMonitor.of(monitor);
         Node.Members members = node.members();
         this.store = new CronStore(members.schema(), members.control());
         this.leaders = new LeaderStore(members.schema(), members.control());
@@ -304,11 +314,12 @@ public final class CronEngine implements NodeComponent {
 
     // Firing ------------------------------------------------------------------------------------------------
 
-    /** Decides all slots that are due and can be decided; false if the term is over. */
+    /** Decides slots that are due and can be decided, all unless that takes too long; false if the term is over. */
     private boolean fire(Leader leader) {
         learn();
         Place place = Place.FIRST;
-        while (place != null) {
+        long began = node.nanos();
+        while (place != null && node.nanos() - began < LONGEST_PASS.toNanos()) {
             var batch = new Batch(leader.term, known);
             Place from = place;
             try {
@@ -435,18 +446,28 @@ public final class CronEngine implements NodeComponent {
             Map<UUID, Active> active = active(due);
             var planned = new ArrayList<Planned>();
             int size = 0;
+            long bytes = 0;
+            boolean atLimit = false;
             for (Due cron : due) {
                 Planned plan = plan(cron, former(cron, active));
                 if (plan != null) {
+                    if (bytes > 0 && bytes + plan.bytes() > LARGEST_PAYLOADS) {
+                        // It begins the next batch.
+                        atLimit = true;
+                        break;
+                    }
+                    plan = plan.withBytes(LARGEST_PAYLOADS);
                     planned.add(plan);
                     size += plan.plan.decisions().size();
+                    bytes += plan.bytes();
                 }
                 next = new Place(cron.next(), cron.definition().name());
                 if (size >= LARGEST_BATCH) {
+                    atLimit = true;
                     break;
                 }
             }
-            if (due.size() < BATCH && size < LARGEST_BATCH) {
+            if (due.size() < BATCH && !atLimit) {
                 next = null;
             }
             makeRoom(planned).forEach(this::add);
@@ -588,7 +609,18 @@ public final class CronEngine implements NodeComponent {
     }
 
     /** What is to become of a cron's slots. */
-    private record Planned(Due cron, @Nullable Known knowing, CronPlan plan) {}
+    private record Planned(Due cron, @Nullable Known knowing, CronPlan plan) {
+
+        /** What the payloads of its runs take. */
+        long bytes() {
+            return plan.runs() * cron.payloadBytes();
+        }
+
+        /** The same with as many runs as take no more than that. */
+        Planned withBytes(long most) {
+            return new Planned(cron, knowing, plan.withRuns(most / Math.max(1, cron.payloadBytes())));
+        }
+    }
 
     private long jitter(Definition definition) {
         // Whatever somebody has written into the table.

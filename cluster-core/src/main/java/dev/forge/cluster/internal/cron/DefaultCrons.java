@@ -328,6 +328,7 @@ public final class DefaultCrons implements Crons {
         if (!here && !known.containsKey(handler)) {
             var all = new TreeSet<>(known.keySet());
             all.addAll(handlers.names());
+            all.removeIf(reserved::isReserved);
             throw new CronRejectedException(
                     "cron '%s': no live node has a handler '%s'; known are %s".formatted(cron.name(), handler, all));
         }

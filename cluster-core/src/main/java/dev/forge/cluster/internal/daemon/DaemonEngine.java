@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.daemon.DaemonStore.Tenure;
 import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.FencedLeadership;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
@@ -41,8 +42,6 @@ import java.util.random.RandomGenerator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 import org.slf4j.event.Level;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 
@@ -67,13 +66,14 @@ public final class DaemonEngine implements NodeComponent {
     /** Somebody has paused or resumed a daemon. */
     static final String NEWS = "daemons";
 
-    private static final Logger log = LoggerFactory.getLogger(DaemonEngine.class);
+    private static final Logger log = GuardedLogger.of(DaemonEngine.class);
     /** Names of daemons among those of jobs and leader roles. */
     public static final ReservedPrefix RESERVED = new ReservedPrefix(DaemonStore.PREFIX, "daemons", "use another name");
 
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration KEEP = Duration.ofSeconds(1);
     private static final Duration HOUR = Duration.ofHours(1);
+    private static final int MOST_TIDY_BATCHES = 100;
 
     /** A node that was away for longer than this may have lost everything by now. */
     private static final Duration GAP = Duration.ofSeconds(1);
@@ -116,6 +116,7 @@ public final class DaemonEngine implements NodeComponent {
     private final DaemonHandlers handlers;
     private final FencedLeadership leadership;
     private final DaemonStore store;
+    private final DaemonStore heldByOthers;
     private final Notifications notifications;
     private final RandomGenerator random = RandomGenerator.getDefault();
     private final Host host = new Host();
@@ -160,6 +161,7 @@ public final class DaemonEngine implements NodeComponent {
         this.handlers = handlers;
         this.leadership = leadership;
         this.store = new DaemonStore(node.members().schema(), node.members().control());
+        this.heldByOthers = new DaemonStore(node.members().schema(), node.membership());
         this.notifications = new Notifications(store::notifyOthers);
         threads.setDaemon(true);
     }
@@ -217,13 +219,13 @@ public final class DaemonEngine implements NodeComponent {
 
     @Override
     public Runnable releaseHeldByDead(UUID dead) {
-        store.endAll(dead);
+        heldByOthers.endAll(dead);
         return () -> {};
     }
 
     @Override
     public void releaseHeldByLeaving(UUID leaving) {
-        store.endAll(leaving);
+        heldByOthers.endAll(leaving);
     }
 
     @Override
@@ -411,11 +413,11 @@ public final class DaemonEngine implements NodeComponent {
         } finally {
             lock.unlock();
         }
-        // One that ends at once, again and again, need not say so each time.
-        log.atLevel(run.isWorthSaying(SAY) ? Level.INFO : Level.DEBUG)
-                .log("daemon {}: starts on this node, term {}", run.label(), run.term());
         keeping.wake();
         try {
+            // One that ends at once, again and again, need not say so each time.
+            log.atLevel(run.isWorthSaying(SAY) ? Level.INFO : Level.DEBUG)
+                    .log("daemon {}: starts on this node, term {}", run.label(), run.term());
             threads.execute(() -> work(run));
         } catch (RuntimeException | OutOfMemoryError e) {
             ended(run, run.returned(), e);
@@ -425,7 +427,7 @@ public final class DaemonEngine implements NodeComponent {
     private void work(DaemonRun run) {
         Thread.currentThread().setName("forge-daemon-" + run.name() + "-" + run.instance());
         Mdc.put(node.id(), node.identity());
-        MDC.put("forge.daemon.name", run.name());
+        Mdc.put("forge.daemon.name", run.name());
         Throwable failure = null;
         Duration ran = Duration.ZERO;
         try {
@@ -449,7 +451,7 @@ public final class DaemonEngine implements NodeComponent {
         }
     }
 
-    /** Decides what becomes of it. What is logged comes last: a logger that throws changes nothing. */
+    /** Decides what becomes of it. */
     private void settle(DaemonRun run, Duration ran, @Nullable Throwable failure) {
         lock.lock();
         try {
@@ -549,8 +551,7 @@ public final class DaemonEngine implements NodeComponent {
     /** Its thread has ended, or there was none: whoever wants it may have it. */
     private void release(DaemonRun run) {
         // First: the keeping thread, which finds that it is not run here any more, would otherwise take it over again.
-        // The
-        // elector still holds its term, and the method would start beside that of the successor.
+        // The elector still holds its term, and the method would start beside that of the successor.
         standing.remove(run.key());
         runs.remove(run.key(), run);
         run.release();
@@ -601,8 +602,7 @@ public final class DaemonEngine implements NodeComponent {
         }
     }
 
-    // Both under the lock, because several threads call them. A role that only this set contains would never be led,
-    // and
+    // Both under the lock, because several threads call them: a role that is only in this set would never be led, and
     // one that only the elector knows would be led but never run.
     void standUp(String role) {
         lock.lock();
@@ -694,8 +694,7 @@ public final class DaemonEngine implements NodeComponent {
     }
 
     private void begin(DaemonRun run) {
-        // Paused and resumed in a moment, it may be the same tenure: what is left to say of the former run is wrong
-        // now.
+        // Paused and resumed in a moment, it may be the same tenure: what is left to say of the former run is wrong.
         unsaved.removeIf(other -> other.key().equals(run.key()));
         runs.put(run.key(), run);
         if (quiet) {
@@ -855,7 +854,10 @@ public final class DaemonEngine implements NodeComponent {
 
     /** Forgets what nobody knows any more; one node for all. */
     void tidy() {
-        store.tidy();
+        // What is left after so many batches is for the next minute.
+        for (int i = 0; i < MOST_TIDY_BATCHES && store.tidy() == DaemonStore.TIDY_BATCH; i++) {
+            log.debug("forgot {} daemons that no live node knows", DaemonStore.TIDY_BATCH);
+        }
     }
 
     private final class Host implements DaemonRun.Host {

@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.database;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -20,7 +21,6 @@ import org.flywaydb.core.api.callback.Context;
 import org.flywaydb.core.api.callback.Event;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.dao.DataAccessException;
@@ -42,7 +42,7 @@ final class Migrator {
     /** How long a node waits for the migration of another one. */
     private static final Duration PATIENCE = Duration.ofMinutes(5);
 
-    private static final Logger log = LoggerFactory.getLogger(Migrator.class);
+    private static final Logger log = GuardedLogger.of(Migrator.class);
 
     /** How long a statement of a script waits for a lock: everybody who comes later waits behind it. */
     private static final Duration LOCK_TIMEOUT = Duration.ofSeconds(1);
@@ -65,7 +65,9 @@ final class Migrator {
         migrate(direct, schema, PATIENCE);
     }
 
-    static void migrate(DataSource direct, String schema, Duration patience) {
+    static void migrate(DataSource unsafe, String schema, Duration patience) {
+        // Flyway's own statements would call operators of others that fit better than the built-in ones.
+        DataSource direct = DedicatedConnection.withSafeDefaults(unsafe);
         // Flyway's own lock does not cover its baseline step: of many nodes on an empty database some would fail.
         try (Connection locking = direct.getConnection()) {
             locking.setAutoCommit(false);

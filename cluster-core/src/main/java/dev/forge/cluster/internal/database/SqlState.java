@@ -6,14 +6,11 @@ import org.jspecify.annotations.Nullable;
 /** Reads SQLSTATE codes from failures that Spring or an application may have wrapped. */
 public final class SqlState {
 
-    private static final int MOST_CAUSES = 20;
-
     private SqlState() {}
 
     /** Returns the first SQLSTATE among a failure and its causes; null if there is none. */
     public static @Nullable String of(Throwable failure) {
-        Throwable cause = failure;
-        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+        for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && sql.getSQLState() != null) {
                 return sql.getSQLState();
             }

@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.job.JobStore.Queues;
 import dev.forge.cluster.internal.job.JobStore.Reading;
 import dev.forge.cluster.internal.job.JobStore.Recovered;
 import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
@@ -33,7 +34,6 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -52,7 +52,7 @@ final class Claimer {
     /** Payload, metadata and checkpoint, and some room for nodes that are configured to write larger ones. */
     private static final long PARTS_OF_JOB = 5;
 
-    private static final Logger log = LoggerFactory.getLogger(Claimer.class);
+    private static final Logger log = GuardedLogger.of(Claimer.class);
     private static final int LARGEST_CLAIM = 500;
     /** Every so many claims the oldest job comes first, however unimportant it is. */
     private static final int AGING = 16;
@@ -311,38 +311,48 @@ final class Claimer {
 
     private void run() {
         while (!stopping) {
-            Duration pause;
-            host.introduce();
-            try {
-                pause = pass();
-                int failed = failures.getAndSet(0);
-                if (failed > 0) {
-                    log.info("worker: claims again after {} failures", failed);
-                }
-            } catch (RuntimeException | Error e) {
-                // Fail closed: what was claimed without our knowing goes back, see LeaseKeeper.renew(). An Error too:
-                // without this thread nothing would run, and nobody know why. Reported once: an outage must not fill
-                // the log.
-                int failed = failures.get() + 1;
-                if (failed == 1) {
-                    if (ServerFailure.caused(e)) {
-                        log.warn("worker: could not claim; trying again: {}", ServerFailure.brief(e));
-                    } else {
-                        log.warn("worker: could not claim; trying again", ErrorText.loggable(e));
-                    }
-                } else {
-                    log.debug("worker: could not claim {} times in a row", failed, e);
-                }
-                lastFailure = firstLine(e);
-                failures.set(failed);
-                pause = AFTER_FAILURE;
-            }
+            Duration pause = passOrPause();
             lastPass = host.nanos();
             try {
                 sleep(pause);
             } catch (InterruptedException e) {
                 return;
             }
+        }
+    }
+
+    /** Fail closed: what was claimed without our knowing goes back, see LeaseKeeper.renew(). */
+    private Duration passOrPause() {
+        try {
+            host.introduce();
+            Duration pause = pass();
+            int failed = failures.getAndSet(0);
+            if (failed > 0) {
+                log.info("worker: claims again after {} failures", failed);
+            }
+            return pause;
+        } catch (RuntimeException | Error e) {
+            // An Error too: without this thread nothing would run, and nobody know why.
+            report(e);
+            return AFTER_FAILURE;
+        }
+    }
+
+    /** Logs it once: an outage must not fill the log. */
+    private void report(Throwable failure) {
+        int failed = failures.incrementAndGet();
+        try {
+            lastFailure = firstLine(failure);
+            if (failed > 1) {
+                log.debug("worker: could not claim {} times in a row", failed, failure);
+            } else if (ServerFailure.caused(failure)) {
+                log.warn("worker: could not claim; trying again: {}", ServerFailure.brief(failure));
+            } else {
+                log.warn("worker: could not claim; trying again", ErrorText.loggable(failure));
+            }
+        } catch (RuntimeException | Error e) {
+            // Out of memory, say. This thread goes on.
+            lastFailure = failure.getClass().getName();
         }
     }
 
@@ -372,8 +382,9 @@ final class Claimer {
             return pollInterval();
         }
         openAndClose();
+        returnOverdue();
         if (bays.stream().noneMatch(Bay::hasRoom)) {
-            return untilThreads();
+            return untilLanes();
         }
         if (execution.backlog() > LARGEST_BACKLOG) {
             // What has ended first: otherwise a table that cannot be written fills this node's memory.
@@ -426,16 +437,36 @@ final class Claimer {
         return false;
     }
 
-    /** Until the next pass if there is nothing to claim for; sooner if claimed jobs wait for a thread that could not be started. */
-    private Duration untilThreads() {
-        return bays.stream().anyMatch(bay -> bay.lane.lacksThreads())
-                ? min(pollInterval(), AFTER_FAILURE)
-                : pollInterval();
+    /**
+     * Until the next pass if there is nothing to claim for; sooner if claimed jobs wait for a thread that could not be started, or
+     * will have waited for too long.
+     */
+    private Duration untilLanes() {
+        Duration pause = pollInterval();
+        for (Bay bay : bays) {
+            Duration overdue = bay.lane.untilOverdue();
+            pause = overdue == null ? pause : min(pause, overdue);
+            pause = bay.lane.lacksThreads() ? min(pause, AFTER_FAILURE) : pause;
+        }
+        return pause;
+    }
+
+    /** Returns prefetched jobs whose executor has become slow: another node may be idle, and urgent jobs need the room. */
+    private void returnOverdue() {
+        for (Bay bay : bays) {
+            List<RunningJob> overdue =
+                    bay.lane.takeOverdue().stream().filter(RunningJob::withdraw).toList();
+            if (!overdue.isEmpty()) {
+                log.debug("worker: returned {} claimed jobs that waited for a slot for too long", overdue.size());
+                claims.giveBack(overdue);
+                host.freed();
+            }
+        }
     }
 
     private Duration untilNextPass() {
         long now = host.nanos();
-        Duration pause = untilThreads();
+        Duration pause = untilLanes();
         Long due = nextDue;
         if (due != null) {
             pause = min(pause, Duration.ofNanos(Math.max(0, due - now)));
@@ -651,7 +682,7 @@ final class Claimer {
 
     /** Claims from the queue of this lane whose turn it is; false if there is none, or no room. */
     private boolean claimOnce(Bay bay, UUID node) {
-        while (!quiet && bay.hasRoom() && bay.due.size() > bay.skipped.size()) {
+        while (!quiet && bay.hasRoom() && bay.due.size() > bay.skipped.size() && bay.intake.mayClaim.getAsBoolean()) {
             Queue queue = next(bay);
             if (queue == null) {
                 return false;
@@ -747,6 +778,11 @@ final class Claimer {
     private void failed(Queue queue, Throwable failure) {
         Trouble earlier = troubles.get(queue);
         int times = earlier == null ? 1 : earlier.failures + 1;
+        if (troubles.size() > MOST_MARKS) {
+            troubles.clear();
+        }
+        Duration rest = min(AFTER_FAILURE.multipliedBy(Math.min(times, 100)), LONGEST_REST);
+        troubles.put(queue, new Trouble(times, host.nanos() + rest.toNanos(), firstLine(failure)));
         if (times == 1) {
             log.warn(
                     "worker: could not claim jobs named '{}' with priority {}; trying again, other jobs are claimed meanwhile",
@@ -756,11 +792,6 @@ final class Claimer {
         } else {
             log.debug("worker: could not claim jobs named '{}' {} times in a row", queue.name(), times, failure);
         }
-        if (troubles.size() > MOST_MARKS) {
-            troubles.clear();
-        }
-        Duration rest = min(AFTER_FAILURE.multipliedBy(Math.min(times, 100)), LONGEST_REST);
-        troubles.put(queue, new Trouble(times, host.nanos() + rest.toNanos(), firstLine(failure)));
     }
 
     private void recovered(Queue queue) {
@@ -854,7 +885,10 @@ final class Claimer {
                 postponed.add(running.givenBack(LAST_CHANCES_APART));
             } else {
                 claims.add(running);
-                lane.add(running);
+                if (!quiet) {
+                    // Otherwise it goes back before it has started.
+                    lane.add(running);
+                }
             }
         }
         if (!postponed.isEmpty()) {

@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.job.JobStore.CrashRule;
 import dev.forge.cluster.internal.job.JobStore.Finish;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.job.WorkerSettings.Leases;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -20,14 +21,13 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
 /** The claims this node has: which they are, whether it can still rely on them, and how they are given back or lost. */
 final class Claims {
 
-    private static final Logger log = LoggerFactory.getLogger(Claims.class);
+    private static final Logger log = GuardedLogger.of(Claims.class);
 
     private final Worker.Host host;
     private final JobStore jobs;

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.job.JobReports.Obstacles;
 import dev.forge.cluster.internal.job.JobStore.Cancelled;
 import dev.forge.cluster.internal.job.JobStore.NewJob;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
@@ -41,7 +42,6 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
@@ -49,7 +49,7 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
 /** {@link Jobs} on {@code forge_jobs}. */
 public final class DefaultJobs implements Jobs {
 
-    private static final Logger log = LoggerFactory.getLogger(DefaultJobs.class);
+    private static final Logger log = GuardedLogger.of(DefaultJobs.class);
     private static final Instant EARLIEST = Instant.EPOCH;
     private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
     private static final Duration LONGEST = Duration.ofDays(36_500);

@@ -1,10 +1,14 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.database.BeginFailure;
+import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.job.JobMonitor.Ending;
 import dev.forge.cluster.internal.job.JobStore.Finish;
 import dev.forge.cluster.internal.job.JobStore.LastStatement;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
+import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;
@@ -16,11 +20,13 @@ import dev.forge.cluster.ratelimit.RateLimitExceededException;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
+import org.slf4j.event.Level;
+import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
@@ -31,9 +37,8 @@ import org.springframework.transaction.TransactionStatus;
  */
 final class JobExecution {
 
-    private static final Logger log = LoggerFactory.getLogger(JobExecution.class);
+    private static final Logger log = GuardedLogger.of(JobExecution.class);
     private static final Duration LIMITED = Duration.ofSeconds(1);
-    private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
     private static final Duration SHORTEST_RETENTION = Duration.ofMillis(1);
 
     private final Worker.Host host;
@@ -46,6 +51,9 @@ final class JobExecution {
     private final JobMonitor monitor;
     private final Finisher finisher;
     private final RandomGenerator random = RandomGenerator.getDefault();
+    private final DatabaseFaultPauses pauses = new DatabaseFaultPauses();
+    /** How many transactions in a row could not begin. */
+    private final AtomicInteger unbegun = new AtomicInteger();
 
     JobExecution(Worker.Setup setup, Worker.Host host, Claims claims, StuckHandlers stuck) {
         this.host = host;
@@ -104,8 +112,8 @@ final class JobExecution {
         // All of it is restored: what a handler puts there and leaves behind is not about the next job of this thread.
         Map<String, String> before = MDC.getCopyOfContextMap();
         host.introduce();
-        MDC.put("forge.job.id", running.id().toString());
-        MDC.put("forge.job.name", running.name());
+        Mdc.put("forge.job.id", running.id().toString());
+        Mdc.put("forge.job.name", running.name());
         stuck.began(running);
         try {
             Finish finish = observed(running);
@@ -194,6 +202,14 @@ final class JobExecution {
         } catch (LostInTransaction e) {
             running.ended(Ending.LOST, null);
             return null;
+        } catch (RowLocked e) {
+            log.warn(
+                    "Job {} ({}): another transaction has locked its row, so that its own could not be completed and was rolled"
+                            + " back. It runs again when that ends. The view pg_locks shows who holds the lock.",
+                    running.name(),
+                    running.id());
+            running.ended(Ending.RETURNED, null);
+            return running.givenBack(Duration.ZERO);
         } catch (Throwable e) {
             if (running.stopReason() == Stop.LOST) {
                 // Of no interest to anybody: it is dropped, and that is logged.
@@ -278,13 +294,16 @@ final class JobExecution {
         try {
             status = transaction.manager().getTransaction(transaction.definition());
         } catch (TransactionException e) {
-            log.info(
-                    "job {} {}: no transaction for it now, it comes back: {}",
-                    running.name(),
-                    running.id(),
-                    ErrorText.brief(e));
-            running.ended(Ending.RETURNED, null);
-            return running.givenBack(WITHOUT_TRANSACTION);
+            Stop stop = running.stopReason();
+            if (stop == Stop.DRAIN || stop == Stop.LOST || !BeginFailure.passes(e)) {
+                throw e;
+            }
+            return withoutTransaction(running, e);
+        }
+        pauses.forget(running.id());
+        int failed = unbegun.getAndSet(0);
+        if (failed > 0) {
+            log.info("Transactions of jobs begin again after {} failures", failed);
         }
         LastStatement last;
         try {
@@ -298,7 +317,7 @@ final class JobExecution {
                         "the transaction of its handler is not one of the cluster's DataSource, so that the job cannot be"
                                 + " completed in it: name the right manager in @Transactional, or leave the annotation out");
             }
-            last = transactional.finishInTransaction(running.node(), finish);
+            last = finishInTransaction(running, finish);
             if (last == LastStatement.CLAIM_LOST) {
                 throw new LostInTransaction();
             }
@@ -310,11 +329,72 @@ final class JobExecution {
             }
             throw e;
         }
-        transaction.manager().commit(status);
+        commit(running, transaction, status);
         if (last == LastStatement.WRITTEN_BLINDLY) {
             freeSuccessorOf(running);
         }
         return null;
+    }
+
+    private LastStatement finishInTransaction(RunningJob running, Finish finish) {
+        try {
+            return transactional.finishInTransaction(running.node(), finish);
+        } catch (DataAccessException e) {
+            if (JobStore.isLocked(e)) {
+                throw new RowLocked(e);
+            }
+            throw e;
+        }
+    }
+
+    /** The database or the pool has kept it from starting, which is no fault of the job: it waits longer each time. */
+    private Finish withoutTransaction(RunningJob running, TransactionException failure) {
+        long pause = (long) (pauses.next(running.id()).toMillis() * (1 + random.nextDouble()));
+        String cause = ErrorText.brief(NestedExceptionUtils.getMostSpecificCause(failure));
+        log.atLevel(unbegun.getAndIncrement() == 0 ? Level.WARN : Level.DEBUG)
+                .log(
+                        "Job {} ({}): its transaction could not begin, the attempt is not counted; next try in {} ms: {}. Further failures"
+                                + " are logged at DEBUG until a transaction begins.",
+                        running.name(),
+                        running.id(),
+                        pause,
+                        cause);
+        running.ended(Ending.RETURNED, null);
+        return running.givenBack(
+                Duration.ofMillis(pause),
+                ErrorText.storable("Its transaction could not begin, the attempt is not counted: " + cause));
+    }
+
+    /** What has failed may be the answer to the commit, or what was to follow it: the job's row tells whether it is committed. */
+    private void commit(RunningJob running, JobHandler.Transaction transaction, TransactionStatus status) {
+        try {
+            transaction.manager().commit(status);
+        } catch (RuntimeException | Error e) {
+            if (!DatabaseFault.isAnswered(e)) {
+                running.endUnanswered();
+            }
+            if (!isCommitted(running)) {
+                throw e;
+            }
+            log.warn(
+                    "Job {} ({}): its transaction is committed, but the commit reported a failure: its answer got lost, or something"
+                            + " that was to follow it failed",
+                    running.name(),
+                    running.id(),
+                    ErrorText.loggable(e));
+        }
+    }
+
+    private boolean isCommitted(RunningJob running) {
+        try {
+            return !control.endedByHolder(
+                            running.node(),
+                            Map.of(running.key(), running.claimed().recoveries()))
+                    .isEmpty();
+        } catch (RuntimeException e) {
+            log.debug("job {} {}: unknown whether it is committed", running.name(), running.id(), e);
+            return false;
+        }
     }
 
     private void freeSuccessorOf(RunningJob running) {
@@ -331,6 +411,15 @@ final class JobExecution {
             transaction.manager().rollback(status);
         } catch (RuntimeException e) {
             cause.addSuppressed(e);
+        }
+    }
+
+    /** Nobody's fault that would count as a failed attempt. */
+    private static final class RowLocked extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        RowLocked(DataAccessException cause) {
+            super("the job's row is locked", cause, false, false);
         }
     }
 

@@ -23,6 +23,11 @@ public final class ReservedNames {
         this.handlers = handlers;
     }
 
+    /** Returns whether jobs of that name are the cluster's own. */
+    public boolean isReserved(String name) {
+        return handlers.ownerOf(name).isPresent() || node.reservedPrefix(name).isPresent();
+    }
+
     /** @throws JobRejectedException if applications may not enqueue jobs of that name */
     public void requireFreeName(String name) {
         handlers.ownerOf(name).ifPresent(owned -> {

@@ -60,6 +60,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private volatile boolean marked;
     public volatile boolean ending;
     private volatile boolean back;
+    private volatile boolean endUnanswered;
     private volatile @Nullable String progress;
     private volatile @Nullable String checkpoint;
     private volatile JobMonitor.Ending ended = JobMonitor.Ending.FAILED;
@@ -131,12 +132,13 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     /** Whether it may start: on the thread that runs it, if nobody took it back before. */
     boolean start(long now) {
         synchronized (this) {
+            // Before the stage: whoever sees that it runs must not count its timeout from zero.
+            startedAt = now;
             if (stop == Stop.LOST || !stage.compareAndSet(Stage.QUEUED, Stage.STARTED)) {
                 return false;
             }
             thread = Thread.currentThread();
         }
-        startedAt = now;
         return true;
     }
 
@@ -169,6 +171,15 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
 
     boolean isEnding() {
         return ending;
+    }
+
+    /** A statement or a commit that ends it was sent, and the answer got lost: it may have ended by this node's own hand. */
+    void endUnanswered() {
+        endUnanswered = true;
+    }
+
+    boolean isEndUnanswered() {
+        return endUnanswered;
     }
 
     void end() {
@@ -306,12 +317,17 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
 
     /** Gives it back without having spent an attempt. */
     Finish givenBack(Duration delay) {
+        return givenBack(delay, null);
+    }
+
+    /** The same; the reason becomes its last error. */
+    Finish givenBack(Duration delay, @Nullable String reason) {
         comesBack();
         return new Finish(
                 key(),
                 JobStatus.PENDING,
                 null,
-                null,
+                reason,
                 delay.toMillis(),
                 1,
                 lateCheckpoint(),

@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.job.RunningJob.Stop;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.runtime.PayloadJson;
@@ -12,7 +13,6 @@ import java.util.Map;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * What runs jobs on this node, from its start to its drain and its end: a {@link Claimer} takes them into lanes, whose
@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Worker implements NodeComponent {
 
-    private static final Logger log = LoggerFactory.getLogger(Worker.class);
+    private static final Logger log = GuardedLogger.of(Worker.class);
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
     private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
@@ -57,7 +57,7 @@ final class Worker implements NodeComponent {
         /** A job of this node is pending again, and nobody else knows. */
         void cameBack();
 
-        /** A job has ended for which another one, of whomever, has waited. */
+        /** Jobs are pending that other nodes may run at once: one that waited for another, or claimed ones that went back. */
         default void freed() {}
     }
 
@@ -182,10 +182,16 @@ final class Worker implements NodeComponent {
     @Override
     public void end() throws InterruptedException {
         quiesce();
-        claimer.stop(STOP_PATIENCE);
-        execution.stop(STOP_PATIENCE);
-        claimer.closeLanes();
-        claims.loseAll("the node has left");
+        try {
+            claimer.stop(STOP_PATIENCE);
+        } finally {
+            try {
+                execution.stop(STOP_PATIENCE);
+            } finally {
+                claimer.closeLanes();
+                claims.loseAll("the node has left");
+            }
+        }
     }
 
     @Override
@@ -202,12 +208,21 @@ final class Worker implements NodeComponent {
     @Override
     public void release() {
         List.copyOf(claims.all()).forEach(running -> running.stop(Stop.DRAIN));
+        boolean interrupted = false;
         try {
             // Handlers that heed the interrupt end properly.
             awaitIdle(RELEASE_PATIENCE);
         } catch (InterruptedException e) {
+            // Later: an interrupted thread gets no connection to return jobs.
+            interrupted = true;
+        }
+        releaseDeaf();
+        if (interrupted) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    private void releaseDeaf() {
         // Those whose end is being written have ended.
         List<RunningJob> deaf =
                 claims.all().stream().filter(running -> !running.isEnding()).toList();

@@ -4,6 +4,7 @@ import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.internal.leader.LeaderStore.Beginning;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
 import dev.forge.cluster.internal.leader.LeaderStore.Term;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Pace;
 import dev.forge.cluster.leader.LeadershipAcquired;
 import dev.forge.cluster.leader.LeadershipLost;
@@ -12,6 +13,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -25,7 +27,6 @@ import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Which roles this node leads. One thread at a time takes {@link #step steps}; anybody may ask.
@@ -43,7 +44,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class Elector {
 
-    private static final Logger log = LoggerFactory.getLogger(Elector.class);
+    private static final Logger log = GuardedLogger.of(Elector.class);
 
     /** How often followers look for leases that have expired although their lock is held. */
     private static final Duration LEASE_CHECK = Duration.ofMillis(500);
@@ -107,7 +108,9 @@ public final class Elector {
     private final Map<String, Long> won = new TreeMap<>();
     /** How often in a row fenced writes have kept a term of a free role from beginning. */
     private final Map<String, Integer> fenceBusy = new HashMap<>();
-    /** Roles whose fence stays blocked, with when to try them again: the others must not wait for them. */
+    /** Roles that have no further term; each is logged once. */
+    private final Set<String> withoutTerms = new HashSet<>();
+    /** Roles whose fence stays blocked, or that have no further term, with when to try them again. */
     private final Map<String, Long> blockedUntil = new HashMap<>();
 
     /** The server's timeline, as of this pass. */
@@ -493,11 +496,14 @@ public final class Elector {
         if (!(beginning instanceof Beginning.Begun begun)) {
             if (beginning instanceof Beginning.FenceBusy) {
                 fenceBusy(role);
+            } else if (beginning instanceof Beginning.NoTermLeft) {
+                noTermLeft(role);
             }
             return false;
         }
         Term term = begun.term();
         fenceBusy.remove(role);
+        withoutTerms.remove(role);
         fences.free(role);
         if (on != ground) {
             log.warn(
@@ -527,6 +533,17 @@ public final class Elector {
             fences.blocked(role);
             blockedUntil.put(role, pace.nanos() + BLOCKED_PAUSE.toNanos());
         }
+    }
+
+    private void noTermLeft(String role) {
+        if (withoutTerms.add(role)) {
+            log.error(
+                    "Role {}: no node can lead it, because current_term of its row in forge_leaders is {}, the last possible term."
+                            + " Only SQL can have written that. Set current_term back to the number of the last real term.",
+                    role,
+                    LeaderStore.LAST_TERM);
+        }
+        blockedUntil.put(role, pace.nanos() + BLOCKED_PAUSE.toNanos());
     }
 
     /** On a busy machine fenced writes take longer to commit; waiting for them must not delay the next renewal. */

@@ -39,6 +39,11 @@ public final class LockCleanUp implements NodeComponent {
     }
 
     @Override
+    public void forgetDead(List<UUID> nodes) {
+        locks.forgetDead(nodes);
+    }
+
+    @Override
     public void releaseHeldByLeaving(UUID leaving) {
         locks.releaseHeldByLeaving(leaving);
     }

@@ -7,11 +7,13 @@ import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.leader.BlockedFences;
 import dev.forge.cluster.internal.leader.Candidate;
 import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeSettings.Election;
 import dev.forge.cluster.internal.node.NodeStore.Introduction;
 import dev.forge.cluster.internal.node.NodeStore.Load;
@@ -39,6 +41,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -52,7 +55,6 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.TaskScheduler;
 
@@ -64,7 +66,7 @@ import org.springframework.scheduling.TaskScheduler;
  */
 public final class Node implements Candidate {
 
-    private static final Logger log = LoggerFactory.getLogger(Node.class);
+    private static final Logger log = GuardedLogger.of(Node.class);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
     private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
     private static final Duration SESSION_PATIENCE = Duration.ofSeconds(15);
@@ -119,11 +121,19 @@ public final class Node implements Candidate {
     private volatile boolean suspicious;
     private volatile LostLeadership onLostLeadership = LostLeadership.NOT_READY;
     private volatile Runnable exit = () -> {};
+    private volatile Runnable writableAgain = () -> {};
+    /** Whether the last heartbeat failed because the database, or the session that it has given us, is read-only. */
+    private volatile boolean readOnly;
+    /** Whether one did since the last that was written. */
+    private volatile boolean wasReadOnly;
+
     private volatile boolean hasLed;
     private volatile @Nullable Long leadsNotSince;
     private volatile boolean missesLeadership;
     private volatile Duration untilElection = Duration.ofMillis(50);
     private volatile @Nullable Future<?> draining;
+    /** Threads that were interrupted while they drain or stop this node. */
+    private final Set<Thread> interrupted = ConcurrentHashMap.newKeySet();
 
     /** What a node is doing. */
     public enum State {
@@ -176,10 +186,10 @@ public final class Node implements Candidate {
         this.heartbeat = NodeLoop.of("heartbeat", () -> pulse.pause(hasSession()), this::beat);
         run(heartbeat);
         run(NodeLoop.of("observe", this::observationPause, this::observe));
-        run(NodeLoop.cleanUp("clean-up-nodes", () -> members.nodes.purgeDead(DEAD_RETENTION, NODE_BATCH)));
+        run(NodeLoop.cleanUp("clean-up-nodes", this::forgetDead));
         run(NodeLoop.of("watch-leadership", () -> WATCH, this::watchLeadership));
         if (session == null) {
-            var store = new LeaderStore(members.schema, members.control);
+            var store = new LeaderStore(members.schema, ControlConnections.urgent(members.control));
             this.elections = NodeLoop.of("elect", () -> untilElection, () -> elect(store));
             run(elections);
         } else {
@@ -231,7 +241,10 @@ public final class Node implements Candidate {
             joinAndRun();
         } catch (RuntimeException e) {
             stop();
-            endSession();
+            despiteInterrupts(() -> {
+                endSession();
+                return true;
+            });
             throw e;
         }
     }
@@ -273,11 +286,29 @@ public final class Node implements Candidate {
     private void requireElection() throws InterruptedException {
         Duration patience = settings.election().lease().multipliedBy(3);
         if (!await(() -> elector.isLeader(Leadership.SCHEDULER), patience)) {
+            String leader = nameOfLeader();
             throw new ClusterStartupException(
-                    "forge.cluster.node.mode (leader): this node was not elected within %d s"
-                            .formatted(patience.toSeconds()),
-                    "Another node leads. Stop that one, or set forge.cluster.node.mode=auto to stand by.");
+                    "forge.cluster.node.mode (leader): this node was not elected within %d s%s"
+                            .formatted(patience.toSeconds(), leader == null ? "" : "; node %s leads".formatted(leader)),
+                    leader == null
+                            ? "Look for what keeps it from leading: \"No leader is elected\" in docs/troubleshooting.md."
+                            : "Stop that node, or set forge.cluster.node.mode=auto to stand by.");
         }
+    }
+
+    /** Name and id of the node that leads the scheduler role; null if none does, or nobody can be asked. */
+    private @Nullable String nameOfLeader() {
+        try {
+            for (LeaderStore.Leader leader : new LeaderStore(members.schema, members.control).leaders()) {
+                UUID leading = leader.node();
+                if (leader.role().equals(Leadership.SCHEDULER) && leading != null) {
+                    return "'%s' (%s)".formatted(members.nodes.nameOf(leading).orElse("?"), leading);
+                }
+            }
+        } catch (DataAccessException e) {
+            log.debug("node {}: could not find out who leads", id, e);
+        }
+        return null;
     }
 
     /**
@@ -290,14 +321,39 @@ public final class Node implements Candidate {
         }
         stopping = true;
         try {
-            leave();
+            despiteInterrupts(() -> {
+                leave();
+                return true;
+            });
         } finally {
             stopping = false;
         }
     }
 
+    /**
+     * Does something that waits and writes. An interrupt of this thread, before or meanwhile, ends the waiting, but not the writing:
+     * jobs are returned and the node is deregistered all the same. It is interrupted again afterwards.
+     */
+    private boolean despiteInterrupts(BooleanSupplier action) {
+        noteInterrupt(Thread.interrupted());
+        try {
+            return action.getAsBoolean();
+        } finally {
+            noteInterrupt(Thread.interrupted());
+            if (interrupted.remove(Thread.currentThread())) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private void noteInterrupt(boolean whether) {
+        if (whether) {
+            interrupted.add(Thread.currentThread());
+        }
+    }
+
     private void leave() {
-        drain();
+        drainOnce();
         // From here on nobody joins again: whatever the id is when the loops have ended, is the one that leaves.
         leaving = true;
         UUID resigning = id;
@@ -326,7 +382,7 @@ public final class Node implements Candidate {
             try {
                 component.end();
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
             }
         }
     }
@@ -337,7 +393,7 @@ public final class Node implements Candidate {
             try {
                 loop.stop(Duration.ofNanos(Math.max(0, deadline - pace.nanos())));
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
             }
         }
     }
@@ -368,7 +424,7 @@ public final class Node implements Candidate {
             try {
                 session.stop();
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
             }
         }
     }
@@ -378,6 +434,10 @@ public final class Node implements Candidate {
      * member, without leading anything. Answers whether it was at work until now.
      */
     public boolean drain() {
+        return despiteInterrupts(this::drainOnce);
+    }
+
+    private boolean drainOnce() {
         // Held until it is done: who leaves while an ordered drain is under way waits for it here.
         drainLock.lock();
         try {
@@ -421,15 +481,18 @@ public final class Node implements Candidate {
     private int awaitWork(long deadline) {
         int unfinished = 0;
         for (NodeComponent component : components) {
+            boolean idle = false;
             try {
-                if (!component.awaitIdle(Duration.ofNanos(Math.max(0, deadline - pace.nanos())))) {
-                    unfinished += component.load();
-                    component.release();
-                }
+                boolean hurried = interrupted.contains(Thread.currentThread());
+                long patience = hurried ? 0 : Math.max(0, deadline - pace.nanos());
+                idle = component.awaitIdle(Duration.ofNanos(patience));
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
+            }
+            if (!idle) {
                 unfinished += component.load();
                 component.release();
+                noteInterrupt(Thread.interrupted());
             }
         }
         return unfinished;
@@ -443,6 +506,19 @@ public final class Node implements Candidate {
     public void onLostLeadership(LostLeadership reaction, Runnable exit) {
         this.onLostLeadership = reaction;
         this.exit = exit;
+    }
+
+    /**
+     * What to do with the first heartbeat that was written after others had failed because the database was read-only;
+     * before the node starts.
+     */
+    public void onWritableAgain(Runnable reaction) {
+        this.writableAgain = reaction;
+    }
+
+    /** Whether the last heartbeat failed because the database, or the session that it has given us, is read-only. */
+    public boolean isReadOnly() {
+        return readOnly;
     }
 
     /** Whether this node must lead to be ready, and has not led for longer than an election takes. */
@@ -642,6 +718,14 @@ public final class Node implements Candidate {
         return pace;
     }
 
+    /**
+     * Returns the data source on which nodes are declared dead and deleted. Components release rows of such nodes by it, in the
+     * same transaction.
+     */
+    public DataSource membership() {
+        return members.nodes.source();
+    }
+
     public Members members() {
         return members;
     }
@@ -690,10 +774,15 @@ public final class Node implements Candidate {
     public void requireMayMutate() {
         if (!settings.presence().mayMutate()) {
             throw new MutationRefusedException(
-                    "this node may not change the cluster: forge.cluster.node.mode (%s), forge.cluster.node.roles (%s)"
-                            .formatted(
-                                    settings.presence().mode().name().toLowerCase(Locale.ROOT),
-                                    settings.presence().roles()));
+                    settings.presence().mode() == NodeMode.OBSERVER
+                            ? "This node may not change the cluster: forge.cluster.node.mode (observer). Call another node, or set another"
+                                    + " mode."
+                            : "This node may not change the cluster: forge.cluster.node.roles (%s) lacks function. Add it, or call a node"
+                                            .formatted(settings.presence().roles().stream()
+                                                    .map(role -> role.name().toLowerCase(Locale.ROOT))
+                                                    .sorted()
+                                                    .collect(Collectors.joining(",")))
+                                    + " that has it.");
         }
     }
 
@@ -713,8 +802,7 @@ public final class Node implements Candidate {
 
     private void join(Consumer<UUID> joined) throws InterruptedException {
         identity = identity(members.identities);
-        @Nullable Long takenUntil = null;
-        long beatsSeen = 0;
+        @Nullable FormerHolder former = null;
         while (true) {
             UUID joining = UUID.randomUUID();
             Mdc.put(joining, identity);
@@ -736,20 +824,43 @@ public final class Node implements Candidate {
                     // Perhaps our own former self, killed a moment ago: it is dead when its own deadline has passed.
                     // One
                     // that goes on beating is not.
-                    if (takenUntil == null) {
+                    NodeStore.Holder holder =
+                            members.nodes.holderOf(identity.id()).orElse(null);
+                    if (holder != null && former == null) {
                         log.info("node.id {} belongs to a live node; waiting for its end", identity.id());
-                        beatsSeen = members.nodes.beatsOf(identity.id());
-                        takenUntil = pace.nanos()
-                                + settings.heartbeat().dead().plusSeconds(2).toNanos();
-                    } else if (pace.nanos() - takenUntil > 0 && members.nodes.beatsOf(identity.id()) > beatsSeen) {
-                        throw new ClusterStartupException(
-                                "forge.cluster.node.id (%s) belongs to a live node of this cluster"
-                                        .formatted(identity.id()),
-                                "Give each instance an id of its own, or none: it is generated then.");
+                        former = new FormerHolder(holder, pace.nanos());
+                    } else if (holder != null && former != null) {
+                        endFormer(former, holder);
                     }
                     await(() -> false, Duration.ofMillis(500));
                 }
             }
+        }
+    }
+
+    /** Who had our key when this node began to wait for it. */
+    private record FormerHolder(NodeStore.Holder holder, long seenAt) {}
+
+    /** Rejects a key whose holder lives; declares a holder dead that does not beat, whatever the clock of the database says. */
+    private void endFormer(FormerHolder former, NodeStore.Holder now) {
+        long waited = pace.nanos() - former.seenAt;
+        boolean silent = now.id().equals(former.holder.id()) && now.beats() == former.holder.beats();
+        if (silent && waited > now.deadAfter().toNanos()) {
+            members.nodes
+                    .declareDead(now.id(), now.beats(), () -> releaseHeldByDead(now.id()))
+                    .ifPresent(Runnable::run);
+        } else if (!silent
+                && now.beats() > 0
+                && waited > settings.heartbeat().dead().plusSeconds(2).toNanos()) {
+            throw new ClusterStartupException(
+                    "forge.cluster.node.id (%s) belongs to a live node of this cluster%s"
+                            .formatted(
+                                    identity.id(),
+                                    members.nodes
+                                            .describeHolderOf(identity.id())
+                                            .map(holder -> ", " + holder)
+                                            .orElse("")),
+                    "Give each instance an id of its own, or none: it is generated then.");
         }
     }
 
@@ -849,14 +960,30 @@ public final class Node implements Candidate {
     }
 
     private NodeStore.Beat sendBeat(UUID beating) {
+        NodeStore.Beat answer;
         try {
-            return members.nodes.beat(beating, load(), pulse.deadlines());
+            answer = members.nodes.beat(beating, load(), pulse.deadlines());
         } catch (RuntimeException e) {
+            readOnly = ServerFailure.isReadOnly(e);
+            if (readOnly) {
+                wasReadOnly = true;
+            }
             // Perhaps only these connections are no good: they may lead to a former primary, or be read-only for good.
             ControlConnections.replace(members.control);
             observer.ownBeatFailed();
             throw e;
         }
+        readOnly = false;
+        if (wasReadOnly) {
+            wasReadOnly = false;
+            try {
+                writableAgain.run();
+            } catch (RuntimeException e) {
+                // Not the heartbeat's fault: it was written.
+                log.warn("node {}: could not renew what was opened while the database was read-only", id, e);
+            }
+        }
+        return answer;
     }
 
     /** Whether this node has something that others could not take over before they declare it dead. */
@@ -971,9 +1098,14 @@ public final class Node implements Candidate {
         }
     }
 
+    private void forgetDead() {
+        members.nodes.purgeDead(
+                DEAD_RETENTION, NODE_BATCH, dead -> components.forEach(component -> component.forgetDead(dead)));
+    }
+
     private Runnable releaseHeldByDead(UUID dead) {
         List<Runnable> afterCommit = components.stream()
-                .map(component -> component.releaseHeldByDead(dead))
+                .map(component -> members.nodes.releaseApart(dead, () -> component.releaseHeldByDead(dead)))
                 .toList();
         return () -> afterCommit.forEach(Runnable::run);
     }

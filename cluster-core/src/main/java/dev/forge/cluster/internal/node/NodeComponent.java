@@ -80,14 +80,17 @@ public interface NodeComponent {
     default void died(UUID node) {}
 
     /**
-     * Releases rows that a dead node holds, inside of the transaction that declares it dead. Implementations use the node's
-     * control data source only, skip rows that others have locked, and leave those to their own sweeps.
+     * Releases rows that a dead node holds, inside of the transaction that declares it dead. Implementations use {@link
+     * Node#membership} only, skip rows that others have locked, and leave those to their own sweeps.
      *
      * @return an action for the time after the commit
      */
     default Runnable releaseHeldByDead(UUID node) {
         return () -> {};
     }
+
+    /** Releases rows of dead nodes that were skipped before, inside of the transaction that deletes the nodes' rows. */
+    default void forgetDead(List<UUID> nodes) {}
 
     /** Releases rows that this node still holds, inside of the transaction that deletes its row. */
     default void releaseHeldByLeaving(UUID node) {}

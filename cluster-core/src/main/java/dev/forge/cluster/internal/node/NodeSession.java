@@ -5,6 +5,7 @@ import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.database.SessionConnection;
 import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import java.time.Duration;
 import java.util.UUID;
@@ -14,7 +15,6 @@ import java.util.function.LongSupplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -26,7 +26,7 @@ final class NodeSession {
     /** What others said that concerns leadership. */
     static final String LEADERSHIP_CHANGED = "leadership";
 
-    private static final Logger log = LoggerFactory.getLogger(NodeSession.class);
+    private static final Logger log = GuardedLogger.of(NodeSession.class);
     private static final Duration READ = Duration.ofMillis(50);
     /** By its session's last statement others tell a node that has crashed from one that was cut off. */
     private static final Duration LONGEST_UNUSED = Duration.ofSeconds(2);
@@ -122,12 +122,12 @@ final class NodeSession {
         return livenessKey;
     }
 
-    // An appender may throw; without this thread the node would have no session any more.
-    private void reportQuietly(Throwable failure) {
+    /** Whatever the others make of what happens to the session: without this thread the node would have none any more. */
+    private static void tell(Runnable listener) {
         try {
-            report(failure);
+            listener.run();
         } catch (RuntimeException | Error e) {
-            // There is nowhere left to say so.
+            log.warn("session: a listener failed", ErrorText.loggable(e));
         }
     }
 
@@ -158,24 +158,24 @@ final class NodeSession {
             if (current == null) {
                 return;
             }
-            listener.opening(current);
+            tell(() -> listener.opening(current));
             try (SessionConnection connection = SessionConnection.open(direct, schema, current)) {
                 serve(connection, current);
             } catch (RuntimeException | Error e) {
                 // An Error too: without this thread the node would be dead and not know it.
                 if (!reported) {
                     reported = true;
-                    reportQuietly(e);
+                    tell(() -> report(e));
                 }
             } finally {
                 if (connected) {
                     lostAt = nanos.getAsLong();
                 }
                 connected = false;
-                elector.sessionLost();
+                tell(elector::sessionLost);
             }
             if (isCurrent() && current.equals(node)) {
-                listener.lost();
+                tell(listener::lost);
                 pause(retry, current);
                 retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;
             }

@@ -3,7 +3,9 @@ package dev.forge.cluster.internal.node;
 import dev.forge.cluster.internal.database.AdvisoryKeys;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.node.NodeStatus;
@@ -25,22 +27,39 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /** The rows of {@code forge_nodes}. */
 public final class NodeStore {
 
+    private static final Logger log = GuardedLogger.of(NodeStore.class);
+
     private final Schema schema;
+    private final DataSource source;
     private final LeaderStore leaders;
     private final JdbcClient jdbc;
     private final TransactionTemplate transaction;
+    private final TransactionTemplate nested;
 
     public NodeStore(Schema schema, DataSource control) {
         this.schema = schema;
+        this.source = control;
         this.leaders = new LeaderStore(schema, control);
         this.jdbc = JdbcClient.create(control);
-        this.transaction = new TransactionTemplate(new OwnTransactions(control));
+        var transactions = new OwnTransactions(control);
+        this.transaction = new TransactionTemplate(transactions);
+        this.nested = new TransactionTemplate(
+                transactions, new DefaultTransactionDefinition(TransactionDefinition.PROPAGATION_NESTED));
+    }
+
+    /** Returns the data source of these statements: others take part in a transaction of this store by it. */
+    DataSource source() {
+        return source;
     }
 
     /**
@@ -159,7 +178,7 @@ public final class NodeStore {
     public Beat beat(UUID id, Load load, Deadlines deadlines) {
         return jdbc.sql(schema.sql("""
                 UPDATE ~.forge_nodes
-                SET beats = beats + 1, last_heartbeat = clock_timestamp(),
+                SET beats = (beats + 1) % 1000000000000000000, last_heartbeat = clock_timestamp(),
                     stale_at = clock_timestamp() + :stale * interval '1 millisecond',
                     dead_at = clock_timestamp() + :dead * interval '1 millisecond',
                     status = CASE WHEN status IN ('stale', 'joining') THEN 'active' ELSE status END,
@@ -200,13 +219,38 @@ public final class NodeStore {
         });
     }
 
-    /** How often the live holder of that key has beaten; 0 if there is none. */
-    public long beatsOf(String key) {
-        return jdbc.sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
+    /**
+     * The live node that has a key.
+     *
+     * @param deadAfter for how long it may be silent, as it declared itself
+     */
+    public record Holder(UUID id, long beats, Duration deadAfter) {}
+
+    /** The live holder of that key. */
+    public Optional<Holder> holderOf(String key) {
+        return jdbc.sql(schema.sql("""
+                SELECT n.id, n.beats, %s FROM ~.forge_nodes n WHERE n.node_key = ? AND n.status <> 'dead'
+                """.formatted(declaredMillis("dead_at"))))
                 .param(key)
-                .query(Long.class)
-                .optional()
-                .orElse(0L);
+                .query((row, n) ->
+                        new Holder(row.getObject(1, UUID.class), row.getLong(2), Duration.ofMillis(row.getLong(3))))
+                .optional();
+    }
+
+    /** Name and host of the live holder of that key, for people. */
+    public Optional<String> describeHolderOf(String key) {
+        return jdbc.sql(schema.sql("SELECT name, hostname FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
+                .param(key)
+                .query((row, n) -> "'%s' on host '%s'".formatted(row.getString(1), row.getString(2)))
+                .optional();
+    }
+
+    /** What people call that node. */
+    public Optional<String> nameOf(UUID node) {
+        return jdbc.sql(schema.sql("SELECT name FROM ~.forge_nodes WHERE id = ?"))
+                .param(node)
+                .query(String.class)
+                .optional();
     }
 
     /**
@@ -290,16 +334,19 @@ public final class NodeStore {
                 row.getObject(11) == null ? null : Duration.ofMillis(row.getLong(11)));
     }
 
-    /** Calls a silent node stale, unless it has beaten since it was seen. */
+    /** Calls a silent node stale, unless it has beaten since it was seen, or somebody has locked its row. */
     public boolean declareStale(UUID id, long beatsSeen) {
         return jdbc.sql(schema.sql("""
-                        UPDATE ~.forge_nodes SET status = 'stale' WHERE id = ? AND beats = ? AND status = 'active'
+                        UPDATE ~.forge_nodes SET status = 'stale'
+                        WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status = 'active'
+                                    FOR UPDATE SKIP LOCKED)
                         """)).params(id, beatsSeen).update() == 1;
     }
 
     /**
      * Declares a node dead, unless it has beaten since it was seen, and in the same transaction ends all that it held.
-     * Of several observers one succeeds.
+     * Of several observers one succeeds. Nobody waits for a row that somebody else has locked: that is another observer, the
+     * node itself that beats, or a stranger, for whom all other nodes would have to wait.
      *
      * @param release releases what the node holds elsewhere, in that transaction; returns an action for the time after the
      *     commit
@@ -313,7 +360,8 @@ public final class NodeStore {
                     UPDATE ~.forge_nodes
                     SET status = 'dead', stale_at = least(stale_at, clock_timestamp()),
                         dead_at = least(dead_at, clock_timestamp())
-                    WHERE id = ? AND beats = ? AND status <> 'dead'
+                    WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status <> 'dead'
+                                FOR UPDATE SKIP LOCKED)
                     """)).params(id, beatsSeen).update();
             if (declared == 0) {
                 return null;
@@ -323,17 +371,48 @@ public final class NodeStore {
         }));
     }
 
-    /** Forgets nodes that died longer ago than that, up to that many. */
-    public int purgeDead(Duration retention, int limit) {
-        return jdbc.sql(schema.sql("""
-                DELETE FROM ~.forge_nodes WHERE id = ANY (ARRAY(
+    /**
+     * Releases what a component holds for a dead node, inside of the transaction that declares it dead. If the database refuses
+     * that, because of a damaged row for example, the node is dead all the same, and the component finds its rows by itself.
+     *
+     * @return the component's action for the time after the commit
+     */
+    Runnable releaseApart(UUID id, Supplier<Runnable> release) {
+        try {
+            return Objects.requireNonNull(nested.execute(status -> release.get()));
+        } catch (DataAccessException e) {
+            if (TransientFailure.caused(e)) {
+                throw e;
+            }
+            log.debug("rows that node {} held are left to the sweeps", id, e);
+            return () -> {};
+        }
+    }
+
+    /**
+     * Forgets nodes that died longer ago than that, up to that many.
+     *
+     * @param forget releases, in the same transaction, rows of these nodes that somebody had locked when they were declared dead
+     */
+    public int purgeDead(Duration retention, int limit, Consumer<List<UUID>> forget) {
+        return Objects.requireNonNull(transaction.execute(status -> {
+            List<UUID> dead = jdbc.sql(schema.sql("""
                     SELECT id FROM ~.forge_nodes
                     WHERE status = 'dead' AND dead_at < clock_timestamp() - :retention * interval '1 millisecond'
-                    LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """))
-                .param("retention", retention.toMillis())
-                .param("limit", limit)
-                .update();
+                    LIMIT :limit FOR UPDATE SKIP LOCKED
+                    """))
+                    .param("retention", retention.toMillis())
+                    .param("limit", limit)
+                    .query((row, n) -> row.getObject(1, UUID.class))
+                    .list();
+            if (dead.isEmpty()) {
+                return 0;
+            }
+            forget.accept(dead);
+            return jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ANY (:dead)"))
+                    .param("dead", dead.toArray(UUID[]::new))
+                    .update();
+        }));
     }
 
     /** A node with all that operators want to know. */

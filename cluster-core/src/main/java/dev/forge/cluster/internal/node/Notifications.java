@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Sends notifications about changes that are committed already. Other nodes also find such a change by themselves, only
@@ -13,7 +13,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class Notifications {
 
-    private static final Logger log = LoggerFactory.getLogger(Notifications.class);
+    private static final Logger log = GuardedLogger.of(Notifications.class);
 
     private final Consumer<String> sender;
     private final AtomicBoolean failing = new AtomicBoolean();

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeStore.Sighting;
 import dev.forge.cluster.internal.node.NodeStore.Sightings;
 import dev.forge.cluster.internal.runtime.Names;
@@ -19,7 +20,6 @@ import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Watches the other nodes and says when one is dead.
@@ -31,7 +31,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Observer {
 
-    private static final Logger log = LoggerFactory.getLogger(Observer.class);
+    private static final Logger log = GuardedLogger.of(Observer.class);
 
     /** How long a node may be without its lock and without a beat. */
     private static final Duration SUSPICION = Duration.ofMillis(600);

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.runtime;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -12,7 +13,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Lets threads that each want something small of the database want it together: those that come while a statement is under
@@ -24,7 +24,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class Coalescer<K, W, A> {
 
-    private static final Logger log = LoggerFactory.getLogger(Coalescer.class);
+    private static final Logger log = GuardedLogger.of(Coalescer.class);
 
     private final int most;
     private final Function<Map<K, W>, Map<K, A>> statement;

@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.runtime;
 
 import dev.forge.cluster.internal.database.TransientFailure;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.util.function.IntUnaryOperator;
 import java.util.function.LongSupplier;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -14,7 +14,7 @@ import org.springframework.dao.DataAccessException;
  */
 public final class PurgeBatch {
 
-    private static final Logger log = LoggerFactory.getLogger(PurgeBatch.class);
+    private static final Logger log = GuardedLogger.of(PurgeBatch.class);
     private static final int FIRST = 500;
     private static final Duration FAST = Duration.ofMillis(100);
     private static final Duration SLOW = Duration.ofMillis(500);
@@ -53,7 +53,8 @@ public final class PurgeBatch {
             long took = nanos.getAsLong() - began;
             if (took > SLOW.toNanos()) {
                 size = Math.max(1, limit / 2);
-            } else if (took < FAST.toNanos()) {
+            } else if (took < FAST.toNanos() && deleted >= limit) {
+                // A statement that found less says nothing about as many rows.
                 size = Math.min(largest, limit * 2);
             }
             log.debug("deleted {} {}", deleted, what);

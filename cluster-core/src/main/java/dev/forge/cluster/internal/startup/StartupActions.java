@@ -5,6 +5,7 @@ import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;
 import java.time.Duration;
@@ -15,7 +16,6 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import org.springframework.transaction.CannotCreateTransactionException;
@@ -31,8 +31,7 @@ import org.springframework.transaction.TransactionException;
  */
 public final class StartupActions {
 
-    private static final Logger log = LoggerFactory.getLogger(StartupActions.class);
-    private static final String LOCK_PREFIX = "once:";
+    private static final Logger log = GuardedLogger.of(StartupActions.class);
 
     private final Node node;
     private final Schema schema;
@@ -110,7 +109,7 @@ public final class StartupActions {
         Call(String name, String version, long deadline, StartupActionStore actions, LockStore locks) {
             this.name = name;
             this.version = version;
-            this.lock = LOCK_PREFIX + name;
+            this.lock = StartupActionStore.LOCK_PREFIX + name;
             this.deadline = deadline;
             this.actions = actions;
             this.locks = locks;
@@ -191,7 +190,8 @@ public final class StartupActions {
                             name,
                             version);
                 }
-            } catch (DataAccessException | TransactionException e) {
+            } catch (RuntimeException | Error e) {
+                // Whatever it is: a task that throws may not be repeated.
                 log.warn("Startup action '{}' version '{}': could not extend its lease; retrying", name, version, e);
             }
         }

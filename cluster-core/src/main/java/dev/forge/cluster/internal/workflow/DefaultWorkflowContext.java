@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.job.JobStore.NewJob;
 import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.WorkflowStore.NewRun;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Signal;
@@ -25,7 +26,8 @@ import java.util.UUID;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import org.springframework.dao.ConcurrencyFailureException;
+import org.springframework.dao.DuplicateKeyException;
 
 /**
  * What the method of a workflow sees of its run. What is remembered is answered from memory; what is not is done, or ends the
@@ -33,7 +35,7 @@ import org.slf4j.LoggerFactory;
  */
 final class DefaultWorkflowContext implements WorkflowContext {
 
-    private static final Logger log = LoggerFactory.getLogger(DefaultWorkflowContext.class);
+    private static final Logger log = GuardedLogger.of(DefaultWorkflowContext.class);
     private static final Duration LONGEST = Duration.ofDays(36_500);
     private static final Duration LOOK_AGAIN = Duration.ofSeconds(1);
 
@@ -227,7 +229,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
             }
             NewRun fresh = memory.guarded(
                     () -> engine.prepare(workflow, input, null, new WorkflowEngine.Parent(id(), key(row))));
-            throw awaited(row, fresh.id(), () -> engine.store().insert(fresh));
+            throw awaited(row, fresh.id(), () -> start(fresh));
         }
         return outcome(known, type, compensation, () -> {
             WorkflowInfo child = engine.findChild(ref(known)).orElse(null);
@@ -239,6 +241,17 @@ final class DefaultWorkflowContext implements WorkflowContext {
                             child.result(),
                             "the run is %s: %s".formatted(child.status(), child.lastError()));
         });
+    }
+
+    private void start(NewRun child) {
+        try {
+            engine.store().insert(child);
+        } catch (DuplicateKeyException e) {
+            // Without its cause: nothing is wrong with what was to be stored. The next execution waits for the other
+            // one.
+            throw new ConcurrencyFailureException("a former child '%s' of run %s was retried in this moment"
+                    .formatted(child.version().label(), id()));
+        }
     }
 
     /** Another job or run. */

@@ -12,10 +12,12 @@ import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.JobStore.NewJob;
 import dev.forge.cluster.internal.job.RecordedOutcome;
 import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
+import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
@@ -46,7 +48,6 @@ import java.util.random.RandomGenerator;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.PlatformTransactionManager;
@@ -61,7 +62,7 @@ public final class WorkflowEngine implements NodeComponent {
     /** What the metadata of a job says that a run waits for. */
     static final String AWAITED = WorkflowStore.AWAITED;
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowEngine.class);
+    private static final Logger log = GuardedLogger.of(WorkflowEngine.class);
     private static final String DEPRECATED = "workflows.deprecated";
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration LOOK = Duration.ofSeconds(2);
@@ -249,12 +250,12 @@ public final class WorkflowEngine implements NodeComponent {
                         application.everAdvertised(workflow),
                         version -> !elsewhere.containsKey(version) && !isDeprecated(version)))
                 .orElseThrow(() -> new WorkflowRejectedException(
-                        "no node has, or has had, a version of workflow '%s' that is not deprecated; known here are %s, elsewhere %s"
+                        "Unknown workflow '%s': no node has, or has had, a version of it that is not deprecated; known here are %s, on live workers %s"
                                 .formatted(
                                         workflow,
                                         names(),
                                         elsewhere.keySet().stream()
-                                                .map(Version::jobName)
+                                                .map(Version::label)
                                                 .collect(Collectors.toCollection(TreeSet::new)))));
     }
 

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RecordedOutcome;
 import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.WorkflowSteps.Undoable;
@@ -25,7 +26,6 @@ import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
@@ -38,7 +38,7 @@ final class WorkflowRun {
 
     private static final WorkflowJobs JOBS = new WorkflowJobs();
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowRun.class);
+    private static final Logger log = GuardedLogger.of(WorkflowRun.class);
 
     private final WorkflowEngine engine;
     private final WorkflowHandler handler;
@@ -255,6 +255,15 @@ final class WorkflowRun {
     /** The database has failed: the run is repeated later, and says why. */
     private Object repeat(Throwable cause) {
         Duration pause = pause();
+        if (JobStore.isLocked(cause)) {
+            // Nothing can be noted in its row.
+            log.info(
+                    "workflow {} run {}: another transaction has locked its row, the run is repeated in {} ms",
+                    handler.version().label(),
+                    job.id(),
+                    pause.toMillis());
+            return Outcome.snooze(pause);
+        }
         // What the driver or the server said: messages of its wrappers begin with our statement.
         String brief = ErrorText.brief(NestedExceptionUtils.getMostSpecificCause(cause));
         log.info(

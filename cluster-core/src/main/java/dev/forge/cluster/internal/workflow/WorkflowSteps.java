@@ -1,10 +1,12 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.internal.database.BeginFailure;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.WorkflowHistory.Noted;
@@ -30,7 +32,6 @@ import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.springframework.core.ResolvableType;
 import org.springframework.dao.DataAccessException;
@@ -39,7 +40,6 @@ import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
-import org.springframework.transaction.TransactionUsageException;
 import org.springframework.transaction.UnexpectedRollbackException;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionSynchronization;
@@ -51,7 +51,7 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
  */
 final class WorkflowSteps {
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowSteps.class);
+    private static final Logger log = GuardedLogger.of(WorkflowSteps.class);
 
     private final Tools tools;
     private final Version version;
@@ -738,11 +738,12 @@ final class WorkflowSteps {
         }
         try {
             return begin(definition);
-        } catch (TransactionUsageException e) {
-            // The manager cannot do what is asked for, and never will.
-            throw e;
         } catch (TransactionException e) {
-            throw memory.unwind(new WorkflowSuspension.Unwritten(e));
+            if (BeginFailure.passes(e)) {
+                throw memory.unwind(new WorkflowSuspension.Unwritten(e));
+            }
+            // It comes again with each attempt.
+            throw e;
         }
     }
 

@@ -5,10 +5,12 @@ import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.JobStore.ClaimKey;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.ResultSet;
 import java.sql.SQLException;
+import java.sql.Savepoint;
 import java.sql.Types;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -28,8 +30,9 @@ import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
+import org.springframework.dao.DuplicateKeyException;
+import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.RowCallbackHandler;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -56,7 +59,7 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class WorkflowStore {
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowStore.class);
+    private static final Logger log = GuardedLogger.of(WorkflowStore.class);
 
     /** Names of jobs that carry runs begin with it. */
     public static final String PREFIX = "workflow:";
@@ -70,6 +73,13 @@ public final class WorkflowStore {
 
     // A transaction that is cut off must not keep its rows for as long as the network lasts.
     private static final String BOUND = "set_config('idle_in_transaction_session_timeout', '5s', true)";
+
+    /**
+     * How long the statements of an execution wait for a run that another transaction has locked, in their FROM clauses. They hold a
+     * slot and a connection of the application meanwhile: an operator who resolves many runs and leaves the transaction open would
+     * stop all jobs. Part of the statement, because a setting of the session does not hold behind a transaction pooler.
+     */
+    private static final String LOCK_PATIENCE = "set_config('lock_timeout', '200', true) AS patience";
 
     /** Whether job {@code j} is that claim. */
     private static final String OURS =
@@ -240,9 +250,9 @@ public final class WorkflowStore {
                     UPDATE ~.forge_workflow_runs r
                     SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END, awaits = NULL,
                         updated_at = clock_timestamp()
-                    FROM ~.forge_jobs j
+                    FROM %s CROSS JOIN ~.forge_jobs j
                     WHERE r.id = :run AND r.status IN ('waiting', 'blocked_missing_version') AND %s)
-                """.formatted(OURS) + reading("= :run"))), claim)
+                """.formatted(LOCK_PATIENCE, OURS) + reading("= :run"))), claim)
                 .query(reading);
         return Optional.ofNullable(reading.loaded(claim.key.id()));
     }
@@ -387,8 +397,8 @@ public final class WorkflowStore {
     public void noteError(Claim claim, String error) {
         bind(client.sql(schema.sql("""
                 UPDATE ~.forge_workflow_runs r SET last_error = :error, updated_at = clock_timestamp()
-                FROM ~.forge_jobs j WHERE r.id = :run AND r.status NOT IN %s AND %s
-                """.formatted(FINAL, OURS))).param("error", error), claim)
+                FROM %s CROSS JOIN ~.forge_jobs j WHERE r.id = :run AND r.status NOT IN %s AND %s
+                """.formatted(LOCK_PATIENCE, FINAL, OURS))).param("error", error), claim)
                 .update();
     }
 
@@ -511,9 +521,9 @@ public final class WorkflowStore {
             client.sql(schema.sql("""
                     UPDATE ~.forge_workflow_runs
                     SET status = 'compensating', unwinding = true, last_error = :error, updated_at = clock_timestamp()
-                    WHERE id = :run AND status NOT IN %s
+                    FROM %s WHERE id = :run AND status NOT IN %s
                     RETURNING %s
-                    """.formatted(FINAL, BOUND)))
+                    """.formatted(LOCK_PATIENCE, FINAL, BOUND)))
                     .param("run", claim.key.id())
                     .param("error", error)
                     .query((row, n) -> true)
@@ -606,9 +616,9 @@ public final class WorkflowStore {
                                       WHEN unwinding THEN 'compensating' ELSE 'waiting' END,
                         awaits = CASE WHEN NOT unwinding THEN :signal::text END,
                         last_error = coalesce(nullif(:mismatch::text, ''), last_error), updated_at = clock_timestamp()
-                    WHERE id = :run AND status NOT IN %s
+                    FROM %s WHERE id = :run AND status NOT IN %s
                     RETURNING wake_seq = :seen OR :mismatch::text IS NOT NULL, unwinding <> :unwinding, %s
-                    """.formatted(FINAL, BOUND)))
+                    """.formatted(LOCK_PATIENCE, FINAL, BOUND)))
                     .param("run", claim.key.id())
                     .param("mismatch", wait.mismatch, Types.VARCHAR)
                     .param("signal", wait.signal, Types.VARCHAR)
@@ -706,9 +716,9 @@ public final class WorkflowStore {
                     SET status = :status, result = :result::jsonb,
                         last_error = CASE WHEN :status <> 'completed' THEN coalesce(:error, last_error) END,
                         finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL
-                    WHERE id = :run AND status NOT IN %s AND unwinding = :unwinding
+                    FROM %s WHERE id = :run AND status NOT IN %s AND unwinding = :unwinding
                     RETURNING %s
-                    """.formatted(FINAL, BOUND)))
+                    """.formatted(LOCK_PATIENCE, FINAL, BOUND)))
                     .param("run", claim.key.id())
                     .param("status", word(end.status))
                     .param("result", end.result, Types.VARCHAR)
@@ -817,7 +827,7 @@ public final class WorkflowStore {
                     WHERE signals < :most AND waiting.bytes + :bytes <= :most_bytes OR :awaited AND same = 0
                     RETURNING run_id),
                 counted AS (
-                    UPDATE ~.forge_workflow_runs r SET wake_seq = r.wake_seq + 1 FROM given WHERE r.id = given.run_id),
+                    UPDATE ~.forge_workflow_runs r SET wake_seq = (r.wake_seq + 1) % 1000000000000000000 FROM given WHERE r.id = given.run_id),
                 woken AS (
                     UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
                     WHERE id = :run AND status = 'pending' AND :awaited AND EXISTS (SELECT FROM given)
@@ -843,11 +853,28 @@ public final class WorkflowStore {
         return joinsTransaction() ? work.get() : Objects.requireNonNull(transaction.execute(status -> work.get()));
     }
 
-    private boolean bringForward(UUID run) {
-        return client.sql(schema.sql("""
+    /** The same; if the work is rejected, nothing of it is left in the caller's transaction, which may go on. */
+    private <T> T joinedOrUndone(Supplier<T> work) {
+        return joined(() -> Objects.requireNonNull(jdbc.execute((ConnectionCallback<T>) connection -> {
+            Savepoint before = connection.setSavepoint();
+            try {
+                T result = work.get();
+                connection.releaseSavepoint(before);
+                return result;
+            } catch (WorkflowRejectedException | DuplicateKeyException e) {
+                connection.rollback(before);
+                throw e;
+            }
+        })));
+    }
+
+    // Children, which are younger, before their parents: so does whoever ends the job of a child and frees its parent.
+    private void bringForward(List<UUID> runs) {
+        client.sql(schema.sql("""
                 UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
-                WHERE id = ? AND status = 'pending'
-                """)).param(run).update() == 1;
+                WHERE id = ANY (ARRAY(SELECT id FROM ~.forge_jobs WHERE id = ANY (:runs::uuid[]) AND status = 'pending'
+                                      ORDER BY id DESC FOR NO KEY UPDATE))
+                """)).param("runs", runs.toArray(UUID[]::new)).update();
     }
 
     /**
@@ -862,11 +889,10 @@ public final class WorkflowStore {
      * they wait for are called off.
      */
     public CalledOff cancel(UUID run, String reason) {
-        return joined(() -> {
+        return joinedOrUndone(() -> {
             List<UUID> runs = new ArrayList<>(cancelFailed(run, reason));
             // Level by level, each with statements of its own: one that is about to start a child is waited for, and
-            // then
-            // its child is seen. A run that is marked starts none.
+            // then its child is seen. A run that is marked starts none.
             Set<UUID> family = new HashSet<>(List.of(run));
             List<UUID> level = List.of(run);
             while (!level.isEmpty()) {
@@ -880,7 +906,7 @@ public final class WorkflowStore {
             }
             // Before the runs' own jobs, as a run does that goes to wait for one.
             List<UUID> jobs = cancelAwaited(runs);
-            runs.forEach(this::bringForward);
+            bringForward(runs);
             return new CalledOff(runs, jobs);
         });
     }
@@ -899,8 +925,8 @@ public final class WorkflowStore {
                 .list();
         return client.sql(schema.sql("""
                 UPDATE ~.forge_workflow_runs
-                SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = wake_seq + 1,
-                    awaits = NULL, updated_at = clock_timestamp()
+                SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                    wake_seq = (wake_seq + 1) %% 1000000000000000000, awaits = NULL, updated_at = clock_timestamp()
                 WHERE id = ANY (:runs::uuid[]) AND status NOT IN %s AND NOT unwinding
                 RETURNING id
                 """.formatted(FINAL)))
@@ -926,8 +952,8 @@ public final class WorkflowStore {
         client.sql(schema.sql("""
                 WITH run AS (
                     UPDATE ~.forge_workflow_runs r
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = r.wake_seq + 1,
-                        finished_at = NULL, updated_at = clock_timestamp()
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
                     WHERE r.id = :run AND r.parent_id = :parent AND r.status IN ('completed', 'failed')
                     RETURNING r.id, r.workflow_name, r.workflow_version),
                 again AS (
@@ -955,8 +981,8 @@ public final class WorkflowStore {
         return client.sql(schema.sql("""
                 WITH run AS (
                     UPDATE ~.forge_workflow_runs r
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = r.wake_seq + 1,
-                        finished_at = NULL, updated_at = clock_timestamp()
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
                     WHERE r.id = :run AND r.status = 'failed'
                       AND EXISTS (SELECT FROM ~.forge_workflow_steps s
                                   WHERE s.run_id = r.id AND s.kind IN ('step', 'job', 'child')
@@ -996,21 +1022,38 @@ public final class WorkflowStore {
                 .list();
     }
 
-    /** Lets a run go on that has failed or did not fit its method. */
+    /** Whether another active job has the key of job {@code j}: a parent has started another child in the place of the first. */
+    private static final String REPLACED = """
+            EXISTS (SELECT FROM ~.forge_jobs a
+                    WHERE a.name = j.name AND a.unique_key = j.unique_key AND a.id <> j.id
+                      AND a.status IN ('pending', 'claimed', 'running'))""";
+
+    /**
+     * Lets a run go on that has failed or did not fit its method. Not a child whose parent has started another one in its
+     * place, as long as that one is active: both would do the same work. It may go on with its compensation.
+     */
     public boolean retry(UUID run) {
-        return joined(() -> {
-            // Of a run that undoes, what could not be undone is tried again. Otherwise steps that have failed are
-            // forgotten, unless the method has gone on after them. Times, chance and state are no going on: they are
-            // forgotten with what they follow, so that the method meets them, or does not, in their order. A job or a
-            // child
-            // that somebody has retried before, and that has not failed again, is waited for instead of being started
-            // anew.
-            boolean revived = client.sql(schema.sql("""
+        try {
+            return joinedOrUndone(() -> revive(run));
+        } catch (DuplicateKeyException e) {
+            // Its parent has started another one in this moment.
+            return false;
+        }
+    }
+
+    // Of a run that undoes, what could not be undone is tried again. Otherwise steps that have failed are forgotten,
+    // unless the method has gone on after them. Times, chance and state are no going on: they are forgotten with what
+    // they follow, so that the method meets them, or does not, in their order. A job or a child that somebody has
+    // retried before, and that has not failed again, is waited for instead of being started anew.
+    private boolean revive(UUID run) {
+        return client.sql(schema.sql("""
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
                         SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END,
-                            finished_at = NULL, updated_at = clock_timestamp(), wake_seq = wake_seq + 1
+                            finished_at = NULL, updated_at = clock_timestamp(),
+                            wake_seq = (wake_seq + 1) %% 1000000000000000000
                         WHERE r.id = :run AND r.status IN ('failed', 'blocked_signature_mismatch')
+                          AND (r.unwinding OR NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = r.id AND %3$s))
                         RETURNING r.id, r.unwinding, r.workflow_name, r.workflow_version),
                     undone AS (
                         UPDATE ~.forge_workflow_steps s
@@ -1042,14 +1085,13 @@ public final class WorkflowStore {
                     SELECT id, '%1$s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
                     ON CONFLICT (id) DO UPDATE
                     SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
-                        finished_at = NULL, started_at = NULL, waits_for = NULL
+                        finished_at = NULL, started_at = NULL, waits_for = NULL,
+                        unique_key = CASE WHEN NOT %3$s THEN j.unique_key END
                     WHERE j.status NOT IN ('claimed', 'running')
-                    """.formatted(PREFIX, FINAL)))
-                            .param("run", run)
-                            .update()
-                    == 1;
-            return revived;
-        });
+                    """.formatted(PREFIX, FINAL, REPLACED)))
+                        .param("run", run)
+                        .update()
+                == 1;
     }
 
     // -------------------------------------------------------------------------------------------------------

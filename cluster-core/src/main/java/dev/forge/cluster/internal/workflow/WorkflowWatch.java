@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
@@ -14,7 +15,6 @@ import java.util.UUID;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Finds runs that cannot go on. If it leads the scheduler role, the node says so of those whose version no live node has, and
@@ -22,7 +22,7 @@ import org.slf4j.LoggerFactory;
  */
 final class WorkflowWatch {
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowWatch.class);
+    private static final Logger log = GuardedLogger.of(WorkflowWatch.class);
     private static final int BATCH = 5_000;
     /** How many runs a look goes through, ended or not. */
     private static final int SLICE = 1_000;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.handler;
 
+import dev.forge.cluster.autoconfigure.OtherSchedulers;
 import java.lang.annotation.Annotation;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -48,7 +49,7 @@ public final class AnnotatedMethods {
         }
 
         /** The simple name of the annotation. */
-        String kind() {
+        public String kind() {
             return annotation.annotationType().getSimpleName();
         }
 
@@ -64,6 +65,7 @@ public final class AnnotatedMethods {
         /** How to call it on the bean, which may be a proxy, and is created by the first call if it is lazy. */
         public Call call(ConfigurableListableBeanFactory beans) {
             AsynchronousHandlers.refuseAsync(this, beans);
+            OtherSchedulers.refuse(this);
             if (Modifier.isPrivate(method.getModifiers()) || Modifier.isStatic(method.getModifiers())) {
                 throw new IllegalArgumentException("it is private or static");
             }

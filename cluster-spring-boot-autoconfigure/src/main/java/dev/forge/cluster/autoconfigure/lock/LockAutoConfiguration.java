@@ -24,7 +24,7 @@ public final class LockAutoConfiguration {
     @Bean
     @Order(ComponentOrder.LOCKS)
     LockCleanUp clusterLockCleanUp(Schema schema, ClusterLifecycle.Parts parts) {
-        return new LockCleanUp(new LockStore(schema, parts.control()), parts.node()::nanos);
+        return new LockCleanUp(new LockStore(schema, parts.node().membership()), parts.node()::nanos);
     }
 
     @Bean

@@ -131,7 +131,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
             watcher.setDaemon(true);
             watcher.initialize();
             // It ends with its scheduler.
-            var unused = watcher.scheduleWithFixedDelay(this::watch, timing.watch());
+            var unused = watcher.scheduleWithFixedDelay(this::watchOrFail, timing.watch());
         } finally {
             lock.unlock();
         }
@@ -259,6 +259,15 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
         }
     }
 
+    // A task that throws may not be repeated, and then nobody would watch the link any more.
+    private void watchOrFail() {
+        try {
+            watch();
+        } catch (RuntimeException | Error e) {
+            log.warn("wake-ups: could not watch the link to {}; trying again", broker.type(), ErrorText.loggable(e));
+        }
+    }
+
     /** Finds out that a link which should answer does not, whatever its thread hangs in. */
     private void watch() {
         Visit doubted = null;
@@ -299,7 +308,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
                 log.warn(
                         "wake-ups: {} is out of reach ({}); workers poll every {} until it is back",
                         broker.type(),
-                        ErrorText.firstLine(String.valueOf(cause.getMessage() != null ? cause.getMessage() : cause)),
+                        reason(cause),
                         PropertyRules.text(pollInterval));
                 log.debug("wake-ups: {}", broker.type(), cause);
             }
@@ -313,6 +322,16 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
             }
         } finally {
             lock.unlock();
+        }
+    }
+
+    private static String reason(Throwable cause) {
+        try {
+            String message = cause.getMessage();
+            return ErrorText.firstLine(message != null ? message : cause.toString());
+        } catch (RuntimeException | Error e) {
+            // Its own methods throw.
+            return ErrorText.brief(cause);
         }
     }
 

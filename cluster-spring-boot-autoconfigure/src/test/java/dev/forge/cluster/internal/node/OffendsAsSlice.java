@@ -6,6 +6,8 @@ import dev.forge.cluster.job.OffendsAsApi;
 import java.sql.Connection;
 import java.time.Instant;
 import org.flywaydb.core.Flyway;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.boot.SpringApplication;
 
 /** A class of a slice that breaks every rule for internal classes. */
@@ -16,6 +18,7 @@ public class OffendsAsSlice {
     SpringApplication boot;
     Flyway flyway;
     Connection connection;
+    Logger log = LoggerFactory.getLogger(OffendsAsSlice.class);
 
     Instant now() throws InterruptedException {
         Thread.sleep(1);

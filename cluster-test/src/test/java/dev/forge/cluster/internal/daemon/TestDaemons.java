@@ -21,9 +21,9 @@ import java.util.function.UnaryOperator;
 import javax.sql.DataSource;
 
 /** Nodes that run daemons, on one real database; closing stops those that still run. */
-final class TestDaemons implements AutoCloseable {
+public final class TestDaemons implements AutoCloseable {
 
-    final TestCluster cluster;
+    public final TestCluster cluster;
     DaemonEngine.Timing timing = new DaemonEngine.Timing(
             Duration.ofMillis(300),
             Duration.ofMillis(500),
@@ -32,7 +32,7 @@ final class TestDaemons implements AutoCloseable {
             Duration.ofMinutes(1));
     private final List<Host> hosts = new ArrayList<>();
 
-    TestDaemons(TestDatabase database) {
+    public TestDaemons(TestDatabase database) {
         this.cluster = new TestCluster(database);
         database.jdbc().sql("TRUNCATE forge_daemons, forge_daemon_pauses").update();
     }
@@ -49,15 +49,15 @@ final class TestDaemons implements AutoCloseable {
         }
     }
 
-    Host start(String name, DaemonHandler... handlers) {
+    public Host start(String name, DaemonHandler... handlers) {
         return start(name, cluster.database.dataSource(), s -> s, handlers);
     }
 
-    Host start(String name, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
+    public Host start(String name, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
         return start(name, cluster.database.dataSource(), change, handlers);
     }
 
-    Host start(String name, DataSource direct, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
+    public Host start(String name, DataSource direct, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
         Host host = create(name, direct, change, handlers);
         host.node().start();
         return host;
@@ -132,13 +132,13 @@ final class TestDaemons implements AutoCloseable {
                     name, scope, instances, needs, new DaemonHandler.Restarts(restarts.delay(), restarts.most(), true));
         }
 
-        DaemonHandler running(DaemonHandler.Code code) {
+        public DaemonHandler running(DaemonHandler.Code code) {
             return new DaemonHandler(
                     name, scope, instances, needs, restarts, new DaemonHandler.Target(code, "test " + name));
         }
     }
 
-    static Declared daemon(String name) {
+    public static Declared daemon(String name) {
         return new Declared(
                 name,
                 DaemonScope.CLUSTER,

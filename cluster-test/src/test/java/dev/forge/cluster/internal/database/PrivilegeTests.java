@@ -14,13 +14,16 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Properties;
 import java.util.UUID;
 import java.util.stream.Stream;
+import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
@@ -242,6 +245,124 @@ class PrivilegeTests {
             assertThat(locks.release("shadowed", token)).isTrue();
         }
         assertThat(shadowsCalled()).isEmpty();
+    }
+
+    @Test
+    void schema_of_another_role_that_has_the_name_of_the_node_s_role_is_not_searched() throws SQLException {
+        String runtime = "runtime_" + database.name();
+        execute("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(runtime));
+        execute("GRANT CREATE ON DATABASE %s TO %s".formatted(database.name(), intruder));
+        try {
+            try (Connection connection = asIntruder()) {
+                // "$user" finds it.
+                on(connection).sql("CREATE SCHEMA " + runtime).update();
+                on(connection)
+                        .sql("GRANT USAGE ON SCHEMA %s TO PUBLIC".formatted(runtime))
+                        .update();
+            }
+            var asRuntime = new DriverManagerDataSource(database.url(), runtime, "secret");
+            assertThat(searched(asRuntime)).isEqualTo("public");
+            // A superuser, which is a member of every role.
+            var asSuperuser = new DriverManagerDataSource(database.url(), database.username(), database.password());
+            var path = new Properties();
+            path.setProperty("options", "-c search_path=%s,public".formatted(runtime));
+            asSuperuser.setConnectionProperties(path);
+            assertThat(searched(asSuperuser)).isEqualTo("public");
+        } finally {
+            execute("DROP OWNED BY %s CASCADE".formatted(intruder));
+            execute("DROP ROLE " + runtime);
+        }
+    }
+
+    /** The schemas that a connection of the cluster's own searches. */
+    private static String searched(DataSource source) throws SQLException {
+        try (Connection connection = DedicatedConnection.open(source, Pooler.NONE, Duration.ofSeconds(5))) {
+            return on(connection)
+                    .sql("SELECT array_to_string(current_schemas(false), ',')")
+                    .query(String.class)
+                    .single();
+        }
+    }
+
+    @Test
+    void operator_of_the_same_name_in_the_search_path_is_not_called_by_a_migration() throws SQLException {
+        shadow("same_name(a name, b varchar)", "boolean", "true");
+        shadow("same_text(a text, b varchar)", "boolean", "true");
+        try (Connection connection = asIntruder()) {
+            on(connection)
+                    .sql("CREATE OPERATOR public.= (FUNCTION = public.same_name, LEFTARG = name, RIGHTARG = varchar)")
+                    .update();
+            on(connection)
+                    .sql("CREATE OPERATOR public.= (FUNCTION = public.same_text, LEFTARG = text, RIGHTARG = varchar)")
+                    .update();
+        }
+        Schema.open(database.dataSource(), SchemaMode.MIGRATE, "migrated");
+        execute("DROP SCHEMA migrated CASCADE");
+        assertThat(shadowsCalled()).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"forge_jobs", "forge_job_status[]", "scheduler_job", "forge_workflow_runs"})
+    void role_without_rights_on_a_table_cannot_keep_it_from_being_altered(String type) throws SQLException {
+        try (Connection connection = asIntruder()) {
+            assertThatExceptionOfType(DataAccessException.class)
+                    .isThrownBy(() -> on(connection)
+                            .sql("CREATE TEMP TABLE obstacle (value public.%s)".formatted(type))
+                            .update())
+                    .withStackTraceContaining("permission denied for type");
+            // As a migration would.
+            execute("ALTER TABLE forge_jobs ADD COLUMN added forge_job_retention");
+            execute("ALTER TABLE forge_jobs DROP COLUMN added");
+        }
+    }
+
+    @Test
+    void types_of_the_schema_are_closed_to_public() {
+        assertThat(database.jdbc()
+                        .sql("""
+                                SELECT t.typname::text FROM pg_type t
+                                WHERE t.typnamespace = 'public'::regnamespace AND has_type_privilege('%s', t.oid, 'USAGE')
+                                """.formatted(intruder))
+                        .query(String.class)
+                        .list())
+                .isEmpty();
+    }
+
+    @Test
+    void report_may_be_stored_in_a_table_of_its_own() throws SQLException {
+        execute("GRANT SELECT ON scheduler_node, scheduler_lock, scheduler_job TO " + intruder);
+        try (Connection connection = asIntruder()) {
+            for (String view : List.of("scheduler_node", "scheduler_lock", "scheduler_job")) {
+                on(connection)
+                        .sql("CREATE TEMP TABLE report_%1$s AS SELECT * FROM public.%1$s".formatted(view))
+                        .update();
+            }
+        }
+    }
+
+    @Test
+    void full_lock_table_is_blamed_on_the_server_and_not_on_a_job() throws SQLException {
+        try (Connection connection = asIntruder()) {
+            JdbcClient jdbc = on(connection);
+            try {
+                // Locks of the session outlive the statement that fails.
+                assertThatExceptionOfType(DataAccessException.class)
+                        .isThrownBy(() -> jdbc.sql(
+                                        "SELECT count(pg_advisory_lock(7, n)) FROM generate_series(1, 10000000) n")
+                                .query(Long.class)
+                                .single())
+                        .withStackTraceContaining("out of shared memory");
+                assertThatExceptionOfType(DataAccessException.class)
+                        .isThrownBy(() -> execute("UPDATE forge_jobs SET priority = 1"))
+                        .satisfies(e -> assertThat(ServerFailure.caused(e)).isTrue())
+                        .satisfies(e -> assertThat(TransientFailure.caused(e)).isTrue());
+            } finally {
+                // Not by the end of the session, which takes its time.
+                jdbc.sql("SELECT pg_advisory_unlock_all()::text")
+                        .query(String.class)
+                        .list();
+            }
+        }
     }
 
     @Test

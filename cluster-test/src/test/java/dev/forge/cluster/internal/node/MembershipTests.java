@@ -11,8 +11,10 @@ import ch.qos.logback.core.AppenderBase;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.startup.DefaultStartupCoordinator;
+import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.lock.ClusterLock;
 import dev.forge.cluster.node.NodeDied;
 import dev.forge.cluster.node.NodeJoined;
@@ -40,6 +42,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -129,6 +132,66 @@ class MembershipTests {
     }
 
     @Test
+    void dead_nodes_whose_rows_somebody_has_locked_keep_no_other_from_being_declared_dead() throws SQLException {
+        Member one = cluster.start("one", s -> s);
+        UUID first = corpse("first", 121, "10 minutes", "15 minutes");
+        UUID second = corpse("second", 122, "10 minutes", "15 minutes");
+        UUID third = corpse("third", 123, "10 minutes", "15 minutes");
+        try (Connection other = database.dataSource().getConnection();
+                Statement lock = other.createStatement()) {
+            other.setAutoCommit(false);
+            lock.execute("SELECT FROM forge_nodes WHERE name <> 'one' FOR UPDATE");
+            UUID crashed = corpse("crashed", 124, "10 minutes", "15 minutes");
+            await().until(() -> one.events().contains(new NodeDied(crashed, "crashed")));
+            assertThat(one.events()).doesNotContain(new NodeDied(first, "first"));
+        }
+        await().until(() -> Stream.of(first, second, third)
+                .allMatch(id -> one.events().stream()
+                        .anyMatch(event ->
+                                event instanceof NodeDied died && died.id().equals(id))));
+    }
+
+    @Test
+    void logger_that_throws_keeps_no_node_from_joining_again_declaring_others_dead_or_leaving() {
+        Member one = cluster.start("one", s -> s);
+        UUID former = one.node().id();
+        try (var loggers = new ThrowingLoggers()) {
+            jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+            one.node().beat();
+            assertThat(one.node().id()).isNotEqualTo(former);
+            UUID crashed = corpse("crashed", null, "100 milliseconds", "200 milliseconds");
+            await().until(() -> one.events().contains(new NodeDied(crashed, "crashed")));
+            one.node().stop();
+            assertThat(cluster.status("one")).isEqualTo("dead");
+            assertThat(loggers.thrown).hasPositiveValue();
+        }
+    }
+
+    @Test
+    void node_takes_over_its_own_id_although_the_clock_of_the_database_was_set_back() {
+        UUID former = corpse("one", null, "100 milliseconds", "200 milliseconds");
+        jdbc.sql(
+                        "UPDATE forge_nodes SET last_heartbeat = last_heartbeat + interval '1 hour', dead_at = dead_at + interval '1 hour'")
+                .update();
+        Member one = cluster.start(
+                "one",
+                settings -> TestNodes.with(
+                        settings,
+                        new NodeSettings.Heartbeat(
+                                Duration.ofMillis(200),
+                                false,
+                                Duration.ofMinutes(1),
+                                Duration.ofMillis(400),
+                                Duration.ofMillis(600))));
+        assertThat(one.node().id()).isNotEqualTo(former);
+        assertThat(jdbc.sql("SELECT status FROM forge_nodes WHERE id = ?")
+                        .param(former)
+                        .query(String.class)
+                        .single())
+                .isEqualTo("dead");
+    }
+
+    @Test
     void what_a_dead_node_held_is_free_in_the_same_moment() {
         Member one = cluster.start("one", s -> s);
         UUID crashed = corpse("crashed", 123, "10 seconds", "15 seconds");
@@ -178,6 +241,48 @@ class MembershipTests {
         ClusterLock lock = one.locks().tryLock("import").orElseThrow();
         assertThat(lock.token()).isGreaterThan(former);
         assertThat(lock.extend(Duration.ofMinutes(1))).isTrue();
+    }
+
+    @Test
+    void lock_of_a_dead_node_stays_free_when_the_row_of_the_node_is_deleted() throws SQLException {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(Leadership.LOG_COMPACTOR));
+        UUID crashed = corpse("crashed", null, "700 milliseconds", "1 second");
+        jdbc.sql(
+                        "INSERT INTO forge_locks (lock_name, owner_node, expires_at) VALUES ('import', ?, now() + interval '1 day')")
+                .param(crashed)
+                .update();
+        try (Connection other = database.dataSource().getConnection();
+                Statement statement = other.createStatement()) {
+            other.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_locks FOR UPDATE");
+            await().until(() -> cluster.status("crashed").equals("dead"));
+        }
+        jdbc.sql("UPDATE forge_nodes SET dead_at = now() - interval '2 hours' WHERE id = ?")
+                .param(crashed)
+                .update();
+        one.node().cleanUp();
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_nodes WHERE id = ?")
+                        .param(crashed)
+                        .query(Long.class)
+                        .single())
+                .isZero();
+        assertThat(one.locks().tryLock("import")).isPresent();
+    }
+
+    @Test
+    void node_that_was_declared_dead_gets_no_lock_before_it_has_joined_anew() {
+        var locks = new LockStore(cluster.schema, database.dataSource());
+        UUID frozen = corpse("frozen", null, "1 hour", "2 hours");
+        assertThat(locks.take("import", frozen, Duration.ofMinutes(1))).isPresent();
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE id = ?")
+                .param(frozen)
+                .update();
+        assertThat(locks.take("import", frozen, Duration.ofMinutes(1)))
+                .as("another node could take it at once")
+                .isEmpty();
+        assertThat(locks.take("import", UUID.randomUUID(), Duration.ofMinutes(1)))
+                .isPresent();
     }
 
     @Test
@@ -702,7 +807,7 @@ class MembershipTests {
                 .withMessageContaining("forge.cluster.node.mode (observer)");
         assertThatExceptionOfType(MutationRefusedException.class)
                 .isThrownBy(() -> worker.locks().tryLock("import"))
-                .withMessageContaining("forge.cluster.node.roles ([WORKER])");
+                .withMessageContaining("forge.cluster.node.roles (worker) lacks function");
         // It looks on, and leaves judging to others.
         worker.stop();
         corpse("crashed", 123, "100 milliseconds", "200 milliseconds");

@@ -125,7 +125,11 @@ public final class TestCluster implements AutoCloseable {
         var node = new Node(
                 change.apply(TestNodes.candidate()),
                 new Node.Members(
-                        schema, direct, control, new NodeStore(schema, control), () -> new NodeIdentity(name, name)),
+                        schema,
+                        direct,
+                        control,
+                        new NodeStore(schema, control.urgent()),
+                        () -> new NodeIdentity(name, name)),
                 scheduler,
                 events::add);
         var leadership =
@@ -139,7 +143,7 @@ public final class TestCluster implements AutoCloseable {
         var cronEngine = new CronEngine(node, engine, work.crons(), JobMonitor.NONE, work.cronSettings());
         work.contexts(node, new CronContexts(node, leadership, source));
         var crons = new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.crons(), source, tools);
-        node.register(new LockCleanUp(new LockStore(schema, control), node::nanos));
+        node.register(new LockCleanUp(new LockStore(schema, node.membership()), node::nanos));
         node.register(new NodeComponent() {
             @Override
             public List<ReservedPrefix> reservedPrefixes() {

@@ -21,6 +21,7 @@ import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.internal.startup.StartupActions.Timing;
+import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
@@ -225,6 +226,26 @@ class StartupActionTests {
                     throw new AssertionError("repeated");
                 }))
                 .isFalse();
+    }
+
+    @Test
+    void completion_after_an_outage_of_days_counts_if_no_node_took_over() {
+        Member frozen = cluster.start("frozen", s -> s);
+        await().until(() -> frozen.leadership().isLeader(Leadership.LOG_COMPACTOR));
+        String lastHolder = "UPDATE forge_locks SET expires_at = clock_timestamp() - interval '3 days'";
+        assertThat(coordinator(frozen, FOREVER).once("seed", "1", () -> {
+                    jdbc.sql(lastHolder).update();
+                    frozen.node().cleanUp();
+                }))
+                .isTrue();
+        assertThat(completedBy("seed")).containsExactly("1 frozen");
+        jdbc.sql(lastHolder).update();
+        frozen.node().cleanUp();
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_locks")
+                        .query(Long.class)
+                        .single())
+                .as("locks of completed actions")
+                .isZero();
     }
 
     @Test

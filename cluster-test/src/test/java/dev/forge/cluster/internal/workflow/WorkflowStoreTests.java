@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.workflow;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.fail;
 import static org.assertj.core.api.Assertions.tuple;
 import static org.awaitility.Awaitility.await;
 
@@ -18,6 +19,7 @@ import dev.forge.cluster.internal.workflow.WorkflowStore.Wait;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Written;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -38,6 +40,9 @@ import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
@@ -102,6 +107,28 @@ class WorkflowStoreTests {
                 .isEqualTo(new Signalled.TooMany(3, 1_000_003));
     }
 
+    @Test
+    void run_with_too_many_descendants_is_not_cancelled_in_part() {
+        var store = new WorkflowStore(schema, database.dataSource());
+        UUID parent = running(1).get(0);
+        jdbc.sql("""
+                INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version, parent_id)
+                SELECT gen_random_uuid(), gen_random_uuid(), 'race', '1', ? FROM generate_series(1, 100001)
+                """).param(parent).update();
+        new TransactionTemplate(new JdbcTransactionManager(database.dataSource())).executeWithoutResult(status -> {
+            try {
+                store.cancel(parent, "enough");
+                fail("cancelled");
+            } catch (WorkflowRejectedException e) {
+                assertThat(e).hasMessageContaining("more than 100000 runs descend from it");
+            }
+        });
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_workflow_runs WHERE unwinding")
+                        .query(Long.class)
+                        .single())
+                .isZero();
+    }
+
     private static NewSignal signal(String name, String payload) {
         return new NewSignal(UUID.randomUUID(), name, payload);
     }
@@ -131,6 +158,32 @@ class WorkflowStoreTests {
                     .isEqualTo(new Signalled.TooMany(3, 3));
             assertThat(wakeSeq(run)).isEqualTo(3);
         }
+    }
+
+    @ParameterizedTest
+    @ValueSource(longs = {9223372036854775807L, 1000000000000000000L, 999999999999999999L})
+    void signal_wakes_a_run_whatever_its_counter_is(long counter) {
+        var store = new WorkflowStore(schema, database.dataSource());
+        var limits = new SignalLimits(10, 1_000);
+        UUID run = running(1).get(0);
+        try {
+            jdbc.sql("UPDATE forge_workflow_runs SET wake_seq = ?")
+                    .param(counter)
+                    .update();
+        } catch (DataIntegrityViolationException e) {
+            assertThat(counter).as("a counter that cannot be written").isGreaterThan(1000000000000000000L);
+            return;
+        }
+        assertThat(store.signal(run, signal("go", null), limits)).isInstanceOf(Signalled.Given.class);
+        assertThat(wakeSeq(run)).isNotEqualTo(counter).isNotNegative();
+        // It has not seen the signal, so it does not wait.
+        assertThat(store.suspend(claim(run), forSignal(counter), () -> {})).isTrue();
+        assertThat(jdbc.sql("SELECT scheduled_at = 'infinity' FROM forge_jobs")
+                        .query(Boolean.class)
+                        .single())
+                .as("waits")
+                .isFalse();
+        assertThat(store.cancel(run, "no longer wanted").runs()).containsExactly(run);
     }
 
     @Test

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -19,6 +20,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -28,6 +30,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -272,6 +275,38 @@ class WorkflowTroubleTests {
         assertThat(List.of(status.isFinal(), second.isFinal()))
                 .as("%s after %d claims, %s after %d claims", status, claims(run), second, claims(state))
                 .containsOnly(true);
+    }
+
+    @Test
+    void runs_whose_rows_are_locked_leave_their_slots_to_other_jobs() throws Exception {
+        var go = new CountDownLatch(1);
+        flows.work = jobs -> jobs.on("other", context -> {});
+        flows.on(
+                "stuck",
+                wf -> wf.step("wait", String.class, () -> {
+                    go.await();
+                    return did("waited");
+                }));
+        Member one = flows.start("one");
+        // As many as the node has slots.
+        List<UUID> runs = Stream.generate(() -> one.workflows().start("stuck", null))
+                .limit(4)
+                .toList();
+        await().until(() -> jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status = 'running'")
+                        .query(Long.class)
+                        .single()
+                == 4);
+        try (Connection operator = database.dataSource().getConnection();
+                Statement statement = operator.createStatement()) {
+            operator.setAutoCommit(false);
+            statement.execute("UPDATE forge_workflow_runs SET resolution_reason = 'obsolete'");
+            go.countDown();
+            UUID job = one.member().jobs().enqueueNamed("other", null);
+            assertThat(one.member().ended(job).status()).isEqualTo(JobStatus.COMPLETED);
+            operator.rollback();
+        }
+        runs.forEach(run -> assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED));
+        assertThat(done).as("no step was done twice").hasSize(4);
     }
 
     @Test
