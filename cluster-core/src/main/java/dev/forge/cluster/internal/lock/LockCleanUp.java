@@ -15,11 +15,18 @@ public final class LockCleanUp implements NodeComponent {
     private static final int LARGEST_BATCH = 5_000;
 
     private final LockStore locks;
+    private final String kept;
     private final PurgeBatch purge;
 
-    /** @param locks on the node's control connections */
-    public LockCleanUp(LockStore locks, LongSupplier nanos) {
+    /**
+     * Creates the component.
+     *
+     * @param locks on {@link dev.forge.cluster.internal.node.Node#membership()}
+     * @param kept an SQL condition on locks {@code l} whose rows another capability still needs; empty: none
+     */
+    public LockCleanUp(LockStore locks, String kept, LongSupplier nanos) {
         this.locks = locks;
+        this.kept = kept;
         this.purge = new PurgeBatch("expired locks", LARGEST_BATCH, nanos);
     }
 
@@ -29,7 +36,7 @@ public final class LockCleanUp implements NodeComponent {
     }
 
     void cleanUp() {
-        purge.deleteAll(limit -> locks.purge(RETENTION, limit));
+        purge.deleteAll(limit -> locks.purge(RETENTION, kept, limit));
     }
 
     @Override

@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.lock;
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.startup.StartupActionStore;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.List;
@@ -139,21 +138,17 @@ public final class LockStore {
     }
 
     /**
-     * Forgets locks that expired longer ago than that, up to that many. The lock of a startup action is kept for a year unless
-     * its last holder has completed the action: a holder that was cut off completes it by this row.
+     * Forgets locks that expired longer ago than that, up to that many.
+     *
+     * @param kept an SQL condition on locks {@code l} that stay; empty: none do
      */
-    public int purge(Duration retention, int limit) {
+    public int purge(Duration retention, String kept, int limit) {
         return jdbc.sql(schema.sql("""
                 DELETE FROM ~.forge_locks WHERE lock_name = ANY (ARRAY(
                     SELECT l.lock_name FROM ~.forge_locks l
-                    WHERE l.expires_at < clock_timestamp() - :retention * interval '1 millisecond'
-                      AND (NOT starts_with(l.lock_name, :action)
-                           OR l.expires_at < clock_timestamp() - interval '1 year'
-                           OR EXISTS (SELECT FROM ~.forge_startup_actions a
-                                      WHERE a.name = substr(l.lock_name, length(:action) + 1) AND a.token = l.token))
+                    WHERE l.expires_at < clock_timestamp() - :retention * interval '1 millisecond' AND NOT (%s)
                     LIMIT :limit FOR UPDATE OF l SKIP LOCKED))
-                """))
-                .param("action", StartupActionStore.LOCK_PREFIX)
+                """.formatted(kept.isEmpty() ? "false" : kept)))
                 .param("retention", retention.toMillis())
                 .param("limit", limit)
                 .update();

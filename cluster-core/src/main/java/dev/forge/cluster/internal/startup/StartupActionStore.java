@@ -14,7 +14,17 @@ import org.springframework.transaction.support.TransactionTemplate;
 public final class StartupActionStore {
 
     /** How the names of the locks begin that decide which node runs an action. */
-    public static final String LOCK_PREFIX = "once:";
+    static final String LOCK_PREFIX = "once:";
+
+    /**
+     * Locks {@code l} whose rows must stay: those of actions, for a year, unless the last holder has completed the action. A holder
+     * that was cut off completes it by this row.
+     */
+    public static final String KEPT_LOCKS = """
+            starts_with(l.lock_name, '%1$s') AND l.expires_at > clock_timestamp() - interval '1 year'
+                AND NOT EXISTS (SELECT FROM ~.forge_startup_actions a
+                                WHERE a.name = substr(l.lock_name, length('%1$s') + 1) AND a.token = l.token)"""
+            .formatted(LOCK_PREFIX);
 
     private final Schema schema;
     private final JdbcClient jdbc;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.lock;
 
+import dev.forge.cluster.internal.startup.StartupActionStore;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
@@ -24,7 +25,7 @@ public final class LockAutoConfiguration {
     @Bean
     @Order(ComponentOrder.LOCKS)
     LockCleanUp clusterLockCleanUp(Schema schema, ClusterLifecycle.Parts parts) {
-        return new LockCleanUp(new LockStore(schema, parts.node().membership()), parts.node()::nanos);
+        return new LockCleanUp(new LockStore(schema, parts.node().membership()), StartupActionStore.KEPT_LOCKS, parts.node()::nanos);
     }
 
     @Bean

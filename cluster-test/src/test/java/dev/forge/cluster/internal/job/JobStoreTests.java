@@ -1154,7 +1154,7 @@ class JobStoreTests {
                 """).update();
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
         var locks = new LockStore(schema, database.dataSource());
-        assertThat(IntStream.range(0, 4).mapToObj(i -> locks.purge(Duration.ofMinutes(30), 10)))
+        assertThat(IntStream.range(0, 4).mapToObj(i -> locks.purge(Duration.ofMinutes(30), "", 10)))
                 .containsExactly(10, 10, 5, 0);
         jdbc.sql("TRUNCATE forge_locks").update();
         IntStream.range(0, 5).forEach(i -> node(UUID.randomUUID(), "dead"));

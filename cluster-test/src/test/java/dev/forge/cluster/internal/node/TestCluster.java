@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.internal.startup.StartupActionStore;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.SchemaMode;
@@ -143,7 +144,7 @@ public final class TestCluster implements AutoCloseable {
         var cronEngine = new CronEngine(node, engine, work.crons(), JobMonitor.NONE, work.cronSettings());
         work.contexts(node, new CronContexts(node, leadership, source));
         var crons = new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.crons(), source, tools);
-        node.register(new LockCleanUp(new LockStore(schema, node.membership()), node::nanos));
+        node.register(new LockCleanUp(new LockStore(schema, node.membership()), StartupActionStore.KEPT_LOCKS, node::nanos));
         node.register(new NodeComponent() {
             @Override
             public List<ReservedPrefix> reservedPrefixes() {
