@@ -23,7 +23,15 @@ public final class OtherSchedulers {
 
     private OtherSchedulers() {}
 
-    /** @throws ClusterStartupException if another scheduler runs the method, too, or keeps it from running */
+    /**
+     *
+     * Refuses methods that another scheduler runs, too, or keeps from running.
+     *
+     *
+     *
+     * @throws ClusterStartupException if another scheduler runs the method, too, or keeps it from running
+     *
+     */
     public static void refuse(AnnotatedMethods.Found<?> found) {
         MergedAnnotations annotations = MergedAnnotations.from(found.method(), SearchStrategy.TYPE_HIERARCHY);
         CONSEQUENCES.forEach((annotation, consequence) -> {

@@ -84,7 +84,6 @@ public final class CronEngine implements NodeComponent {
     /** While some slots cannot be decided yet. */
     private static final Duration UNDECIDED = Duration.ofMillis(250);
 
-    private static final Duration HOUR = Duration.ofHours(1);
     private static final Duration LOOK_FOR_SETS = Duration.ofSeconds(5);
     private static final Duration KNOWN_FOR = Duration.ofSeconds(2);
     /** How long a cron that no live node declares stays in the table. */

@@ -90,13 +90,13 @@ public final class JobReports {
     /** Whether a node has, or once had, a handler for jobs of that name, or such a job has not ended. */
     public boolean knows(String name) {
         return hasHandler(name)
-                || (client.sql(schema.sql("""
+                || client.sql(schema.sql("""
                                 SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status = 'pending')
                                     OR EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status IN %s)
                                 """.formatted(JobStore.HELD)))
                         .param("name", name)
                         .query(Boolean.class)
-                        .single());
+                        .single();
     }
 
     /** A job. */

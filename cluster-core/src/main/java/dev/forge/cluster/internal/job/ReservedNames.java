@@ -28,7 +28,15 @@ public final class ReservedNames {
         return handlers.ownerOf(name).isPresent() || node.reservedPrefix(name).isPresent();
     }
 
-    /** @throws JobRejectedException if applications may not enqueue jobs of that name */
+    /**
+     *
+     * Refuses names of jobs that the cluster enqueues for itself.
+     *
+     *
+     *
+     * @throws JobRejectedException if applications may not enqueue jobs of that name
+     *
+     */
     public void requireFreeName(String name) {
         handlers.ownerOf(name).ifPresent(owned -> {
             throw refused("job name", "names", name, owned.prefix(), owned.description(), owned.startAdvice());

@@ -37,7 +37,11 @@ public final class PayloadJson {
         this.maxBytes = maxBytes;
     }
 
-    /** @throws IllegalArgumentException saying why it cannot be stored */
+    /**
+     * Returns a value as JSON.
+     *
+     * @throws IllegalArgumentException saying why it cannot be stored
+     */
     public String write(@Nullable Object value) {
         String json;
         try {

@@ -32,7 +32,15 @@ public final class PurgeBatch {
         this.size = Math.min(FIRST, largest);
     }
 
-    /** @param delete deletes up to that many rows and answers how many; called until it finds fewer */
+    /**
+     *
+     * Deletes all rows, in as many statements as it takes.
+     *
+     *
+     *
+     * @param delete deletes up to that many rows and answers how many; called until it finds fewer
+     *
+     */
     public void deleteAll(IntUnaryOperator delete) {
         int deleted;
         int limit;

@@ -23,8 +23,7 @@ public final class StartupActionStore {
     public static final String KEPT_LOCKS = """
             starts_with(l.lock_name, '%1$s') AND l.expires_at > clock_timestamp() - interval '1 year'
                 AND NOT EXISTS (SELECT FROM ~.forge_startup_actions a
-                                WHERE a.name = substr(l.lock_name, length('%1$s') + 1) AND a.token = l.token)"""
-            .formatted(LOCK_PREFIX);
+                                WHERE a.name = substr(l.lock_name, length('%1$s') + 1) AND a.token = l.token)""".formatted(LOCK_PREFIX);
 
     private final Schema schema;
     private final JdbcClient jdbc;

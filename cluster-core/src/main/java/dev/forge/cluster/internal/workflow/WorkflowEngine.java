@@ -66,10 +66,8 @@ public final class WorkflowEngine implements NodeComponent {
     private static final String DEPRECATED = "workflows.deprecated";
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration LOOK = Duration.ofSeconds(2);
-    private static final Duration HOUR = Duration.ofHours(1);
     private static final int BATCH = 5_000;
 
-    private final Node node;
     private final PurgeBatch purge;
     private final JobEngine engine;
     private final JobHandlers handlers;
@@ -141,7 +139,7 @@ public final class WorkflowEngine implements NodeComponent {
     public record Stranded(Duration interval, boolean clusterWide) {}
 
     public WorkflowEngine(Node node, JobEngine engine, JobHandlers handlers, Setup setup, Settings settings) {
-        this.node = node;
+
         handlers.reserve(new WorkflowJobs());
         this.purge = new PurgeBatch("ended runs of workflows", BATCH, node::nanos);
         this.engine = engine;

@@ -84,7 +84,15 @@ public final class AsynchronousHandlers {
         return AsyncResults.isAsync(GenericTypeResolver.resolveReturnType(found.method(), found.type()));
     }
 
-    /** @throws ClusterStartupException if the method returns a future or a reactive type, which it must not because of that */
+    /**
+     *
+     * Refuses methods that return a future or a reactive type.
+     *
+     *
+     *
+     * @throws ClusterStartupException if the method returns a future or a reactive type, which it must not because of that
+     *
+     */
     public static void refuseFuture(AnnotatedMethods.Found<?> found, String reason, String action) {
         if (returnsFuture(found)) {
             throw new ClusterStartupException(

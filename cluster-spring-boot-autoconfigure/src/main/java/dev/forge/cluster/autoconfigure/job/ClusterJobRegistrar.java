@@ -29,7 +29,6 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
 
     private final ConfigurableListableBeanFactory beans;
     private final JobHandlers handlers;
-    private final ClusterProperties cluster;
     private final AttributeReader attributes;
     private final JobLimits limits;
     private final MethodTransactions transactions;
@@ -41,7 +40,6 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
             ClusterDatabase database) {
         this.beans = beans;
         this.handlers = handlers;
-        this.cluster = cluster;
         this.attributes = new AttributeReader(beans);
         this.limits = new JobLimits(beans, cluster.job());
         this.transactions = new MethodTransactions(beans, database);

@@ -1,6 +1,5 @@
 package dev.forge.cluster.autoconfigure.lock;
 
-import dev.forge.cluster.internal.startup.StartupActionStore;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
@@ -10,6 +9,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.lock.DefaultClusterLocks;
 import dev.forge.cluster.internal.lock.LockCleanUp;
 import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.startup.StartupActionStore;
 import dev.forge.cluster.lock.ClusterLocks;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
@@ -25,7 +25,8 @@ public final class LockAutoConfiguration {
     @Bean
     @Order(ComponentOrder.LOCKS)
     LockCleanUp clusterLockCleanUp(Schema schema, ClusterLifecycle.Parts parts) {
-        return new LockCleanUp(new LockStore(schema, parts.node().membership()), StartupActionStore.KEPT_LOCKS, parts.node()::nanos);
+        return new LockCleanUp(
+                new LockStore(schema, parts.node().membership()), StartupActionStore.KEPT_LOCKS, parts.node()::nanos);
     }
 
     @Bean

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.startup.StartupActionStore;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.SchemaMode;
@@ -21,6 +20,7 @@ import dev.forge.cluster.internal.lock.DefaultClusterLocks;
 import dev.forge.cluster.internal.lock.LockCleanUp;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.runtime.ReservedPrefix;
+import dev.forge.cluster.internal.startup.StartupActionStore;
 import dev.forge.cluster.internal.state.StateCleanUp;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.job.JobInfo;
@@ -144,7 +144,8 @@ public final class TestCluster implements AutoCloseable {
         var cronEngine = new CronEngine(node, engine, work.crons(), JobMonitor.NONE, work.cronSettings());
         work.contexts(node, new CronContexts(node, leadership, source));
         var crons = new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.crons(), source, tools);
-        node.register(new LockCleanUp(new LockStore(schema, node.membership()), StartupActionStore.KEPT_LOCKS, node::nanos));
+        node.register(
+                new LockCleanUp(new LockStore(schema, node.membership()), StartupActionStore.KEPT_LOCKS, node::nanos));
         node.register(new NodeComponent() {
             @Override
             public List<ReservedPrefix> reservedPrefixes() {
