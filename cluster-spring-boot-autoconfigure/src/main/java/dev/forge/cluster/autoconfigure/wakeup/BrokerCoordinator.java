@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure.wakeup;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.WakeupChannel;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.JobPriority;
@@ -15,7 +16,6 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.context.SmartLifecycle;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
@@ -27,7 +27,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
  */
 public final class BrokerCoordinator implements ClusterCoordinator, WakeupChannel, SmartLifecycle {
 
-    private static final Logger log = LoggerFactory.getLogger(BrokerCoordinator.class);
+    private static final Logger log = GuardedLogger.of(BrokerCoordinator.class);
 
     private static final String WORK = " work";
     private static final String PROBE = " probe";
