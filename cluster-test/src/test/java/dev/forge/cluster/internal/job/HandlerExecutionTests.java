@@ -63,7 +63,7 @@ class HandlerExecutionTests {
     private final TestJobs work;
     private final TestWorkflows flows;
     private final ListAppender<ILoggingEvent> logged = new ListAppender<>();
-    private final Logger engine = (Logger) LoggerFactory.getLogger("dev.forge.cluster.internal.engine");
+    private final Logger engine = (Logger) LoggerFactory.getLogger("dev.forge.cluster.internal");
     /** Lets handlers that ignore interrupts return. */
     private final CountDownLatch release = new CountDownLatch(1);
 
@@ -580,7 +580,7 @@ class HandlerExecutionTests {
         assertThat(finals).hasSize(1);
         assertThat(text(finals.get(0)))
                 .contains(
-                        "job", "2 of 2", "IllegalStateException: disk is full", "at dev.forge.cluster.internal.engine");
+                        "job", "2 of 2", "IllegalStateException: disk is full", "at dev.forge.cluster.internal");
     }
 
     @Test

@@ -197,6 +197,6 @@ class LoggerFailureTests {
         assertThat(member.ended(flaky).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.ended(flaky).attempts()).isEqualTo(3);
         assertThat(member.ended(failing).attempts()).isEqualTo(3);
-        assertThat(thrown).contains("Execution");
+        assertThat(thrown).contains("JobExecution");
     }
 }
