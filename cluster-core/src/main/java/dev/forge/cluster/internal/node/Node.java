@@ -264,6 +264,8 @@ public final class Node implements Candidate {
             components.forEach(NodeComponent::begin);
             if (settings.presence().mode() == NodeMode.LEADER) {
                 requireElection();
+                // Not only with the next look: a leadership that is lost before it would go unnoticed.
+                hasLed = true;
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
