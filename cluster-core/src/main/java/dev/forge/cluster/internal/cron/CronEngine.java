@@ -24,6 +24,7 @@ import dev.forge.cluster.internal.job.JobIds;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
@@ -58,7 +59,6 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.dao.TransientDataAccessException;
 
@@ -367,8 +367,7 @@ public final class CronEngine implements NodeComponent {
 
     private boolean setAside(Leader leader, String cron, RuntimeException cause) {
         // Of its message the first line: the others may show values.
-        String message =
-                String.valueOf(NestedExceptionUtils.getMostSpecificCause(cause).getMessage());
+        String message = String.valueOf(Causes.root(cause).getMessage());
         String problem = "could not be fired: " + message.lines().findFirst().orElse("");
         if (!fenced(leader, () -> store.setAside(cron, problem))) {
             return false;

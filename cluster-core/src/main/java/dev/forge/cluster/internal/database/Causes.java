@@ -22,6 +22,12 @@ public final class Causes {
         return causes;
     }
 
+    /** Returns the last of the causes; the failure itself if it has none. */
+    public static Throwable root(Throwable failure) {
+        List<Throwable> causes = of(failure);
+        return causes.get(causes.size() - 1);
+    }
+
     private static @Nullable Throwable causeOf(Throwable failure) {
         try {
             return failure.getCause();

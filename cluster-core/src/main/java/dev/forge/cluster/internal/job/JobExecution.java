@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.job.JobStore.Finish;
 import dev.forge.cluster.internal.job.JobStore.LastStatement;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -26,7 +27,6 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.MDC;
 import org.slf4j.event.Level;
-import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
@@ -350,7 +350,7 @@ final class JobExecution {
     /** The database or the pool has kept it from starting, which is no fault of the job: it waits longer each time. */
     private Finish withoutTransaction(RunningJob running, TransactionException failure) {
         long pause = (long) (pauses.next(running.id()).toMillis() * (1 + random.nextDouble()));
-        String cause = ErrorText.brief(NestedExceptionUtils.getMostSpecificCause(failure));
+        String cause = ErrorText.brief(Causes.root(failure));
         log.atLevel(unbegun.getAndIncrement() == 0 ? Level.WARN : Level.DEBUG)
                 .log(
                         "Job {} ({}): its transaction could not begin, the attempt is not counted; next try in {} ms: {}. Further failures"

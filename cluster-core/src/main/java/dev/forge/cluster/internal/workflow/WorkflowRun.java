@@ -4,6 +4,7 @@ import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RecordedOutcome;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.WorkflowSteps.Undoable;
@@ -26,7 +27,6 @@ import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
@@ -265,7 +265,7 @@ final class WorkflowRun {
             return Outcome.snooze(pause);
         }
         // What the driver or the server said: messages of its wrappers begin with our statement.
-        String brief = ErrorText.brief(NestedExceptionUtils.getMostSpecificCause(cause));
+        String brief = ErrorText.brief(Causes.root(cause));
         log.info(
                 "workflow {} run {}: the database failed, the run is repeated in {} ms: {}",
                 handler.version().label(),
