@@ -155,7 +155,7 @@ class DisabledClusterTests {
                 .filter(method -> method.isAnnotationPresent(Bean.class)
                         && method.isAnnotationPresent(ConditionalOnMissingBean.class))
                 .map(Method::getReturnType)
-                .filter(type -> type.isInterface() && type.getPackage() == Jobs.class.getPackage())
+                .filter(type -> type.isInterface() && isPublicApi(type))
                 .distinct()
                 .toList();
         assertThat(injectable).hasSizeGreaterThanOrEqualTo(10);
@@ -163,6 +163,13 @@ class DisabledClusterTests {
             injectable.forEach(type -> assertThat(context).hasSingleBean(type));
             assertThat(context.getBean(PayloadCodec.class).write("text")).isEqualTo("\"text\"");
         });
+    }
+
+    private static boolean isPublicApi(Class<?> type) {
+        String name = type.getPackageName();
+        return name.startsWith("dev.forge.cluster")
+                && !name.startsWith("dev.forge.cluster.internal")
+                && !name.startsWith("dev.forge.cluster.autoconfigure");
     }
 
     @Test

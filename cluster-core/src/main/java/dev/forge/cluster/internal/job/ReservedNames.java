@@ -29,13 +29,9 @@ public final class ReservedNames {
     }
 
     /**
-     *
      * Refuses names of jobs that the cluster enqueues for itself.
      *
-     *
-     *
      * @throws JobRejectedException if applications may not enqueue jobs of that name
-     *
      */
     public void requireFreeName(String name) {
         handlers.ownerOf(name).ifPresent(owned -> {

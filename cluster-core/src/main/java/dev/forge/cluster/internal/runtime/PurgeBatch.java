@@ -33,13 +33,9 @@ public final class PurgeBatch {
     }
 
     /**
-     *
      * Deletes all rows, in as many statements as it takes.
      *
-     *
-     *
      * @param delete deletes up to that many rows and answers how many; called until it finds fewer
-     *
      */
     public void deleteAll(IntUnaryOperator delete) {
         int deleted;

@@ -1,6 +1,5 @@
 package dev.forge.cluster.autoconfigure.handler;
 
-import dev.forge.cluster.autoconfigure.OtherSchedulers;
 import java.lang.annotation.Annotation;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;

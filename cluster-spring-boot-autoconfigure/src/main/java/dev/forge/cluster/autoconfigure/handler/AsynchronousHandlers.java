@@ -85,13 +85,9 @@ public final class AsynchronousHandlers {
     }
 
     /**
-     *
      * Refuses methods that return a future or a reactive type.
      *
-     *
-     *
      * @throws ClusterStartupException if the method returns a future or a reactive type, which it must not because of that
-     *
      */
     public static void refuseFuture(AnnotatedMethods.Found<?> found, String reason, String action) {
         if (returnsFuture(found)) {

@@ -1,14 +1,13 @@
-package dev.forge.cluster.autoconfigure;
+package dev.forge.cluster.autoconfigure.handler;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
 import java.util.Map;
 import org.springframework.core.annotation.MergedAnnotations;
 import org.springframework.core.annotation.MergedAnnotations.SearchStrategy;
 import org.springframework.util.ClassUtils;
 
 /** Refuses handlers that still have the annotation of the scheduler from which they were moved. */
-public final class OtherSchedulers {
+final class OtherSchedulers {
 
     private static final String RUNS_IT_TOO = "It would run by that schedule in addition, and on every node.";
     private static final String RUNS_IT_ONCE_TOO = "It would run by that schedule in addition.";
@@ -24,13 +23,9 @@ public final class OtherSchedulers {
     private OtherSchedulers() {}
 
     /**
-     *
      * Refuses methods that another scheduler runs, too, or keeps from running.
      *
-     *
-     *
      * @throws ClusterStartupException if another scheduler runs the method, too, or keeps it from running
-     *
      */
     public static void refuse(AnnotatedMethods.Found<?> found) {
         MergedAnnotations annotations = MergedAnnotations.from(found.method(), SearchStrategy.TYPE_HIERARCHY);
