@@ -1,13 +1,13 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.database.BeginFailure;
+import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.job.JobMonitor.Ending;
 import dev.forge.cluster.internal.job.JobStore.Finish;
 import dev.forge.cluster.internal.job.JobStore.LastStatement;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;

@@ -579,8 +579,7 @@ class HandlerExecutionTests {
         List<ILoggingEvent> finals = logged(Level.ERROR, job.id().toString());
         assertThat(finals).hasSize(1);
         assertThat(text(finals.get(0)))
-                .contains(
-                        "job", "2 of 2", "IllegalStateException: disk is full", "at dev.forge.cluster.internal");
+                .contains("job", "2 of 2", "IllegalStateException: disk is full", "at dev.forge.cluster.internal");
     }
 
     @Test
