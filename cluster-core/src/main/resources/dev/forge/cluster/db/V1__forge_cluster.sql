@@ -318,10 +318,11 @@ SELECT 'leader:' || l.role, l.node_id::text, l.acquired_at, e.lease_until
 FROM forge_leaders l
 JOIN forge_leader_leases e ON e.role = l.role AND e.node_id = l.node_id;
 
+-- Types that everybody may use: a report may store what it selects in a table of its own (see version 9).
 CREATE VIEW scheduler_job AS
-SELECT id AS job_id, name AS job_name, upper(status) AS status, worker_id::text AS picked_by,
-       claimed_at AS picked_at, last_heartbeat AS heartbeat_ts, priority, scheduled_at, started_at, finished_at,
-       attempts, last_error, created_at
+SELECT id AS job_id, name::text AS job_name, upper(status) AS status, worker_id::text AS picked_by,
+       claimed_at AS picked_at, last_heartbeat AS heartbeat_ts, priority::int AS priority,
+       scheduled_at::timestamptz AS scheduled_at, started_at, finished_at, attempts::int AS attempts, last_error, created_at
 FROM forge_jobs;
 
 -- Enqueue from SQL -----------------------------------------------------------------------------------------

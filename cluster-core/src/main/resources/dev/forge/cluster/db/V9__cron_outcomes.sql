@@ -33,4 +33,22 @@ CREATE TRIGGER forge_jobs_cron_deleted AFTER DELETE ON forge_jobs FOR EACH ROW
     WHEN (OLD.metadata ? 'cron' AND OLD.metadata ? 'slot')
     EXECUTE FUNCTION forge_cron_job_deleted();
 
+-- PUBLIC may use every new type. So any role that may use the schema, without a right on a table, could make a table of its own,
+-- a temporary one too, with a column of the type of our rows or of a domain; ALTER TABLE and ALTER DOMAIN refuse to change ours
+-- as long as that table exists. Nobody needs this right to read or write.
+DO $revoke$
+DECLARE
+    own text;
+BEGIN
+    FOR own IN
+        SELECT pg_catalog.quote_ident(t.typname::text) FROM pg_catalog.pg_type t
+        WHERE t.typnamespace = (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname = pg_catalog.current_schema())
+          AND t.typowner = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)
+          AND t.typtype IN ('c', 'd') AND t.typname ~ '^(forge_|scheduler_(node|lock|job)$)'
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON TYPE %I.%s FROM PUBLIC', pg_catalog.current_schema(), own);
+    END LOOP;
+END
+$revoke$;
+
 INSERT INTO forge_schema_versions (version, needs_library) VALUES (9, 1);

@@ -20,6 +20,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
@@ -241,6 +242,45 @@ class PrivilegeTests {
             assertThat(locks.release("shadowed", token)).isTrue();
         }
         assertThat(shadowsCalled()).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"forge_jobs", "forge_job_status[]", "scheduler_job", "forge_workflow_runs"})
+    void role_without_rights_on_a_table_cannot_keep_it_from_being_altered(String type) throws SQLException {
+        try (Connection connection = asIntruder()) {
+            assertThatExceptionOfType(DataAccessException.class)
+                    .isThrownBy(() -> on(connection)
+                            .sql("CREATE TEMP TABLE obstacle (value public.%s)".formatted(type))
+                            .update())
+                    .withStackTraceContaining("permission denied for type");
+            // As a migration would.
+            execute("ALTER TABLE forge_jobs ADD COLUMN added forge_job_retention");
+            execute("ALTER TABLE forge_jobs DROP COLUMN added");
+        }
+    }
+
+    @Test
+    void types_of_the_schema_are_closed_to_public() {
+        assertThat(database.jdbc()
+                        .sql("""
+                                SELECT t.typname::text FROM pg_type t
+                                WHERE t.typnamespace = 'public'::regnamespace AND has_type_privilege('%s', t.oid, 'USAGE')
+                                """.formatted(intruder))
+                        .query(String.class)
+                        .list())
+                .isEmpty();
+    }
+
+    @Test
+    void report_may_be_stored_in_a_table_of_its_own() throws SQLException {
+        execute("GRANT SELECT ON scheduler_node, scheduler_lock, scheduler_job TO " + intruder);
+        try (Connection connection = asIntruder()) {
+            for (String view : List.of("scheduler_node", "scheduler_lock", "scheduler_job")) {
+                on(connection)
+                        .sql("CREATE TEMP TABLE report_%1$s AS SELECT * FROM public.%1$s".formatted(view))
+                        .update();
+            }
+        }
     }
 
     @Test
