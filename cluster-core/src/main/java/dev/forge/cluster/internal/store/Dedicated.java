@@ -8,6 +8,7 @@ import javax.sql.DataSource;
 import org.postgresql.PGConnection;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.jdbc.datasource.DelegatingDataSource;
 
 /** Opens the connections that are the cluster's own, so that neither end hangs on a network that was cut. */
 final class Dedicated {
@@ -32,9 +33,11 @@ final class Dedicated {
             """;
 
     /**
-     * Takes schemas out of the search path in which somebody else than their owner and this role may create (public before
-     * PostgreSQL 15: everybody). A function or operator of theirs whose argument types fit better than the built-in one
-     * would run with our rights. Our own statements need no search path: all tables are qualified.
+     * Takes schemas out of the search path in which somebody may create whom this role need not trust: that belong to another
+     * role than itself, one that it is a member of, the database's owner or a superuser (anybody who may create schemas can make
+     * one with the name of this role, which {@code "$user"} finds), or in which somebody else than their owner and this role
+     * may create (public before PostgreSQL 15: everybody). A function or operator of theirs whose argument types fit better
+     * than the built-in one would run with our rights. Our own statements need no search path: all tables are qualified.
      *
      * <p>And transactions are READ COMMITTED, whatever the database or the role has for a default: our statements wait for
      * each other's rows, and would fail under a snapshot.
@@ -44,10 +47,15 @@ final class Dedicated {
                 SELECT pg_catalog.string_agg(pg_catalog.quote_ident(n.nspname::text), ', '::text ORDER BY s.place) || ', '::text
                 FROM pg_catalog.unnest(pg_catalog.current_schemas(false)) WITH ORDINALITY AS s (name, place)
                 JOIN pg_catalog.pg_namespace n ON n.nspname = s.name
-                WHERE NOT EXISTS (
+                JOIN pg_catalog.pg_roles o ON o.oid = n.nspowner
+                JOIN pg_catalog.pg_roles me ON me.rolname = current_user
+                JOIN pg_catalog.pg_database d ON d.datname = current_database()
+                WHERE (o.oid = me.oid OR o.rolsuper OR o.oid = d.datdba OR o.rolname = 'pg_database_owner'::name
+                       -- A superuser counts as a member of every role.
+                       OR (NOT me.rolsuper AND pg_catalog.pg_has_role(me.oid, o.oid, 'MEMBER'::text)))
+                  AND NOT EXISTS (
                     SELECT FROM pg_catalog.aclexplode(coalesce(n.nspacl, pg_catalog.acldefault('n'::"char", n.nspowner))) a
-                    WHERE a.privilege_type = 'CREATE'::text AND a.grantee <> n.nspowner
-                      AND a.grantee <> (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user))),
+                    WHERE a.privilege_type = 'CREATE'::text AND a.grantee <> n.nspowner AND a.grantee <> me.oid)),
                 ''::text) || 'pg_temp'::text, false),
                 pg_catalog.set_config('default_transaction_isolation', 'read committed', false)
             """;
@@ -70,6 +78,27 @@ final class Dedicated {
             connection.close();
             throw e;
         }
+    }
+
+    /** Connections with safe defaults and no limits of their own, for migrations. */
+    static DataSource withSafeDefaults(DataSource direct) {
+        if (Pooler.detect(direct) == Pooler.TRANSACTION) {
+            // What is set there would be set for whoever gets the session next.
+            return direct;
+        }
+        return new DelegatingDataSource(direct) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection connection = direct.getConnection();
+                try {
+                    setSafeDefaults(connection);
+                    return connection;
+                } catch (SQLException e) {
+                    connection.close();
+                    throw e;
+                }
+            }
+        };
     }
 
     private static void setSafeDefaults(Connection connection) throws SQLException {

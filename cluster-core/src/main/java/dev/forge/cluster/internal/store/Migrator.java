@@ -65,7 +65,9 @@ final class Migrator {
         migrate(direct, schema, PATIENCE);
     }
 
-    static void migrate(DataSource direct, String schema, Duration patience) {
+    static void migrate(DataSource unsafe, String schema, Duration patience) {
+        // Flyway's own statements would call operators of others that fit better than the built-in ones.
+        DataSource direct = Dedicated.withSafeDefaults(unsafe);
         // Flyway's own lock does not cover its baseline step: of many nodes on an empty database some would fail.
         try (Connection locking = direct.getConnection()) {
             locking.setAutoCommit(false);

@@ -13,8 +13,10 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Properties;
 import java.util.UUID;
 import java.util.stream.Stream;
+import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -241,6 +243,60 @@ class PrivilegeTests {
                     .orElseThrow();
             assertThat(locks.release("shadowed", token)).isTrue();
         }
+        assertThat(shadowsCalled()).isEmpty();
+    }
+
+    @Test
+    void schema_of_another_role_that_has_the_name_of_the_node_s_role_is_not_searched() throws SQLException {
+        String runtime = "runtime_" + database.name();
+        execute("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(runtime));
+        execute("GRANT CREATE ON DATABASE %s TO %s".formatted(database.name(), intruder));
+        try {
+            try (Connection connection = asIntruder()) {
+                // "$user" finds it.
+                on(connection).sql("CREATE SCHEMA " + runtime).update();
+                on(connection)
+                        .sql("GRANT USAGE ON SCHEMA %s TO PUBLIC".formatted(runtime))
+                        .update();
+            }
+            var asRuntime = new DriverManagerDataSource(database.url(), runtime, "secret");
+            assertThat(searched(asRuntime)).isEqualTo("public");
+            // A superuser, which is a member of every role.
+            var asSuperuser = new DriverManagerDataSource(database.url(), database.username(), database.password());
+            var path = new Properties();
+            path.setProperty("options", "-c search_path=%s,public".formatted(runtime));
+            asSuperuser.setConnectionProperties(path);
+            assertThat(searched(asSuperuser)).isEqualTo("public");
+        } finally {
+            execute("DROP OWNED BY %s CASCADE".formatted(intruder));
+            execute("DROP ROLE " + runtime);
+        }
+    }
+
+    /** The schemas that a connection of the cluster's own searches. */
+    private static String searched(DataSource source) throws SQLException {
+        try (Connection connection = Dedicated.open(source, Pooler.NONE, Duration.ofSeconds(5))) {
+            return on(connection)
+                    .sql("SELECT array_to_string(current_schemas(false), ',')")
+                    .query(String.class)
+                    .single();
+        }
+    }
+
+    @Test
+    void operator_of_the_same_name_in_the_search_path_is_not_called_by_a_migration() throws SQLException {
+        shadow("same_name(a name, b varchar)", "boolean", "true");
+        shadow("same_text(a text, b varchar)", "boolean", "true");
+        try (Connection connection = asIntruder()) {
+            on(connection)
+                    .sql("CREATE OPERATOR public.= (FUNCTION = public.same_name, LEFTARG = name, RIGHTARG = varchar)")
+                    .update();
+            on(connection)
+                    .sql("CREATE OPERATOR public.= (FUNCTION = public.same_text, LEFTARG = text, RIGHTARG = varchar)")
+                    .update();
+        }
+        Schema.open(database.dataSource(), SchemaMode.MIGRATE, "migrated");
+        execute("DROP SCHEMA migrated CASCADE");
         assertThat(shadowsCalled()).isEmpty();
     }
 
