@@ -250,6 +250,15 @@ final class WorkflowRun {
     /** The database has failed: the run is repeated later, and says why. */
     private Object repeat(Throwable cause) {
         Duration pause = pause();
+        if (JobStore.isLocked(cause)) {
+            // Nothing can be noted in its row.
+            log.info(
+                    "workflow {} run {}: another transaction has locked its row, the run is repeated in {} ms",
+                    handler.version().label(),
+                    job.id(),
+                    pause.toMillis());
+            return Outcome.snooze(pause);
+        }
         // What the driver or the server said: messages of its wrappers begin with our statement.
         String brief = ErrorText.brief(NestedExceptionUtils.getMostSpecificCause(cause));
         log.info(

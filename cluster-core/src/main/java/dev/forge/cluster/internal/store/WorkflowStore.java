@@ -67,6 +67,13 @@ public final class WorkflowStore {
     // A transaction that is cut off must not keep its rows for as long as the network lasts.
     private static final String BOUND = "set_config('idle_in_transaction_session_timeout', '5s', true)";
 
+    /**
+     * How long the statements of an execution wait for a run that another transaction has locked, in their FROM clauses. They hold a
+     * slot and a connection of the application meanwhile: an operator who resolves many runs and leaves the transaction open would
+     * stop all jobs. Part of the statement, because a setting of the session does not hold behind a transaction pooler.
+     */
+    private static final String LOCK_PATIENCE = "set_config('lock_timeout', '200', true) AS patience";
+
     /** Whether job {@code j} is that claim. */
     private static final String OURS =
             "j.id = :run AND j.claim_epoch = :epoch AND j.worker_id IS NOT DISTINCT FROM :node AND j.status IN "
@@ -236,9 +243,9 @@ public final class WorkflowStore {
                     UPDATE ~.forge_workflow_runs r
                     SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END, awaits = NULL,
                         updated_at = clock_timestamp()
-                    FROM ~.forge_jobs j
+                    FROM %s CROSS JOIN ~.forge_jobs j
                     WHERE r.id = :run AND r.status IN ('waiting', 'blocked_missing_version') AND %s)
-                """.formatted(OURS) + reading("= :run"))), claim)
+                """.formatted(LOCK_PATIENCE, OURS) + reading("= :run"))), claim)
                 .query(reading);
         return Optional.ofNullable(reading.loaded(claim.key.id()));
     }
@@ -383,8 +390,8 @@ public final class WorkflowStore {
     public void noteError(Claim claim, String error) {
         bind(client.sql(schema.sql("""
                 UPDATE ~.forge_workflow_runs r SET last_error = :error, updated_at = clock_timestamp()
-                FROM ~.forge_jobs j WHERE r.id = :run AND r.status NOT IN %s AND %s
-                """.formatted(FINAL, OURS))).param("error", error), claim)
+                FROM %s CROSS JOIN ~.forge_jobs j WHERE r.id = :run AND r.status NOT IN %s AND %s
+                """.formatted(LOCK_PATIENCE, FINAL, OURS))).param("error", error), claim)
                 .update();
     }
 
@@ -507,9 +514,9 @@ public final class WorkflowStore {
             client.sql(schema.sql("""
                     UPDATE ~.forge_workflow_runs
                     SET status = 'compensating', unwinding = true, last_error = :error, updated_at = clock_timestamp()
-                    WHERE id = :run AND status NOT IN %s
+                    FROM %s WHERE id = :run AND status NOT IN %s
                     RETURNING %s
-                    """.formatted(FINAL, BOUND)))
+                    """.formatted(LOCK_PATIENCE, FINAL, BOUND)))
                     .param("run", claim.key.id())
                     .param("error", error)
                     .query((row, n) -> true)
@@ -602,9 +609,9 @@ public final class WorkflowStore {
                                       WHEN unwinding THEN 'compensating' ELSE 'waiting' END,
                         awaits = CASE WHEN NOT unwinding THEN :signal::text END,
                         last_error = coalesce(nullif(:mismatch::text, ''), last_error), updated_at = clock_timestamp()
-                    WHERE id = :run AND status NOT IN %s
+                    FROM %s WHERE id = :run AND status NOT IN %s
                     RETURNING wake_seq = :seen OR :mismatch::text IS NOT NULL, unwinding <> :unwinding, %s
-                    """.formatted(FINAL, BOUND)))
+                    """.formatted(LOCK_PATIENCE, FINAL, BOUND)))
                     .param("run", claim.key.id())
                     .param("mismatch", wait.mismatch, Types.VARCHAR)
                     .param("signal", wait.signal, Types.VARCHAR)
@@ -702,9 +709,9 @@ public final class WorkflowStore {
                     SET status = :status, result = :result::jsonb,
                         last_error = CASE WHEN :status <> 'completed' THEN coalesce(:error, last_error) END,
                         finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL
-                    WHERE id = :run AND status NOT IN %s AND unwinding = :unwinding
+                    FROM %s WHERE id = :run AND status NOT IN %s AND unwinding = :unwinding
                     RETURNING %s
-                    """.formatted(FINAL, BOUND)))
+                    """.formatted(LOCK_PATIENCE, FINAL, BOUND)))
                     .param("run", claim.key.id())
                     .param("status", word(end.status))
                     .param("result", end.result, Types.VARCHAR)

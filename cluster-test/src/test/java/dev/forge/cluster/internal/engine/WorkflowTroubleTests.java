@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.StepFailedException;
 import dev.forge.cluster.WorkflowInfo;
@@ -15,6 +16,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +26,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -268,6 +271,38 @@ class WorkflowTroubleTests {
         assertThat(List.of(status.isFinal(), second.isFinal()))
                 .as("%s after %d claims, %s after %d claims", status, claims(run), second, claims(state))
                 .containsOnly(true);
+    }
+
+    @Test
+    void runs_whose_rows_are_locked_leave_their_slots_to_other_jobs() throws Exception {
+        var go = new CountDownLatch(1);
+        flows.work = jobs -> jobs.on("other", context -> {});
+        flows.on(
+                "stuck",
+                wf -> wf.step("wait", String.class, () -> {
+                    go.await();
+                    return did("waited");
+                }));
+        Member one = flows.start("one");
+        // As many as the node has slots.
+        List<UUID> runs = Stream.generate(() -> one.workflows().start("stuck", null))
+                .limit(4)
+                .toList();
+        await().until(() -> jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status = 'running'")
+                        .query(Long.class)
+                        .single()
+                == 4);
+        try (Connection operator = database.dataSource().getConnection();
+                Statement statement = operator.createStatement()) {
+            operator.setAutoCommit(false);
+            statement.execute("UPDATE forge_workflow_runs SET resolution_reason = 'obsolete'");
+            go.countDown();
+            UUID job = one.member().jobs().enqueueNamed("other", null);
+            assertThat(one.member().ended(job).status()).isEqualTo(JobStatus.COMPLETED);
+            operator.rollback();
+        }
+        runs.forEach(run -> assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED));
+        assertThat(done).as("no step was done twice").hasSize(4);
     }
 
     @Test
