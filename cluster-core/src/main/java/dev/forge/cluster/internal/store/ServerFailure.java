@@ -2,7 +2,8 @@ package dev.forge.cluster.internal.store;
 
 import java.sql.SQLException;
 import java.util.Set;
-import org.jspecify.annotations.Nullable;
+import org.postgresql.util.PSQLException;
+import org.postgresql.util.ServerErrorMessage;
 
 /**
  * Tells a server that fails everybody's statements (out of reach, shutting down, read-only, out of disk space or
@@ -12,10 +13,12 @@ public final class ServerFailure {
 
     /** read_only_sql_transaction: a standby, or a database whose default is read-only. */
     private static final String READ_ONLY = "25006";
-    // insufficient_resources, disk_full, too_many_connections, configuration_limit_exceeded. Not out_of_memory: a
-    // single
-    // large row is enough for that.
+    // insufficient_resources, disk_full, too_many_connections, configuration_limit_exceeded
     private static final Set<String> OUT_OF_RESOURCES = Set.of("53000", "53100", "53300", "53400");
+    /** out_of_memory: of one session, for which a single large row is enough, or of the lock table, which all sessions share. */
+    private static final String OUT_OF_MEMORY = "53200";
+    /** Which one it was is said by the place in the server's source; the message may be in any language. */
+    private static final Set<String> LOCK_TABLES = Set.of("lock.c", "predicate.c");
     // system_error, io_error, undefined_file, duplicate_file
     private static final String SYSTEM = "58";
     private static final int MOST_CAUSES = 20;
@@ -31,7 +34,7 @@ public final class ServerFailure {
     public static boolean refusedWrites(Throwable failure) {
         Throwable cause = failure;
         for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
-            if (cause instanceof SQLException sql && isRefusal(sql.getSQLState())) {
+            if (cause instanceof SQLException sql && isRefusal(sql)) {
                 return true;
             }
         }
@@ -47,15 +50,29 @@ public final class ServerFailure {
     public static String brief(Throwable failure) {
         Throwable cause = failure;
         for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
-            if (cause instanceof SQLException sql && isRefusal(sql.getSQLState())) {
+            if (cause instanceof SQLException sql && isRefusal(sql)) {
                 return ConnectionLoss.brief(sql);
             }
         }
         return ConnectionLoss.brief(failure);
     }
 
-    private static boolean isRefusal(@Nullable String state) {
+    private static boolean isRefusal(SQLException failure) {
+        String state = failure.getSQLState();
         return state != null
-                && (state.equals(READ_ONLY) || OUT_OF_RESOURCES.contains(state) || state.startsWith(SYSTEM));
+                && (state.equals(READ_ONLY)
+                        || OUT_OF_RESOURCES.contains(state)
+                        || state.startsWith(SYSTEM)
+                        || isOutOfLocks(failure));
+    }
+
+    /** Whether the server's lock table is full. Any role can fill it, with advisory locks. */
+    static boolean isOutOfLocks(SQLException failure) {
+        if (!OUT_OF_MEMORY.equals(failure.getSQLState()) || !(failure instanceof PSQLException refusal)) {
+            return false;
+        }
+        ServerErrorMessage message = refusal.getServerErrorMessage();
+        String file = message == null ? null : message.getFile();
+        return file != null && LOCK_TABLES.contains(file);
     }
 }

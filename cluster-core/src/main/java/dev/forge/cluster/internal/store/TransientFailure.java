@@ -22,7 +22,8 @@ public final class TransientFailure {
         Throwable cause = failure;
         for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
             if (cause instanceof SQLTransientConnectionException
-                    || (cause instanceof SQLException sql && isTransient(sql.getSQLState()))) {
+                    || (cause instanceof SQLException sql
+                            && (isTransient(sql.getSQLState()) || ServerFailure.isOutOfLocks(sql)))) {
                 return true;
             }
         }

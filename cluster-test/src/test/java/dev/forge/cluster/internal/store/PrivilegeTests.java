@@ -340,6 +340,31 @@ class PrivilegeTests {
     }
 
     @Test
+    void full_lock_table_is_blamed_on_the_server_and_not_on_a_job() throws SQLException {
+        try (Connection connection = asIntruder()) {
+            JdbcClient jdbc = on(connection);
+            try {
+                // Locks of the session outlive the statement that fails.
+                assertThatExceptionOfType(DataAccessException.class)
+                        .isThrownBy(() -> jdbc.sql(
+                                        "SELECT count(pg_advisory_lock(7, n)) FROM generate_series(1, 10000000) n")
+                                .query(Long.class)
+                                .single())
+                        .withStackTraceContaining("out of shared memory");
+                assertThatExceptionOfType(DataAccessException.class)
+                        .isThrownBy(() -> execute("UPDATE forge_jobs SET priority = 1"))
+                        .satisfies(e -> assertThat(ServerFailure.caused(e)).isTrue())
+                        .satisfies(e -> assertThat(TransientFailure.caused(e)).isTrue());
+            } finally {
+                // Not by the end of the session, which takes its time.
+                jdbc.sql("SELECT pg_advisory_unlock_all()::text")
+                        .query(String.class)
+                        .list();
+            }
+        }
+    }
+
+    @Test
     void role_that_may_only_connect_can_neither_learn_the_channel_nor_reach_the_nodes() throws SQLException {
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
         try (SessionConnection session = SessionConnection.open(database.dataSource(), schema, UUID.randomUUID());
