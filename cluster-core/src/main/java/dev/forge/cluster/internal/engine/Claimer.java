@@ -33,7 +33,6 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -48,7 +47,7 @@ import org.springframework.dao.DataAccessException;
  */
 final class Claimer {
 
-    private static final Logger log = LoggerFactory.getLogger(Claimer.class);
+    private static final Logger log = GuardedLogger.of(Claimer.class);
     private static final int LARGEST_CLAIM = 500;
     /** Every so many claims the oldest job comes first, however unimportant it is. */
     private static final int AGING = 16;

@@ -15,7 +15,6 @@ import java.util.Map;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
@@ -27,7 +26,7 @@ import org.springframework.transaction.TransactionStatus;
  */
 final class Execution {
 
-    private static final Logger log = LoggerFactory.getLogger(Execution.class);
+    private static final Logger log = GuardedLogger.of(Execution.class);
     private static final Duration LIMITED = Duration.ofSeconds(1);
     private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
     private static final Duration SHORTEST_RETENTION = Duration.ofMillis(1);

@@ -28,7 +28,6 @@ import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -47,7 +46,7 @@ public final class JobEngine implements Work {
     /** A job was called off. */
     static final String CANCELLED = "cancelled ";
 
-    private static final Logger log = LoggerFactory.getLogger(JobEngine.class);
+    private static final Logger log = GuardedLogger.of(JobEngine.class);
     private static final Duration ANNOUNCE = Duration.ofMillis(20);
     private static final Duration ANNOUNCE_LATER = Duration.ofMillis(250);
     private static final Duration ANNOUNCE_AGAIN = Duration.ofMillis(500);
@@ -105,7 +104,12 @@ public final class JobEngine implements Work {
             PayloadCodec codec,
             JobMonitor monitor,
             @Nullable ClusterCoordinator coordinator,
-            int maxBytes) {}
+            int maxBytes) {
+
+        public Tools {
+            monitor = GuardedMonitor.of(monitor);
+        }
+    }
 
     /** @param laneOf which lane runs jobs of a name */
     public JobEngine(

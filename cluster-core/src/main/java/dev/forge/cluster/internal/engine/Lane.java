@@ -12,7 +12,6 @@ import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.task.AsyncTaskExecutor;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
@@ -24,7 +23,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
  */
 final class Lane {
 
-    private static final Logger log = LoggerFactory.getLogger(Lane.class);
+    private static final Logger log = GuardedLogger.of(Lane.class);
     private static final Duration AHEAD = Duration.ofMillis(100);
     private static final int MOST_AHEAD = 1_000;
     private static final double WEIGHT = 0.1;

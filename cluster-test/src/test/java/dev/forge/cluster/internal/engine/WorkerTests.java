@@ -8,6 +8,7 @@ import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.Outcome;
@@ -776,6 +777,67 @@ class WorkerTests {
         JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
         assertThat(job.result()).isEqualTo("\"done\"");
         assertThat(runs).containsExactly(1, 2);
+    }
+
+    @Test
+    void logger_that_throws_ends_no_thread_and_fails_no_job() throws Exception {
+        var source = new Breakable(database.dataSource(), "pass");
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.on(job("again"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                throw new IllegalStateException("once");
+            }
+            return null;
+        });
+        work.on("job", context -> {
+            started.countDown();
+            until(go);
+        });
+        Member member = cluster.start("one", source, work, UnaryOperator.identity());
+        await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
+        try (var loggers = new ThrowingLoggers()) {
+            assertThat(member.ended(member.jobs().enqueueNamed("again", null)).status())
+                    .isEqualTo(JobStatus.COMPLETED);
+            UUID running = member.jobs().enqueueNamed("job", null);
+            until(started);
+            source.shut();
+            go.countDown();
+            member.engine().announce(JobPriority.NORMAL);
+            await().until(() -> source.refused.get() > 0);
+            await().until(() -> !member.leadership().isLeader(Leadership.SCHEDULER));
+            source.open();
+            assertThat(member.ended(running).status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(member.ended(member.jobs().enqueueNamed("again", null)).status())
+                    .isEqualTo(JobStatus.COMPLETED);
+            await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
+            assertThat(loggers.thrown).hasPositiveValue();
+        }
+    }
+
+    @Test
+    void monitor_that_throws_keeps_no_job_from_running_and_fails_none() {
+        work.monitor = new JobMonitor() {
+            @Override
+            public void claimed(Duration took) {
+                throw new IllegalStateException("no meter");
+            }
+
+            @Override
+            public void retried(String name) {
+                throw new IllegalStateException("no meter");
+            }
+        };
+        work.on(job("again"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                throw new IllegalStateException("once");
+            }
+            return null;
+        });
+        Member member = start();
+        JobInfo ended = member.ended(member.jobs().enqueueNamed("again", null));
+        assertThat(ended.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(ended.attempts()).isEqualTo(2);
     }
 
     // Keeping them
