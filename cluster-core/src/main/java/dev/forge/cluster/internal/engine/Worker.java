@@ -55,7 +55,7 @@ final class Worker implements Work {
         /** A job of this node is pending again, and nobody else knows. */
         void cameBack();
 
-        /** A job has ended for which another one, of whomever, has waited. */
+        /** Jobs are pending that other nodes may run at once: one that waited for another, or claimed ones that went back. */
         default void freed() {}
     }
 
