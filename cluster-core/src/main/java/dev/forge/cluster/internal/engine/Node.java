@@ -181,7 +181,7 @@ public final class Node {
         loop("compact", () -> pace.stretched(COMPACT), this::compact, scheduler);
         loop("watch-leadership", () -> WATCH, this::watchLeadership, scheduler);
         if (session == null) {
-            var store = new LeaderStore(members.schema, members.control);
+            var store = new LeaderStore(members.schema, ControlConnections.urgent(members.control));
             loop("elect", () -> untilElection, () -> elect(store), scheduler);
         }
     }
@@ -667,8 +667,7 @@ public final class Node {
 
     private void join(Consumer<UUID> joined) throws InterruptedException {
         identity = identity(members.identities);
-        @Nullable Long takenUntil = null;
-        long beatsSeen = 0;
+        @Nullable FormerHolder former = null;
         while (true) {
             UUID joining = UUID.randomUUID();
             Mdc.put(joining, identity);
@@ -690,20 +689,35 @@ public final class Node {
                     // Perhaps our own former self, killed a moment ago: it is dead when its own deadline has passed.
                     // One
                     // that goes on beating is not.
-                    if (takenUntil == null) {
+                    NodeStore.Holder holder =
+                            members.nodes.holderOf(identity.id()).orElse(null);
+                    if (holder != null && former == null) {
                         log.info("node.id {} belongs to a live node; waiting for its end", identity.id());
-                        beatsSeen = members.nodes.beatsOf(identity.id());
-                        takenUntil = pace.nanos()
-                                + settings.heartbeat().dead().plusSeconds(2).toNanos();
-                    } else if (pace.nanos() - takenUntil > 0 && members.nodes.beatsOf(identity.id()) > beatsSeen) {
-                        throw new ClusterStartupException(
-                                "forge.cluster.node.id (%s) belongs to a live node of this cluster"
-                                        .formatted(identity.id()),
-                                "Give each instance an id of its own, or none: it is generated then.");
+                        former = new FormerHolder(holder, pace.nanos());
+                    } else if (holder != null && former != null) {
+                        endFormer(former, holder);
                     }
                     await(() -> false, Duration.ofMillis(500));
                 }
             }
+        }
+    }
+
+    /** Who had our key when this node began to wait for it. */
+    private record FormerHolder(NodeStore.Holder holder, long seenAt) {}
+
+    /** Rejects a key whose holder lives; declares a holder dead that does not beat, whatever the clock of the database says. */
+    private void endFormer(FormerHolder former, NodeStore.Holder now) {
+        long waited = pace.nanos() - former.seenAt;
+        boolean silent = now.id().equals(former.holder.id()) && now.beats() == former.holder.beats();
+        if (silent && waited > now.deadAfter().toNanos()) {
+            members.nodes.declareDead(now.id(), now.beats(), jobs -> {});
+        } else if (!silent
+                && now.beats() > 0
+                && waited > settings.heartbeat().dead().plusSeconds(2).toNanos()) {
+            throw new ClusterStartupException(
+                    "forge.cluster.node.id (%s) belongs to a live node of this cluster".formatted(identity.id()),
+                    "Give each instance an id of its own, or none: it is generated then.");
         }
     }
 

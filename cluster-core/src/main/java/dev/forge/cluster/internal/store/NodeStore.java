@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
@@ -200,13 +201,22 @@ public final class NodeStore {
         });
     }
 
-    /** How often the live holder of that key has beaten; 0 if there is none. */
-    public long beatsOf(String key) {
-        return jdbc.sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
+    /**
+     * The live node that has a key.
+     *
+     * @param deadAfter for how long it may be silent, as it declared itself
+     */
+    public record Holder(UUID id, long beats, Duration deadAfter) {}
+
+    /** The live holder of that key. */
+    public Optional<Holder> holderOf(String key) {
+        return jdbc.sql(schema.sql("""
+                SELECT n.id, n.beats, %s FROM ~.forge_nodes n WHERE n.node_key = ? AND n.status <> 'dead'
+                """.formatted(declaredMillis("dead_at"))))
                 .param(key)
-                .query(Long.class)
-                .optional()
-                .orElse(0L);
+                .query((row, n) ->
+                        new Holder(row.getObject(1, UUID.class), row.getLong(2), Duration.ofMillis(row.getLong(3))))
+                .optional();
     }
 
     /**
@@ -290,16 +300,19 @@ public final class NodeStore {
                 row.getObject(11) == null ? null : Duration.ofMillis(row.getLong(11)));
     }
 
-    /** Calls a silent node stale, unless it has beaten since it was seen. */
+    /** Calls a silent node stale, unless it has beaten since it was seen, or somebody has locked its row. */
     public boolean declareStale(UUID id, long beatsSeen) {
         return jdbc.sql(schema.sql("""
-                        UPDATE ~.forge_nodes SET status = 'stale' WHERE id = ? AND beats = ? AND status = 'active'
+                        UPDATE ~.forge_nodes SET status = 'stale'
+                        WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status = 'active'
+                                    FOR UPDATE SKIP LOCKED)
                         """)).params(id, beatsSeen).update() == 1;
     }
 
     /**
      * Declares a node dead, unless it has beaten since it was seen, and in the same transaction ends all that it held.
-     * Of several observers one succeeds.
+     * Of several observers one succeeds. Nobody waits for a row that somebody else has locked: that is another observer, the
+     * node itself that beats, or a stranger, for whom all other nodes would have to wait.
      *
      * @param returned hears, once that is committed, of the jobs that were taken from it
      */
@@ -312,7 +325,8 @@ public final class NodeStore {
                     UPDATE ~.forge_nodes
                     SET status = 'dead', stale_at = least(stale_at, clock_timestamp()),
                         dead_at = least(dead_at, clock_timestamp())
-                    WHERE id = ? AND beats = ? AND status <> 'dead'
+                    WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status <> 'dead'
+                                FOR UPDATE SKIP LOCKED)
                     """)).params(id, beatsSeen).update();
             if (declared == 0) {
                 return false;
