@@ -113,8 +113,11 @@ final class Finisher {
         Thread ending = thread;
         thread = null;
         if (ending != null) {
-            ending.join(patience.toMillis());
-            stopped.countDown();
+            try {
+                ending.join(patience.toMillis());
+            } finally {
+                stopped.countDown();
+            }
         }
     }
 

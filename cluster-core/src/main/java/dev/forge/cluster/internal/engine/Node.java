@@ -127,6 +127,8 @@ public final class Node {
     private volatile boolean missesLeadership;
     private volatile Duration untilElection = Duration.ofMillis(50);
     private volatile @Nullable Future<?> draining;
+    /** Threads that were interrupted while they drain or stop this node. */
+    private final Set<Thread> interrupted = ConcurrentHashMap.newKeySet();
 
     /** What a node is doing. */
     public enum State {
@@ -214,7 +216,10 @@ public final class Node {
             joinAndRun();
         } catch (RuntimeException e) {
             stop();
-            endSession();
+            despiteInterrupts(() -> {
+                endSession();
+                return true;
+            });
             throw e;
         }
     }
@@ -272,14 +277,39 @@ public final class Node {
         }
         stopping = true;
         try {
-            leave();
+            despiteInterrupts(() -> {
+                leave();
+                return true;
+            });
         } finally {
             stopping = false;
         }
     }
 
+    /**
+     * Does something that waits and writes. An interrupt of this thread, before or meanwhile, ends the waiting, but not the writing:
+     * jobs are returned and the node is deregistered all the same. It is interrupted again afterwards.
+     */
+    private boolean despiteInterrupts(BooleanSupplier action) {
+        noteInterrupt(Thread.interrupted());
+        try {
+            return action.getAsBoolean();
+        } finally {
+            noteInterrupt(Thread.interrupted());
+            if (interrupted.remove(Thread.currentThread())) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private void noteInterrupt(boolean whether) {
+        if (whether) {
+            interrupted.add(Thread.currentThread());
+        }
+    }
+
     private void leave() {
-        drain();
+        drainOnce();
         // From here on nobody joins again: whatever the id is when the loops have ended, is the one that leaves.
         leaving = true;
         UUID resigning = id;
@@ -308,7 +338,7 @@ public final class Node {
             try {
                 work.end();
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
             }
         }
     }
@@ -319,7 +349,7 @@ public final class Node {
             try {
                 loop.stop(Duration.ofNanos(Math.max(0, deadline - pace.nanos())));
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
             }
         }
     }
@@ -349,7 +379,7 @@ public final class Node {
             try {
                 session.stop();
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
             }
         }
     }
@@ -359,6 +389,10 @@ public final class Node {
      * member, without leading anything. Answers whether it was at work until now.
      */
     public boolean drain() {
+        return despiteInterrupts(this::drainOnce);
+    }
+
+    private boolean drainOnce() {
         // Held until it is done: who leaves while an ordered drain is under way waits for it here.
         drainLock.lock();
         try {
@@ -402,15 +436,18 @@ public final class Node {
     private int awaitWork(long deadline) {
         int unfinished = 0;
         for (Work work : works) {
+            boolean idle = false;
             try {
-                if (!work.awaitIdle(Duration.ofNanos(Math.max(0, deadline - pace.nanos())))) {
-                    unfinished += work.load();
-                    work.release();
-                }
+                boolean hurried = interrupted.contains(Thread.currentThread());
+                long patience = hurried ? 0 : Math.max(0, deadline - pace.nanos());
+                idle = work.awaitIdle(Duration.ofNanos(patience));
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
+            }
+            if (!idle) {
                 unfinished += work.load();
                 work.release();
+                noteInterrupt(Thread.interrupted());
             }
         }
         return unfinished;

@@ -174,10 +174,16 @@ final class Worker implements Work {
     @Override
     public void end() throws InterruptedException {
         quiesce();
-        claimer.stop(STOP_PATIENCE);
-        execution.stop(STOP_PATIENCE);
-        claimer.closeLanes();
-        claims.loseAll("the node has left");
+        try {
+            claimer.stop(STOP_PATIENCE);
+        } finally {
+            try {
+                execution.stop(STOP_PATIENCE);
+            } finally {
+                claimer.closeLanes();
+                claims.loseAll("the node has left");
+            }
+        }
     }
 
     @Override
@@ -194,12 +200,21 @@ final class Worker implements Work {
     @Override
     public void release() {
         List.copyOf(claims.all()).forEach(running -> running.stop(Stop.DRAIN));
+        boolean interrupted = false;
         try {
             // Handlers that heed the interrupt end properly.
             awaitIdle(RELEASE_PATIENCE);
         } catch (InterruptedException e) {
+            // Later: an interrupted thread gets no connection to return jobs.
+            interrupted = true;
+        }
+        releaseDeaf();
+        if (interrupted) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    private void releaseDeaf() {
         // Those whose end is being written have ended.
         List<Running> deaf =
                 claims.all().stream().filter(running -> !running.isEnding()).toList();
