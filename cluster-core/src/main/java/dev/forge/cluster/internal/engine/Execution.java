@@ -183,6 +183,14 @@ final class Execution {
         } catch (LostInTransaction e) {
             running.ended(Ending.LOST, null);
             return null;
+        } catch (RowLocked e) {
+            log.warn(
+                    "Job {} ({}): another transaction has locked its row, so that its own could not be completed and was rolled"
+                            + " back. It runs again when that ends. The view pg_locks shows who holds the lock.",
+                    running.name(),
+                    running.id());
+            running.ended(Ending.RETURNED, null);
+            return running.givenBack(Duration.ZERO);
         } catch (Throwable e) {
             if (running.stopReason() == Stop.LOST) {
                 // Of no interest to anybody: it is dropped, and that is logged.
@@ -287,7 +295,7 @@ final class Execution {
                         "the transaction of its handler is not one of the cluster's DataSource, so that the job cannot be"
                                 + " completed in it: name the right manager in @Transactional, or leave the annotation out");
             }
-            last = transactional.finishInTransaction(running.node(), finish);
+            last = finishInTransaction(running, finish);
             if (last == LastStatement.CLAIM_LOST) {
                 throw new LostInTransaction();
             }
@@ -306,6 +314,17 @@ final class Execution {
         return null;
     }
 
+    private LastStatement finishInTransaction(Running running, Finish finish) {
+        try {
+            return transactional.finishInTransaction(running.node(), finish);
+        } catch (DataAccessException e) {
+            if (JobStore.isLocked(e)) {
+                throw new RowLocked(e);
+            }
+            throw e;
+        }
+    }
+
     private void freeSuccessorOf(Running running) {
         try {
             control.freeSuccessorOf(running.id());
@@ -320,6 +339,15 @@ final class Execution {
             transaction.manager().rollback(status);
         } catch (RuntimeException e) {
             cause.addSuppressed(e);
+        }
+    }
+
+    /** Nobody's fault that would count as a failed attempt. */
+    private static final class RowLocked extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        RowLocked(DataAccessException cause) {
+            super("the job's row is locked", cause, false, false);
         }
     }
 

@@ -22,16 +22,24 @@ import java.util.UUID;
 import java.util.function.Consumer;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /** The rows of {@code forge_nodes}, and all that hangs on them when a node dies. */
 public final class NodeStore {
 
+    private static final Logger log = LoggerFactory.getLogger(NodeStore.class);
+
     private final Schema schema;
     private final CrashRule crash;
     private final JdbcClient jdbc;
     private final TransactionTemplate transaction;
+    private final TransactionTemplate nested;
 
     public NodeStore(Schema schema, DataSource control) {
         this(schema, control, new CrashRule(false, 10, 3));
@@ -42,7 +50,10 @@ public final class NodeStore {
         this.schema = schema;
         this.crash = crash;
         this.jdbc = JdbcClient.create(control);
-        this.transaction = new TransactionTemplate(new OwnTransactions(control));
+        var transactions = new OwnTransactions(control);
+        this.transaction = new TransactionTemplate(transactions);
+        this.nested = new TransactionTemplate(
+                transactions, new DefaultTransactionDefinition(TransactionDefinition.PROPAGATION_NESTED));
     }
 
     /**
@@ -350,16 +361,7 @@ public final class NodeStore {
                         SELECT lock_name FROM ~.forge_locks WHERE owner_node = ? AND expires_at > clock_timestamp()
                         ORDER BY lock_name FOR UPDATE SKIP LOCKED))
                     """)).param(id).update();
-            jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_jobs j SET %s
-                    WHERE id = ANY (ARRAY(
-                        SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
-                        ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
-                    RETURNING j.id, j.name, %s, j.recoveries, j.status
-                    """.formatted(JobStore.recovery(crash), JobStore.silentMillis("j"))))
-                    .param(id)
-                    .query((row, n) -> jobs.add(JobStore.recovered(row, id)))
-                    .list();
+            jobs.addAll(returnJobs(id));
             DaemonStore.endAll(jdbc, schema, id);
             return true;
         }));
@@ -367,6 +369,29 @@ public final class NodeStore {
             returned.accept(jobs);
         }
         return dead;
+    }
+
+    /** Returns the jobs of a dead node; none if the database refuses one of them, so that the sweeper has to find them. */
+    private List<Recovered> returnJobs(UUID id) {
+        try {
+            return Objects.requireNonNull(nested.execute(
+                    status -> jdbc.sql(schema.sql("""
+                            UPDATE ~.forge_jobs j SET %s
+                            WHERE id = ANY (ARRAY(
+                                SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
+                                ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
+                            RETURNING j.id, j.name, %s, j.recoveries, j.status
+                            """.formatted(JobStore.recovery(crash), JobStore.silentMillis("j"))))
+                            .param(id)
+                            .query((row, n) -> JobStore.recovered(row, id))
+                            .list()));
+        } catch (DataAccessException e) {
+            if (TransientFailure.caused(e)) {
+                throw e;
+            }
+            log.debug("the jobs of node {} are left to the sweeper", id, e);
+            return List.of();
+        }
     }
 
     /** Forgets nodes that died longer ago than that, up to that many. */

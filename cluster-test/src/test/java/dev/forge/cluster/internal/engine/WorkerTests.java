@@ -21,6 +21,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -838,6 +839,81 @@ class WorkerTests {
         JobInfo ended = member.ended(member.jobs().enqueueNamed("again", null));
         assertThat(ended.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(ended.attempts()).isEqualTo(2);
+    }
+
+    @Test
+    void transactional_job_whose_row_is_locked_holds_its_transaction_for_seconds_and_spends_no_attempt()
+            throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        var runs = new AtomicInteger();
+        jdbc.sql("CREATE TABLE IF NOT EXISTS effects (id uuid)").update();
+        work.on(job("job").attempts(1).in(work.transaction()), (payload, context) -> {
+            JdbcClient.create(database.dataSource())
+                    .sql("INSERT INTO effects VALUES (?)")
+                    .param(context.id())
+                    .update();
+            runs.incrementAndGet();
+            started.countDown();
+            until(go);
+            return null;
+        });
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(started);
+        try (Connection other = database.dataSource().getConnection();
+                Statement statement = other.createStatement()) {
+            other.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(id));
+            go.countDown();
+            await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                            .query(Long.class)
+                            .single()
+                    > 0);
+            // Neither the slot nor the connection is kept.
+            await().until(() -> member.engine().lanes().get("default").get("jobs") == 0);
+        }
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(runs).hasValue(2);
+        assertThat(jdbc.sql("SELECT count(*) FROM effects WHERE id = ?")
+                        .param(id)
+                        .query(Long.class)
+                        .single())
+                .isOne();
+    }
+
+    @Test
+    void stop_by_an_interrupted_thread_returns_jobs_and_deregisters_the_node() throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        var interrupted = new CountDownLatch(1);
+        work.on("deaf", context -> {
+            started.countDown();
+            while (go.getCount() > 0) {
+                try {
+                    go.await();
+                } catch (InterruptedException e) {
+                    interrupted.countDown();
+                }
+            }
+        });
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("deaf", null);
+        until(started);
+        try {
+            Thread.currentThread().interrupt();
+            member.node().stop();
+            assertThat(Thread.interrupted()).isTrue();
+            until(interrupted);
+            assertThat(cluster.status("one")).isEqualTo("absent");
+            assertThat(jdbc.sql("SELECT status || ' ' || attempts FROM forge_jobs WHERE id = ?")
+                            .param(id)
+                            .query(String.class)
+                            .single())
+                    .isEqualTo("pending 0");
+        } finally {
+            go.countDown();
+        }
     }
 
     // Keeping them
