@@ -78,7 +78,7 @@ final class Ours implements AutoCloseable {
                         schema,
                         direct,
                         control,
-                        new NodeStore(schema, control, crash),
+                        new NodeStore(schema, control.urgent(), crash),
                         () -> new NodeIdentity(name, name)),
                 scheduler,
                 event -> {});

@@ -158,7 +158,7 @@ public final class ClusterAutoConfiguration {
                         schema,
                         database.direct(),
                         control,
-                        new NodeStore(schema, control, crash(properties.job())),
+                        new NodeStore(schema, control.urgent(), crash(properties.job())),
                         identities),
                 scheduler,
                 events);

@@ -33,7 +33,6 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -48,7 +47,7 @@ import org.springframework.dao.DataAccessException;
  */
 final class Claimer {
 
-    private static final Logger log = LoggerFactory.getLogger(Claimer.class);
+    private static final Logger log = GuardedLogger.of(Claimer.class);
     private static final int LARGEST_CLAIM = 500;
     /** Every so many claims the oldest job comes first, however unimportant it is. */
     private static final int AGING = 16;
@@ -368,8 +367,9 @@ final class Claimer {
             return pollInterval();
         }
         openAndClose();
+        returnOverdue();
         if (bays.stream().noneMatch(Bay::hasRoom)) {
-            return untilThreads();
+            return untilLanes();
         }
         if (execution.backlog() > LARGEST_BACKLOG) {
             // What has ended first: otherwise a table that cannot be written fills this node's memory.
@@ -422,16 +422,36 @@ final class Claimer {
         return false;
     }
 
-    /** Until the next pass if there is nothing to claim for; sooner if claimed jobs wait for a thread that could not be started. */
-    private Duration untilThreads() {
-        return bays.stream().anyMatch(bay -> bay.lane.lacksThreads())
-                ? min(pollInterval(), AFTER_FAILURE)
-                : pollInterval();
+    /**
+     * Until the next pass if there is nothing to claim for; sooner if claimed jobs wait for a thread that could not be started, or
+     * will have waited for too long.
+     */
+    private Duration untilLanes() {
+        Duration pause = pollInterval();
+        for (Bay bay : bays) {
+            Duration overdue = bay.lane.untilOverdue();
+            pause = overdue == null ? pause : min(pause, overdue);
+            pause = bay.lane.lacksThreads() ? min(pause, AFTER_FAILURE) : pause;
+        }
+        return pause;
+    }
+
+    /** Returns prefetched jobs whose executor has become slow: another node may be idle, and urgent jobs need the room. */
+    private void returnOverdue() {
+        for (Bay bay : bays) {
+            List<Running> overdue =
+                    bay.lane.takeOverdue().stream().filter(Running::withdraw).toList();
+            if (!overdue.isEmpty()) {
+                log.debug("worker: returned {} claimed jobs that waited for a slot for too long", overdue.size());
+                claims.giveBack(overdue);
+                host.freed();
+            }
+        }
     }
 
     private Duration untilNextPass() {
         long now = host.nanos();
-        Duration pause = untilThreads();
+        Duration pause = untilLanes();
         Long due = nextDue;
         if (due != null) {
             pause = min(pause, Duration.ofNanos(Math.max(0, due - now)));

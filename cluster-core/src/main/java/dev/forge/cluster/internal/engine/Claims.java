@@ -21,14 +21,13 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
 /** The claims this node has: which they are, whether it can still rely on them, and how they are given back or lost. */
 final class Claims {
 
-    private static final Logger log = LoggerFactory.getLogger(Claims.class);
+    private static final Logger log = GuardedLogger.of(Claims.class);
 
     private final Worker.Host host;
     private final JobStore jobs;

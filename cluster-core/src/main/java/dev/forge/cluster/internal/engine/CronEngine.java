@@ -48,7 +48,6 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.dao.TransientDataAccessException;
@@ -68,7 +67,7 @@ public final class CronEngine implements Work {
     /** Crons were declared, made or changed. */
     static final String NEWS = "crons";
 
-    private static final Logger log = LoggerFactory.getLogger(CronEngine.class);
+    private static final Logger log = GuardedLogger.of(CronEngine.class);
     private static final String DUTY = "fire-crons";
     private static final Duration TICK = Duration.ofSeconds(1);
     /** How soon a new leader notices that it is one; asks nobody. */
@@ -156,7 +155,7 @@ public final class CronEngine implements Work {
         this.jobs = jobs;
         this.handlers = handlers;
         this.settings = settings;
-        this.monitor = monitor;
+        this.monitor = GuardedMonitor.of(monitor);
         Node.Members members = node.members();
         this.store = new CronStore(members.schema(), members.control());
         this.leaders = new LeaderStore(members.schema(), members.control());

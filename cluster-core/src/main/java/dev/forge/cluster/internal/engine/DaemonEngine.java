@@ -32,7 +32,6 @@ import java.util.random.RandomGenerator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.slf4j.event.Level;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
@@ -58,7 +57,7 @@ public final class DaemonEngine implements Work {
     /** Somebody has paused or resumed a daemon. */
     static final String NEWS = "daemons";
 
-    private static final Logger log = LoggerFactory.getLogger(DaemonEngine.class);
+    private static final Logger log = GuardedLogger.of(DaemonEngine.class);
     private static final String WATCH_LOOP = "watch-daemons";
     private static final String KEEP_LOOP = "daemons";
     private static final Duration WATCH = Duration.ofMillis(100);

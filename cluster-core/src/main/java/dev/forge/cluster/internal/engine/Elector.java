@@ -24,7 +24,6 @@ import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Which roles this node leads. One thread at a time takes {@link #step steps}; anybody may ask.
@@ -42,7 +41,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Elector {
 
-    private static final Logger log = LoggerFactory.getLogger(Elector.class);
+    private static final Logger log = GuardedLogger.of(Elector.class);
 
     /** How often followers look for leases that have expired although their lock is held. */
     private static final Duration LEASE_CHECK = Duration.ofMillis(500);

@@ -15,7 +15,6 @@ import java.util.Map;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
@@ -27,7 +26,7 @@ import org.springframework.transaction.TransactionStatus;
  */
 final class Execution {
 
-    private static final Logger log = LoggerFactory.getLogger(Execution.class);
+    private static final Logger log = GuardedLogger.of(Execution.class);
     private static final Duration LIMITED = Duration.ofSeconds(1);
     private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
     private static final Duration SHORTEST_RETENTION = Duration.ofMillis(1);
@@ -184,6 +183,14 @@ final class Execution {
         } catch (LostInTransaction e) {
             running.ended(Ending.LOST, null);
             return null;
+        } catch (RowLocked e) {
+            log.warn(
+                    "Job {} ({}): another transaction has locked its row, so that its own could not be completed and was rolled"
+                            + " back. It runs again when that ends. The view pg_locks shows who holds the lock.",
+                    running.name(),
+                    running.id());
+            running.ended(Ending.RETURNED, null);
+            return running.givenBack(Duration.ZERO);
         } catch (Throwable e) {
             if (running.stopReason() == Stop.LOST) {
                 // Of no interest to anybody: it is dropped, and that is logged.
@@ -288,7 +295,7 @@ final class Execution {
                         "the transaction of its handler is not one of the cluster's DataSource, so that the job cannot be"
                                 + " completed in it: name the right manager in @Transactional, or leave the annotation out");
             }
-            last = transactional.finishInTransaction(running.node(), finish);
+            last = finishInTransaction(running, finish);
             if (last == LastStatement.CLAIM_LOST) {
                 throw new LostInTransaction();
             }
@@ -307,6 +314,17 @@ final class Execution {
         return null;
     }
 
+    private LastStatement finishInTransaction(Running running, Finish finish) {
+        try {
+            return transactional.finishInTransaction(running.node(), finish);
+        } catch (DataAccessException e) {
+            if (JobStore.isLocked(e)) {
+                throw new RowLocked(e);
+            }
+            throw e;
+        }
+    }
+
     private void freeSuccessorOf(Running running) {
         try {
             control.freeSuccessorOf(running.id());
@@ -321,6 +339,15 @@ final class Execution {
             transaction.manager().rollback(status);
         } catch (RuntimeException e) {
             cause.addSuppressed(e);
+        }
+    }
+
+    /** Nobody's fault that would count as a failed attempt. */
+    private static final class RowLocked extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        RowLocked(DataAccessException cause) {
+            super("the job's row is locked", cause, false, false);
         }
     }
 

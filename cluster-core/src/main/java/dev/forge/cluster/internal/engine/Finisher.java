@@ -23,7 +23,6 @@ import java.util.function.BiConsumer;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
@@ -33,7 +32,7 @@ import org.springframework.transaction.TransactionException;
  */
 final class Finisher {
 
-    private static final Logger log = LoggerFactory.getLogger(Finisher.class);
+    private static final Logger log = GuardedLogger.of(Finisher.class);
     private static final int BATCH = 500;
     /** Characters in one statement, more or less. */
     private static final long LARGEST = 8_000_000;
@@ -114,8 +113,11 @@ final class Finisher {
         Thread ending = thread;
         thread = null;
         if (ending != null) {
-            ending.join(patience.toMillis());
-            stopped.countDown();
+            try {
+                ending.join(patience.toMillis());
+            } finally {
+                stopped.countDown();
+            }
         }
     }
 
@@ -160,12 +162,7 @@ final class Finisher {
                 if (!gathered && again.isEmpty()) {
                     continue;
                 }
-                introduce.run();
-                Throwable failure = write(batch, this::writeTogether);
-                batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED || locked.containsKey(one));
-                if (failure == null && !again.isEmpty()) {
-                    failure = writeAgain(again);
-                }
+                Throwable failure = writeAll(batch, again);
                 if (failure == null) {
                     if (failures > 0) {
                         log.info("finisher: writes again after {} failures", failures);
@@ -184,6 +181,19 @@ final class Finisher {
             }
         } catch (InterruptedException e) {
             log.debug("finisher: interrupted with {} jobs unwritten", ended.size() + batch.size() + locked.size());
+        }
+    }
+
+    /** Writes these; what is left of the batch could not be written. Answers what kept it from that. */
+    private @Nullable Throwable writeAll(List<Ended> batch, List<Ended> again) {
+        try {
+            introduce.run();
+            Throwable failure = write(batch, this::writeTogether);
+            batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED || locked.containsKey(one));
+            return failure == null && !again.isEmpty() ? writeAgain(again) : failure;
+        } catch (RuntimeException | Error e) {
+            // Whatever it is: without this thread no job would ever end.
+            return e;
         }
     }
 

@@ -10,6 +10,7 @@ import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
+import dev.forge.cluster.internal.store.TransientFailure;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -22,13 +23,13 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -47,7 +48,7 @@ public final class JobEngine implements Work {
     /** A job was called off. */
     static final String CANCELLED = "cancelled ";
 
-    private static final Logger log = LoggerFactory.getLogger(JobEngine.class);
+    private static final Logger log = GuardedLogger.of(JobEngine.class);
     private static final Duration ANNOUNCE = Duration.ofMillis(20);
     private static final Duration ANNOUNCE_LATER = Duration.ofMillis(250);
     private static final Duration ANNOUNCE_AGAIN = Duration.ofMillis(500);
@@ -59,6 +60,8 @@ public final class JobEngine implements Work {
     private static final int PURGE_BATCH = 5_000;
     private static final long DEAD_ROWS = 20_000;
     private static final int SUSPICIOUS_RECOVERIES = 2;
+    /** So many statements of one sweep may fail; the next sweep goes on. */
+    private static final int MOST_SWEEP_FAILURES = 100;
     /** How many names a log line lists. */
     private static final int LISTED_NAMES = 20;
     /** More than clocks drift, and than a statement takes, between two sweeps. */
@@ -92,6 +95,8 @@ public final class JobEngine implements Work {
     private @Nullable Duration clockOffset;
 
     private volatile @Nullable OffsetDateTime serverStart;
+    /** A row that the sweeper cannot write is in the log already. */
+    private volatile boolean sweepReported;
 
     /**
      * What the engine works with.
@@ -105,7 +110,12 @@ public final class JobEngine implements Work {
             PayloadCodec codec,
             JobMonitor monitor,
             @Nullable ClusterCoordinator coordinator,
-            int maxBytes) {}
+            int maxBytes) {
+
+        public Tools {
+            monitor = GuardedMonitor.of(monitor);
+        }
+    }
 
     /** @param laneOf which lane runs jobs of a name */
     public JobEngine(
@@ -447,14 +457,56 @@ public final class JobEngine implements Work {
         if (!node.elector().isLeader(Leadership.SCHEDULER)) {
             return;
         }
-        List<Recovered> recovered =
-                jobs.sweep(settings.leases().crash(), settings.leases().claimStart(), now - graceUntil < 0);
+        List<Recovered> recovered = sweepJobs(now - graceUntil < 0);
         recovered.forEach(this::report);
         if (!recovered.isEmpty()) {
             announce(JobPriority.NORMAL);
         }
         if (jobs.freeSuccessors() > 0) {
             announce(JobPriority.NORMAL);
+        }
+    }
+
+    private List<Recovered> sweepJobs(boolean grace) {
+        WorkSettings.Leases leases = settings.leases();
+        try {
+            List<Recovered> recovered = jobs.sweep(leases.crash(), leases.claimStart(), grace);
+            sweepReported = false;
+            return recovered;
+        } catch (DataAccessException e) {
+            if (TransientFailure.caused(e)) {
+                throw e;
+            }
+            // One row that cannot be written must not keep all others on nodes that are gone.
+            var recovered = new ArrayList<Recovered>();
+            sweepApart(jobs.overdue(leases.claimStart(), grace), grace, recovered, new AtomicInteger());
+            return recovered;
+        }
+    }
+
+    private void sweepApart(List<UUID> overdue, boolean grace, List<Recovered> recovered, AtomicInteger failures) {
+        if (overdue.isEmpty() || failures.get() > MOST_SWEEP_FAILURES) {
+            return;
+        }
+        WorkSettings.Leases leases = settings.leases();
+        try {
+            recovered.addAll(jobs.sweep(leases.crash(), leases.claimStart(), grace, overdue));
+        } catch (DataAccessException e) {
+            failures.incrementAndGet();
+            if (TransientFailure.caused(e)) {
+                throw e;
+            }
+            if (overdue.size() > 1) {
+                int half = overdue.size() / 2;
+                sweepApart(overdue.subList(0, half), grace, recovered, failures);
+                sweepApart(overdue.subList(half, overdue.size()), grace, recovered, failures);
+            } else if (!sweepReported) {
+                sweepReported = true;
+                log.warn(
+                        "Job {}: the database refuses to take it from a node that is gone; trying again. Other jobs are not affected.",
+                        overdue.get(0),
+                        ErrorText.loggable(e));
+            }
         }
     }
 

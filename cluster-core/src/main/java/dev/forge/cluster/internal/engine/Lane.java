@@ -3,8 +3,10 @@ package dev.forge.cluster.internal.engine;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.Deque;
+import java.util.List;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -12,7 +14,6 @@ import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.task.AsyncTaskExecutor;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
@@ -20,13 +21,17 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 /**
  * An executor with a number of slots and a short queue of claimed jobs before them. The queue holds what the slots
  * will have done in a tenth of a second: enough to keep them busy while the next batch is claimed, and little enough that
- * nothing waits here while another node is idle. The most urgent of them starts first.
+ * nothing waits here while another node is idle. The most urgent of them starts first. If the handlers have become slow
+ * meanwhile, the queue is too long: jobs that have waited for a second are to be {@linkplain #takeOverdue() returned}.
  */
 final class Lane {
 
-    private static final Logger log = LoggerFactory.getLogger(Lane.class);
+    private static final Logger log = GuardedLogger.of(Lane.class);
     private static final Duration AHEAD = Duration.ofMillis(100);
     private static final int MOST_AHEAD = 1_000;
+    /** A claimed job that has waited this long goes back: it was prefetched because it should have started long before. */
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(1);
+
     private static final double WEIGHT = 0.1;
 
     private final LaneSettings settings;
@@ -41,6 +46,8 @@ final class Lane {
     private volatile boolean lacksThreads;
     /** Of a handler's run; measured without locks, so a lost update is only a lost sample. */
     private volatile double meanNanos = Double.MAX_VALUE;
+    /** When a job of this executor last ended. */
+    private volatile long lastEnd;
 
     private AsyncTaskExecutor executor = new SimpleAsyncTaskExecutor();
 
@@ -104,31 +111,65 @@ final class Lane {
         return inFlight.get();
     }
 
+    /** Slots that have a thread, or can have one as far as is known. */
+    private int usableSlots() {
+        return lacksThreads ? Math.min(slots(), runners.get()) : slots();
+    }
+
     /** How many jobs could start at once. */
     int idle() {
-        return Math.max(0, slots() - inFlight.get());
+        return Math.max(0, usableSlots() - inFlight.get());
     }
 
     private int capacity() {
         Integer configured = settings.prefetch();
-        int ahead = throttled
+        int ahead = throttled || lacksThreads
                 ? 0
                 : configured != null
                         ? configured
-                        : (int) Math.min(MOST_AHEAD, slots() * (AHEAD.toNanos() / Math.max(1, meanNanos)));
-        return slots() + ahead;
+                        : isStalled()
+                                ? 0
+                                : (int) Math.min(MOST_AHEAD, slots() * (AHEAD.toNanos() / Math.max(1, meanNanos)));
+        return usableSlots() + ahead;
+    }
+
+    /** Whether all slots have been busy for longer than what is prefetched should take: the measured time is out of date. */
+    private boolean isStalled() {
+        return inFlight.get() >= slots() && nanos.getAsLong() - lastEnd > AHEAD.toNanos();
     }
 
     /** How many to claim now; 0 while there is enough. */
     int room() {
         int capacity = capacity();
         int present = inFlight.get();
-        return present < slots() || present <= capacity / 2 ? Math.max(0, capacity - present) : 0;
+        return present < usableSlots() || present <= capacity / 2 ? Math.max(0, capacity - present) : 0;
+    }
+
+    /**
+     * Takes jobs out of the queue that have waited for too long: the caller returns them, so that other nodes can run them and
+     * more urgent jobs can be claimed here. None if the number of prefetched jobs is configured: then it is meant so.
+     */
+    List<Running> takeOverdue() {
+        if (settings.prefetch() != null) {
+            return List.of();
+        }
+        List<Running> overdue = waiting.takeAddedBefore(nanos.getAsLong() - LONGEST_WAIT.toNanos());
+        inFlight.addAndGet(-overdue.size());
+        return overdue;
+    }
+
+    /** Until {@link #takeOverdue()} has something to take, if nothing starts before; null if nothing waits. */
+    @Nullable
+    Duration untilOverdue() {
+        Long oldest = settings.prefetch() != null ? null : waiting.oldest();
+        return oldest == null
+                ? null
+                : Duration.ofNanos(Math.max(0, oldest + LONGEST_WAIT.toNanos() - nanos.getAsLong()));
     }
 
     void add(Running running) {
         inFlight.incrementAndGet();
-        waiting.add(running);
+        waiting.add(running, nanos.getAsLong());
         startRunner();
     }
 
@@ -180,7 +221,7 @@ final class Lane {
                 try {
                     work.accept(next);
                 } finally {
-                    measured(nanos.getAsLong() - start);
+                    measured(start, nanos.getAsLong());
                     int left = inFlight.decrementAndGet();
                     if (left < slots() || left == capacity() / 2) {
                         hungry.run();
@@ -196,9 +237,11 @@ final class Lane {
         }
     }
 
-    private void measured(long nanos) {
+    private void measured(long start, long end) {
+        long took = end - start;
         double mean = meanNanos;
-        meanNanos = mean == Double.MAX_VALUE ? nanos : mean + WEIGHT * (nanos - mean);
+        meanNanos = mean == Double.MAX_VALUE ? took : mean + WEIGHT * (took - mean);
+        lastEnd = end;
     }
 
     /** Claimed jobs without a slot: the most urgent first, and every sixteenth time the one that has waited longest. */
@@ -206,18 +249,40 @@ final class Lane {
 
         private static final int AGING = 16;
 
-        private record Entry(long number, Running running) {}
+        private record Entry(long number, Running running, long addedAt) {}
 
         private final SortedMap<Integer, Deque<Entry>> byPriority = new TreeMap<>(Comparator.reverseOrder());
         private long added;
         private long polled;
         private int size;
 
-        synchronized void add(Running running) {
+        synchronized void add(Running running, long now) {
             byPriority
                     .computeIfAbsent(running.claimed().queue().priority(), p -> new ArrayDeque<>())
-                    .add(new Entry(added++, running));
+                    .add(new Entry(added++, running, now));
             size++;
+        }
+
+        /** When the job was added that has waited longest; null if there is none. */
+        synchronized @Nullable Long oldest() {
+            Long oldest = null;
+            for (Deque<Entry> entries : byPriority.values()) {
+                long first = entries.element().addedAt;
+                oldest = oldest == null || first - oldest < 0 ? Long.valueOf(first) : oldest;
+            }
+            return oldest;
+        }
+
+        synchronized List<Running> takeAddedBefore(long time) {
+            var taken = new ArrayList<Running>();
+            byPriority.values().removeIf(entries -> {
+                while (!entries.isEmpty() && entries.element().addedAt - time < 0) {
+                    taken.add(entries.remove().running);
+                }
+                return entries.isEmpty();
+            });
+            size -= taken.size();
+            return taken;
         }
 
         synchronized @Nullable Running poll() {

@@ -9,7 +9,6 @@ import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.scheduling.TaskScheduler;
 
 /**
@@ -19,7 +18,7 @@ import org.springframework.scheduling.TaskScheduler;
  */
 final class Loop {
 
-    private static final Logger log = LoggerFactory.getLogger(Loop.class);
+    private static final Logger log = GuardedLogger.of(Loop.class);
 
     /** A pass that takes longer is not a pass any more. */
     static final Duration PASS_PATIENCE = Duration.ofSeconds(15);

@@ -52,7 +52,6 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.TaskScheduler;
 
@@ -64,7 +63,7 @@ import org.springframework.scheduling.TaskScheduler;
  */
 public final class Node {
 
-    private static final Logger log = LoggerFactory.getLogger(Node.class);
+    private static final Logger log = GuardedLogger.of(Node.class);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
     private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
     private static final Duration SESSION_PATIENCE = Duration.ofSeconds(15);
@@ -128,6 +127,8 @@ public final class Node {
     private volatile boolean missesLeadership;
     private volatile Duration untilElection = Duration.ofMillis(50);
     private volatile @Nullable Future<?> draining;
+    /** Threads that were interrupted while they drain or stop this node. */
+    private final Set<Thread> interrupted = ConcurrentHashMap.newKeySet();
 
     /** What a node is doing. */
     public enum State {
@@ -182,7 +183,7 @@ public final class Node {
         loop("compact", () -> pace.stretched(COMPACT), this::compact, scheduler);
         loop("watch-leadership", () -> WATCH, this::watchLeadership, scheduler);
         if (session == null) {
-            var store = new LeaderStore(members.schema, members.control);
+            var store = new LeaderStore(members.schema, ControlConnections.urgent(members.control));
             loop("elect", () -> untilElection, () -> elect(store), scheduler);
         }
     }
@@ -215,7 +216,10 @@ public final class Node {
             joinAndRun();
         } catch (RuntimeException e) {
             stop();
-            endSession();
+            despiteInterrupts(() -> {
+                endSession();
+                return true;
+            });
             throw e;
         }
     }
@@ -273,14 +277,39 @@ public final class Node {
         }
         stopping = true;
         try {
-            leave();
+            despiteInterrupts(() -> {
+                leave();
+                return true;
+            });
         } finally {
             stopping = false;
         }
     }
 
+    /**
+     * Does something that waits and writes. An interrupt of this thread, before or meanwhile, ends the waiting, but not the writing:
+     * jobs are returned and the node is deregistered all the same. It is interrupted again afterwards.
+     */
+    private boolean despiteInterrupts(BooleanSupplier action) {
+        noteInterrupt(Thread.interrupted());
+        try {
+            return action.getAsBoolean();
+        } finally {
+            noteInterrupt(Thread.interrupted());
+            if (interrupted.remove(Thread.currentThread())) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private void noteInterrupt(boolean whether) {
+        if (whether) {
+            interrupted.add(Thread.currentThread());
+        }
+    }
+
     private void leave() {
-        drain();
+        drainOnce();
         // From here on nobody joins again: whatever the id is when the loops have ended, is the one that leaves.
         leaving = true;
         UUID resigning = id;
@@ -309,7 +338,7 @@ public final class Node {
             try {
                 work.end();
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
             }
         }
     }
@@ -320,7 +349,7 @@ public final class Node {
             try {
                 loop.stop(Duration.ofNanos(Math.max(0, deadline - pace.nanos())));
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
             }
         }
     }
@@ -350,7 +379,7 @@ public final class Node {
             try {
                 session.stop();
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
             }
         }
     }
@@ -360,6 +389,10 @@ public final class Node {
      * member, without leading anything. Answers whether it was at work until now.
      */
     public boolean drain() {
+        return despiteInterrupts(this::drainOnce);
+    }
+
+    private boolean drainOnce() {
         // Held until it is done: who leaves while an ordered drain is under way waits for it here.
         drainLock.lock();
         try {
@@ -403,15 +436,18 @@ public final class Node {
     private int awaitWork(long deadline) {
         int unfinished = 0;
         for (Work work : works) {
+            boolean idle = false;
             try {
-                if (!work.awaitIdle(Duration.ofNanos(Math.max(0, deadline - pace.nanos())))) {
-                    unfinished += work.load();
-                    work.release();
-                }
+                boolean hurried = interrupted.contains(Thread.currentThread());
+                long patience = hurried ? 0 : Math.max(0, deadline - pace.nanos());
+                idle = work.awaitIdle(Duration.ofNanos(patience));
             } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
+                noteInterrupt(true);
+            }
+            if (!idle) {
                 unfinished += work.load();
                 work.release();
+                noteInterrupt(Thread.interrupted());
             }
         }
         return unfinished;
@@ -668,8 +704,7 @@ public final class Node {
 
     private void join(Consumer<UUID> joined) throws InterruptedException {
         identity = identity(members.identities);
-        @Nullable Long takenUntil = null;
-        long beatsSeen = 0;
+        @Nullable FormerHolder former = null;
         while (true) {
             UUID joining = UUID.randomUUID();
             Mdc.put(joining, identity);
@@ -691,20 +726,35 @@ public final class Node {
                     // Perhaps our own former self, killed a moment ago: it is dead when its own deadline has passed.
                     // One
                     // that goes on beating is not.
-                    if (takenUntil == null) {
+                    NodeStore.Holder holder =
+                            members.nodes.holderOf(identity.id()).orElse(null);
+                    if (holder != null && former == null) {
                         log.info("node.id {} belongs to a live node; waiting for its end", identity.id());
-                        beatsSeen = members.nodes.beatsOf(identity.id());
-                        takenUntil = pace.nanos()
-                                + settings.heartbeat().dead().plusSeconds(2).toNanos();
-                    } else if (pace.nanos() - takenUntil > 0 && members.nodes.beatsOf(identity.id()) > beatsSeen) {
-                        throw new ClusterStartupException(
-                                "forge.cluster.node.id (%s) belongs to a live node of this cluster"
-                                        .formatted(identity.id()),
-                                "Give each instance an id of its own, or none: it is generated then.");
+                        former = new FormerHolder(holder, pace.nanos());
+                    } else if (holder != null && former != null) {
+                        endFormer(former, holder);
                     }
                     await(() -> false, Duration.ofMillis(500));
                 }
             }
+        }
+    }
+
+    /** Who had our key when this node began to wait for it. */
+    private record FormerHolder(NodeStore.Holder holder, long seenAt) {}
+
+    /** Rejects a key whose holder lives; declares a holder dead that does not beat, whatever the clock of the database says. */
+    private void endFormer(FormerHolder former, NodeStore.Holder now) {
+        long waited = pace.nanos() - former.seenAt;
+        boolean silent = now.id().equals(former.holder.id()) && now.beats() == former.holder.beats();
+        if (silent && waited > now.deadAfter().toNanos()) {
+            members.nodes.declareDead(now.id(), now.beats(), jobs -> {});
+        } else if (!silent
+                && now.beats() > 0
+                && waited > settings.heartbeat().dead().plusSeconds(2).toNanos()) {
+            throw new ClusterStartupException(
+                    "forge.cluster.node.id (%s) belongs to a live node of this cluster".formatted(identity.id()),
+                    "Give each instance an id of its own, or none: it is generated then.");
         }
     }
 

@@ -25,7 +25,6 @@ import java.util.UUID;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * What the method of a workflow sees of its run. What is remembered is answered from memory; what is not is done, or ends the
@@ -33,7 +32,7 @@ import org.slf4j.LoggerFactory;
  */
 final class RunContext implements WorkflowContext {
 
-    private static final Logger log = LoggerFactory.getLogger(RunContext.class);
+    private static final Logger log = GuardedLogger.of(RunContext.class);
     private static final Duration LONGEST = Duration.ofDays(36_500);
     private static final Duration LOOK_AGAIN = Duration.ofSeconds(1);
 

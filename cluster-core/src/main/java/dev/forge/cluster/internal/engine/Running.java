@@ -130,12 +130,13 @@ final class Running implements JobContext, JobMonitor.Attempt, StuckHandlers.Han
     /** Whether it may start: on the thread that runs it, if nobody took it back before. */
     boolean start(long now) {
         synchronized (this) {
+            // Before the stage: whoever sees that it runs must not count its timeout from zero.
+            startedAt = now;
             if (stop == Stop.LOST || !stage.compareAndSet(Stage.QUEUED, Stage.STARTED)) {
                 return false;
             }
             thread = Thread.currentThread();
         }
-        startedAt = now;
         return true;
     }
 

@@ -13,7 +13,6 @@ import java.util.function.LongSupplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -25,7 +24,7 @@ final class Session {
     /** What others said that concerns leadership. */
     static final String LEADERSHIP_CHANGED = "leadership";
 
-    private static final Logger log = LoggerFactory.getLogger(Session.class);
+    private static final Logger log = GuardedLogger.of(Session.class);
     private static final Duration READ = Duration.ofMillis(50);
     /** By its session's last statement others tell a node that has crashed from one that was cut off. */
     private static final Duration LONGEST_UNUSED = Duration.ofSeconds(2);

@@ -14,7 +14,6 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import org.springframework.transaction.CannotCreateTransactionException;
@@ -30,7 +29,7 @@ import org.springframework.transaction.TransactionException;
  */
 public final class StartupActions {
 
-    private static final Logger log = LoggerFactory.getLogger(StartupActions.class);
+    private static final Logger log = GuardedLogger.of(StartupActions.class);
     private static final String LOCK_PREFIX = "once:";
 
     private final Node node;

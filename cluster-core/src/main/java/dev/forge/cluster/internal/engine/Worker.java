@@ -9,7 +9,6 @@ import java.util.Map;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * What runs jobs on this node, from its start to its drain and its end: a {@link Claimer} takes them into lanes, whose
@@ -18,7 +17,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Worker implements Work {
 
-    private static final Logger log = LoggerFactory.getLogger(Worker.class);
+    private static final Logger log = GuardedLogger.of(Worker.class);
     /** The duty that writes starts and progress and looks into doubts. */
     static final String NOTE = "note-jobs";
 
@@ -56,7 +55,7 @@ final class Worker implements Work {
         /** A job of this node is pending again, and nobody else knows. */
         void cameBack();
 
-        /** A job has ended for which another one, of whomever, has waited. */
+        /** Jobs are pending that other nodes may run at once: one that waited for another, or claimed ones that went back. */
         default void freed() {}
     }
 
@@ -175,10 +174,16 @@ final class Worker implements Work {
     @Override
     public void end() throws InterruptedException {
         quiesce();
-        claimer.stop(STOP_PATIENCE);
-        execution.stop(STOP_PATIENCE);
-        claimer.closeLanes();
-        claims.loseAll("the node has left");
+        try {
+            claimer.stop(STOP_PATIENCE);
+        } finally {
+            try {
+                execution.stop(STOP_PATIENCE);
+            } finally {
+                claimer.closeLanes();
+                claims.loseAll("the node has left");
+            }
+        }
     }
 
     @Override
@@ -195,12 +200,21 @@ final class Worker implements Work {
     @Override
     public void release() {
         List.copyOf(claims.all()).forEach(running -> running.stop(Stop.DRAIN));
+        boolean interrupted = false;
         try {
             // Handlers that heed the interrupt end properly.
             awaitIdle(RELEASE_PATIENCE);
         } catch (InterruptedException e) {
+            // Later: an interrupted thread gets no connection to return jobs.
+            interrupted = true;
+        }
+        releaseDeaf();
+        if (interrupted) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    private void releaseDeaf() {
         // Those whose end is being written have ended.
         List<Running> deaf =
                 claims.all().stream().filter(running -> !running.isEnding()).toList();

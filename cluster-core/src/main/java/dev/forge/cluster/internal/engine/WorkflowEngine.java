@@ -38,7 +38,6 @@ import java.util.random.RandomGenerator;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.PlatformTransactionManager;
@@ -53,7 +52,7 @@ public final class WorkflowEngine implements Work {
     /** What the metadata of a job says that a run waits for. */
     static final String AWAITED = WorkflowStore.AWAITED;
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowEngine.class);
+    private static final Logger log = GuardedLogger.of(WorkflowEngine.class);
     private static final String DEPRECATED = "workflows.deprecated";
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration LOOK = Duration.ofSeconds(2);

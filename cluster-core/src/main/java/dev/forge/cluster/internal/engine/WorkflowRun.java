@@ -22,7 +22,6 @@ import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
@@ -33,7 +32,7 @@ import org.springframework.transaction.TransactionException;
  */
 final class WorkflowRun {
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowRun.class);
+    private static final Logger log = GuardedLogger.of(WorkflowRun.class);
 
     private final WorkflowEngine engine;
     private final WorkflowHandler handler;

@@ -27,7 +27,6 @@ import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.springframework.core.ResolvableType;
 import org.springframework.dao.DataAccessException;
@@ -48,7 +47,7 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
  */
 final class WorkflowSteps {
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowSteps.class);
+    private static final Logger log = GuardedLogger.of(WorkflowSteps.class);
 
     private final Tools tools;
     private final Version version;

@@ -51,7 +51,7 @@ public final class ControlConnections extends AbstractDataSource implements Auto
     private final Pooler pooler;
     private final Duration patience;
     private final int size;
-    private final Semaphore permits;
+    private final Permits permits;
     private final Semaphore sharedPermits;
     private final Deque<Physical> idle = new ArrayDeque<>();
     private final LongSupplier nanos;
@@ -91,7 +91,7 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         this.pooler = pooler;
         this.patience = patience;
         this.size = size;
-        this.permits = new Semaphore(size, true);
+        this.permits = new Permits(size);
         this.sharedPermits = new Semaphore(Math.max(1, size - 1), true);
     }
 
@@ -105,15 +105,19 @@ public final class ControlConnections extends AbstractDataSource implements Auto
      * them that might succeed on others.
      */
     public static void replace(DataSource source) {
-        DataSource all = source instanceof Shared shared ? shared.all() : source;
+        DataSource all = all(source);
         if (all instanceof ControlConnections dedicated) {
             dedicated.doubtedAt = dedicated.nanos.getAsLong();
         }
     }
 
+    private static DataSource all(DataSource source) {
+        return source instanceof Shared shared ? shared.all() : source instanceof Urgent urgent ? urgent.all() : source;
+    }
+
     /** Whether every transaction on that source is READ COMMITTED without its saying so. */
     static boolean areReadCommitted(DataSource source) {
-        DataSource all = source instanceof Shared shared ? shared.all() : source;
+        DataSource all = all(source);
         return all instanceof ControlConnections dedicated && dedicated.pooler != Pooler.TRANSACTION;
     }
 
@@ -125,6 +129,37 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         return new Shared();
     }
 
+    /**
+     * The same connections for what decides whether this node lives and leads: it gets the next one that comes back, before
+     * everybody else who waits, and waits for it as long as any statement may take. While statements on jobs take seconds, say
+     * because somebody builds an index on their table, the node must go on beating.
+     */
+    public DataSource urgent() {
+        return new Urgent();
+    }
+
+    /** The {@linkplain #urgent() urgent} view of that source, if its connections are the cluster's own; otherwise the source. */
+    public static DataSource urgent(DataSource source) {
+        return all(source) instanceof ControlConnections dedicated ? dedicated.urgent() : source;
+    }
+
+    private final class Urgent extends AbstractDataSource {
+
+        ControlConnections all() {
+            return ControlConnections.this;
+        }
+
+        @Override
+        public Connection getConnection() throws SQLException {
+            return ControlConnections.this.getConnection(true, () -> {});
+        }
+
+        @Override
+        public Connection getConnection(String username, String password) {
+            return ControlConnections.this.getConnection(username, password);
+        }
+    }
+
     private final class Shared extends AbstractDataSource {
 
         ControlConnections all() {
@@ -133,10 +168,10 @@ public final class ControlConnections extends AbstractDataSource implements Auto
 
         @Override
         public Connection getConnection() throws SQLException {
-            acquire(sharedPermits);
+            requireInTime(sharedPermits::tryAcquire, patience);
             boolean lent = false;
             try {
-                Connection connection = ControlConnections.this.getConnection(sharedPermits::release);
+                Connection connection = ControlConnections.this.getConnection(false, sharedPermits::release);
                 lent = true;
                 return connection;
             } finally {
@@ -168,11 +203,15 @@ public final class ControlConnections extends AbstractDataSource implements Auto
 
     @Override
     public Connection getConnection() throws SQLException {
-        return getConnection(() -> {});
+        return getConnection(false, () -> {});
     }
 
-    private Connection getConnection(Runnable returned) throws SQLException {
-        acquire(permits);
+    private Connection getConnection(boolean urgent, Runnable returned) throws SQLException {
+        if (urgent) {
+            requireInTime(permits::tryAcquireFirst, patience.plus(READ_TIMEOUT));
+        } else {
+            requireInTime(permits::tryAcquire, patience);
+        }
         boolean lent = false;
         try {
             Physical physical = idle();
@@ -208,7 +247,11 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         }
     }
 
-    private void acquire(Semaphore permits) throws SQLException {
+    private interface Acquisition {
+        boolean tryAcquire(long time, TimeUnit unit) throws InterruptedException;
+    }
+
+    private static void requireInTime(Acquisition permits, Duration patience) throws SQLException {
         try {
             if (!permits.tryAcquire(patience.toMillis(), TimeUnit.MILLISECONDS)) {
                 throw new SQLTransientConnectionException("no control connection came free within " + patience);

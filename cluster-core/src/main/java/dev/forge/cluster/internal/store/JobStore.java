@@ -1106,16 +1106,37 @@ public final class JobStore {
         WRITTEN_BLINDLY
     }
 
-    /** Ends a claim with the last statement of its handler's own transaction. */
+    /** How long the last statement of a handler's transaction waits for a row that somebody else has locked. */
+    private static final Duration LAST_STATEMENT_PATIENCE = Duration.ofSeconds(5);
+
+    /**
+     * Ends a claim with the last statement of its handler's own transaction.
+     *
+     * @throws DataAccessException that {@linkplain #isLocked says so} if another transaction has locked the row for too long
+     */
     public LastStatement finishInTransaction(UUID node, Finish finish) {
         // Should the node be cut off before it commits, the row must not stay locked for as long as the network lasts.
+        // Nor does
+        // the transaction, with all that it has locked, wait for as long as somebody else has the row; whatever the
+        // application
+        // runs after this statement has the lock_timeout that it had before.
         boolean blind = client.sql(schema.sql("""
-                SELECT current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
-                       AND EXISTS (SELECT FROM ~.forge_jobs WHERE id = ? AND unique_key IS NOT NULL)
-                FROM set_config('idle_in_transaction_session_timeout', '5s', true)
-                """))
-                .param(finish.key.id)
-                .query(Boolean.class)
+                WITH former AS MATERIALIZED (
+                    SELECT current_setting('lock_timeout') AS patience,
+                           set_config('idle_in_transaction_session_timeout', '5s', true),
+                           CASE WHEN current_setting('lock_timeout')::interval
+                                    BETWEEN interval '1 millisecond' AND interval '%1$d milliseconds'
+                               THEN '' ELSE set_config('lock_timeout', '%1$dms', true) END
+                ), held AS MATERIALIZED (
+                    SELECT j.unique_key FROM former CROSS JOIN ~.forge_jobs j
+                    WHERE j.id = ? AND j.claim_epoch = ? FOR NO KEY UPDATE OF j)
+                SELECT coalesce(current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
+                                AND held.unique_key IS NOT NULL, false),
+                       set_config('lock_timeout', former.patience, true)
+                FROM former LEFT JOIN held ON true
+                """.formatted(LAST_STATEMENT_PATIENCE.toMillis())))
+                .params(finish.key.id, finish.key.epoch)
+                .query((row, n) -> row.getBoolean(1))
                 .single();
         // Only this statement decides: a row that has ended otherwise, even by this node's own hand, must not let the
         // transaction commit.
@@ -1346,21 +1367,41 @@ public final class JobStore {
      * too long ago without a start. One statement: what it decides on, it has locked.
      */
     public List<Recovered> sweep(CrashRule rule, Duration claimStartTimeout, boolean grace) {
+        return sweep(rule, claimStartTimeout, grace, null);
+    }
+
+    private static final String OVERDUE = """
+            SELECT j.id, j.worker_id, j.last_heartbeat FROM ~.forge_jobs j
+            WHERE j.status IN %s
+              AND (NOT EXISTS (SELECT FROM ~.forge_nodes n WHERE n.id = j.worker_id AND n.status <> 'dead')
+                   OR NOT :grace AND (j.lease_expires_at < clock_timestamp()
+                       OR j.status = 'claimed'
+                          AND j.claimed_at < clock_timestamp() - :unstarted * interval '1 millisecond'))
+            """.formatted(HELD);
+
+    /** Jobs that {@link #sweep} would take now, as many as it takes at once. */
+    public List<UUID> overdue(Duration claimStartTimeout, boolean grace) {
+        return client.sql(schema.sql("SELECT id FROM (%s ORDER BY j.id LIMIT 1000) AS overdue".formatted(OVERDUE)))
+                .param("grace", grace)
+                .param("unstarted", claimStartTimeout.toMillis())
+                .query(UUID.class)
+                .list();
+    }
+
+    /** @param among only these jobs; null: all */
+    public List<Recovered> sweep(
+            CrashRule rule, Duration claimStartTimeout, boolean grace, @Nullable Collection<UUID> among) {
         return client.sql(schema.sql("""
                 WITH overdue AS MATERIALIZED (
-                    SELECT j.id, j.worker_id, j.last_heartbeat FROM ~.forge_jobs j
-                    WHERE j.status IN %s
-                      AND (NOT EXISTS (SELECT FROM ~.forge_nodes n WHERE n.id = j.worker_id AND n.status <> 'dead')
-                           OR NOT :grace AND (j.lease_expires_at < clock_timestamp()
-                               OR j.status = 'claimed'
-                                  AND j.claimed_at < clock_timestamp() - :unstarted * interval '1 millisecond'))
+                    %s AND (:among::uuid[] IS NULL OR j.id = ANY (:among::uuid[]))
                     ORDER BY j.id LIMIT 1000 FOR UPDATE SKIP LOCKED)
                 UPDATE ~.forge_jobs j SET %s
                 FROM overdue o WHERE j.id = o.id
                 RETURNING j.id, j.name, o.worker_id, %s, j.recoveries, j.status
-                """.formatted(HELD, recovery(rule), silentMillis("o"))))
+                """.formatted(OVERDUE, recovery(rule), silentMillis("o"))))
                 .param("grace", grace)
                 .param("unstarted", claimStartTimeout.toMillis())
+                .param("among", among == null ? null : among.toArray(UUID[]::new), Types.ARRAY)
                 .query((row, n) -> new Recovered(
                         row.getObject(1, UUID.class),
                         row.getString(2),

@@ -16,21 +16,30 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /** The rows of {@code forge_nodes}, and all that hangs on them when a node dies. */
 public final class NodeStore {
 
+    private static final Logger log = LoggerFactory.getLogger(NodeStore.class);
+
     private final Schema schema;
     private final CrashRule crash;
     private final JdbcClient jdbc;
     private final TransactionTemplate transaction;
+    private final TransactionTemplate nested;
 
     public NodeStore(Schema schema, DataSource control) {
         this(schema, control, new CrashRule(false, 10, 3));
@@ -41,7 +50,10 @@ public final class NodeStore {
         this.schema = schema;
         this.crash = crash;
         this.jdbc = JdbcClient.create(control);
-        this.transaction = new TransactionTemplate(new OwnTransactions(control));
+        var transactions = new OwnTransactions(control);
+        this.transaction = new TransactionTemplate(transactions);
+        this.nested = new TransactionTemplate(
+                transactions, new DefaultTransactionDefinition(TransactionDefinition.PROPAGATION_NESTED));
     }
 
     /**
@@ -200,13 +212,22 @@ public final class NodeStore {
         });
     }
 
-    /** How often the live holder of that key has beaten; 0 if there is none. */
-    public long beatsOf(String key) {
-        return jdbc.sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
+    /**
+     * The live node that has a key.
+     *
+     * @param deadAfter for how long it may be silent, as it declared itself
+     */
+    public record Holder(UUID id, long beats, Duration deadAfter) {}
+
+    /** The live holder of that key. */
+    public Optional<Holder> holderOf(String key) {
+        return jdbc.sql(schema.sql("""
+                SELECT n.id, n.beats, %s FROM ~.forge_nodes n WHERE n.node_key = ? AND n.status <> 'dead'
+                """.formatted(declaredMillis("dead_at"))))
                 .param(key)
-                .query(Long.class)
-                .optional()
-                .orElse(0L);
+                .query((row, n) ->
+                        new Holder(row.getObject(1, UUID.class), row.getLong(2), Duration.ofMillis(row.getLong(3))))
+                .optional();
     }
 
     /**
@@ -290,16 +311,19 @@ public final class NodeStore {
                 row.getObject(11) == null ? null : Duration.ofMillis(row.getLong(11)));
     }
 
-    /** Calls a silent node stale, unless it has beaten since it was seen. */
+    /** Calls a silent node stale, unless it has beaten since it was seen, or somebody has locked its row. */
     public boolean declareStale(UUID id, long beatsSeen) {
         return jdbc.sql(schema.sql("""
-                        UPDATE ~.forge_nodes SET status = 'stale' WHERE id = ? AND beats = ? AND status = 'active'
+                        UPDATE ~.forge_nodes SET status = 'stale'
+                        WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status = 'active'
+                                    FOR UPDATE SKIP LOCKED)
                         """)).params(id, beatsSeen).update() == 1;
     }
 
     /**
      * Declares a node dead, unless it has beaten since it was seen, and in the same transaction ends all that it held.
-     * Of several observers one succeeds.
+     * Of several observers one succeeds. Nobody waits for a row that somebody else has locked: that is another observer, the
+     * node itself that beats, or a stranger, for whom all other nodes would have to wait.
      *
      * @param returned hears, once that is committed, of the jobs that were taken from it
      */
@@ -312,7 +336,8 @@ public final class NodeStore {
                     UPDATE ~.forge_nodes
                     SET status = 'dead', stale_at = least(stale_at, clock_timestamp()),
                         dead_at = least(dead_at, clock_timestamp())
-                    WHERE id = ? AND beats = ? AND status <> 'dead'
+                    WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status <> 'dead'
+                                FOR UPDATE SKIP LOCKED)
                     """)).params(id, beatsSeen).update();
             if (declared == 0) {
                 return false;
@@ -336,16 +361,7 @@ public final class NodeStore {
                         SELECT lock_name FROM ~.forge_locks WHERE owner_node = ? AND expires_at > clock_timestamp()
                         ORDER BY lock_name FOR UPDATE SKIP LOCKED))
                     """)).param(id).update();
-            jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_jobs j SET %s
-                    WHERE id = ANY (ARRAY(
-                        SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
-                        ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
-                    RETURNING j.id, j.name, %s, j.recoveries, j.status
-                    """.formatted(JobStore.recovery(crash), JobStore.silentMillis("j"))))
-                    .param(id)
-                    .query((row, n) -> jobs.add(JobStore.recovered(row, id)))
-                    .list();
+            jobs.addAll(returnJobs(id));
             DaemonStore.endAll(jdbc, schema, id);
             return true;
         }));
@@ -353,6 +369,29 @@ public final class NodeStore {
             returned.accept(jobs);
         }
         return dead;
+    }
+
+    /** Returns the jobs of a dead node; none if the database refuses one of them, so that the sweeper has to find them. */
+    private List<Recovered> returnJobs(UUID id) {
+        try {
+            return Objects.requireNonNull(nested.execute(
+                    status -> jdbc.sql(schema.sql("""
+                            UPDATE ~.forge_jobs j SET %s
+                            WHERE id = ANY (ARRAY(
+                                SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
+                                ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
+                            RETURNING j.id, j.name, %s, j.recoveries, j.status
+                            """.formatted(JobStore.recovery(crash), JobStore.silentMillis("j"))))
+                            .param(id)
+                            .query((row, n) -> JobStore.recovered(row, id))
+                            .list()));
+        } catch (DataAccessException e) {
+            if (TransientFailure.caused(e)) {
+                throw e;
+            }
+            log.debug("the jobs of node {} are left to the sweeper", id, e);
+            return List.of();
+        }
     }
 
     /** Forgets nodes that died longer ago than that, up to that many. */

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Queue;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -12,6 +13,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 import org.springframework.core.task.AsyncTaskExecutor;
 
@@ -52,7 +54,7 @@ class LaneTests {
                 List.of(),
                 null,
                 priority,
-                new JobHandler.Limits(1, (attempts, failure) -> java.time.Duration.ZERO, 0, Set.of(), null, null),
+                new JobHandler.Limits(1, (attempts, failure) -> Duration.ZERO, 0, Set.of(), null, null),
                 new JobHandler.Target(null, null, (payload, context) -> null, name));
         return new Running(claimed, new Running.Holder(UUID.randomUUID(), "node"), handler, 0, null, null);
     }
@@ -90,5 +92,70 @@ class LaneTests {
         lane.add(job("urgent", 100));
         runThreads();
         assertThat(ran).containsExactly("urgent", "usual", "later");
+    }
+
+    @Test
+    void job_that_has_started_says_since_when() throws Exception {
+        for (int i = 0; i < 2_000; i++) {
+            Running running = job("usual", 50);
+            var thread = new Thread(() -> running.start(7));
+            thread.start();
+            while (running.stage() != Running.Stage.STARTED) {
+                Thread.onSpinWait();
+            }
+            assertThat(running.startedAt()).as("start of job %d", i).isEqualTo(7);
+            thread.join();
+        }
+    }
+
+    private final AtomicLong now = new AtomicLong();
+
+    private Lane measured(int slots) {
+        var measured = new Lane(
+                new LaneSettings("default", slots, null, false),
+                now::get,
+                running -> {
+                    now.addAndGet(1_000);
+                    ran.add(running.name());
+                },
+                () -> {});
+        measured.open(executor);
+        return measured;
+    }
+
+    @Test
+    void prefetched_jobs_that_waited_for_a_second_are_taken_back_and_no_others_prefetched() {
+        Lane lane = measured(1);
+        lane.add(job("quick", 50));
+        runThreads();
+        assertThat(lane.room()).isGreaterThan(500);
+        lane.add(job("runs", 50));
+        Runnable slow = threads.remove();
+        lane.add(job("waits", 50));
+        lane.add(job("urgent", 100));
+        assertThat(lane.untilOverdue()).isEqualTo(Duration.ofSeconds(1));
+        now.addAndGet(Duration.ofMillis(500).toNanos());
+        lane.add(job("late", 100));
+        assertThat(lane.takeOverdue()).isEmpty();
+        assertThat(lane.room()).isZero();
+        now.addAndGet(Duration.ofMillis(501).toNanos());
+        assertThat(lane.takeOverdue()).extracting(Running::name).containsExactlyInAnyOrder("runs", "waits", "urgent");
+        assertThat(lane.inFlight()).isOne();
+        slow.run();
+        assertThat(ran).containsExactly("quick", "late");
+        assertThat(lane.inFlight()).isZero();
+        assertThat(lane.untilOverdue()).isNull();
+    }
+
+    @Test
+    void executor_without_threads_asks_for_no_jobs() {
+        Lane lane = measured(4);
+        exhausted = true;
+        lane.add(job("first", 50));
+        assertThat(lane.room()).isZero();
+        assertThat(lane.idle()).isZero();
+        exhausted = false;
+        lane.startMissingThreads();
+        assertThat(lane.room()).isPositive();
     }
 }

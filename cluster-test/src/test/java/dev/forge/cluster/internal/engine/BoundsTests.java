@@ -265,6 +265,47 @@ class BoundsTests {
     }
 
     @Test
+    void row_that_cannot_be_written_keeps_no_node_alive_and_no_other_job_on_it() {
+        work.sweep = Duration.ofMillis(200);
+        work.on("order", context -> {});
+        UUID dead = UUID.randomUUID();
+        jdbc.sql("""
+                INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at)
+                VALUES (?, 'dead', 'dead', 'host', '{worker}', 'active', '1', now() + interval '100 milliseconds',
+                        now() + interval '200 milliseconds')
+                """).param(dead).update();
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, worker_id, claim_epoch, attempts, lease_expires_at)
+                SELECT gen_random_uuid(), CASE n WHEN 5 THEN 'broken' ELSE 'order' END, 'running', ?, 1, 1, 'infinity'
+                FROM generate_series(1, 20) AS n
+                """).param(dead).update();
+        jdbc.sql("""
+                CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'index is corrupted' USING ERRCODE = 'index_corrupted'; END $$
+                """).update();
+        jdbc.sql("""
+                CREATE TRIGGER refuse BEFORE UPDATE ON forge_jobs FOR EACH ROW WHEN (OLD.name = 'broken')
+                EXECUTE FUNCTION refuse()
+                """).update();
+        try {
+            cluster.start("one", work, UnaryOperator.identity());
+            await().until(() -> cluster.status("dead").equals("dead"));
+            await().until(() ->
+                    jdbc.sql("SELECT count(*) FROM forge_jobs WHERE name = 'order' AND status = 'completed'")
+                                    .query(Long.class)
+                                    .single()
+                            == 19);
+            assertThat(jdbc.sql("SELECT status FROM forge_jobs WHERE name = 'broken'")
+                            .query(String.class)
+                            .single())
+                    .isEqualTo("running");
+        } finally {
+            jdbc.sql("DROP TRIGGER refuse ON forge_jobs").update();
+            jdbc.sql("DROP FUNCTION refuse").update();
+        }
+    }
+
+    @Test
     void queue_whose_claims_fail_stops_no_other_queue() {
         work.poll = Duration.ofMillis(100);
         work.on("broken", context -> {});

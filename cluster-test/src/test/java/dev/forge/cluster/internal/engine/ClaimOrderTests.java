@@ -14,7 +14,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
@@ -60,6 +62,10 @@ class ClaimOrderTests {
         for (int i = 0; i < names; i++) {
             work.on("backlog-" + i, context -> backlogStarts.incrementAndGet());
         }
+        return insertBacklog(names, priorities, jobsPerQueue);
+    }
+
+    private int insertBacklog(int names, int priorities, int jobsPerQueue) {
         return jdbc.sql("""
                 INSERT INTO forge_jobs (id, name, priority, body_bytes)
                 SELECT gen_random_uuid(), 'backlog-' || n, p, 4
@@ -200,5 +206,47 @@ class ClaimOrderTests {
         member.jobs().enqueueNamed("urgent", null, JobOptions.defaults().withPriority(JobPriority.CRITICAL));
         await().atMost(LONG).until(() -> !overtakers.isEmpty());
         assertThat(overtakers.get(0)).isLessThan(backlog / 3);
+    }
+
+    @Test
+    void prefetched_jobs_go_back_when_their_executor_has_become_slow() {
+        var slow = new AtomicBoolean();
+        var turns = new Semaphore(0);
+        var order = new CopyOnWriteArrayList<String>();
+        work.slots = 2;
+        work.on("backlog-0", context -> {
+            backlogStarts.incrementAndGet();
+            if (slow.get()) {
+                order.add("usual");
+                turns.acquire();
+            }
+        });
+        work.on("urgent", context -> order.add("urgent"));
+        insertBacklog(1, 1, 20_000);
+        Member member = start();
+        try {
+            await().atMost(LONG).pollInterval(Duration.ofMillis(1)).until(() -> backlogStarts.get() > 3_000);
+            slow.set(true);
+            await().until(() -> order.size() == 2);
+            // Whatever is prefetched now would wait for the two: another node, or an urgent job, must not wait with it.
+            await().until(() -> held() == 2);
+            member.jobs().enqueueNamed("urgent", null, JobOptions.defaults().withPriority(JobPriority.CRITICAL));
+            turns.release();
+            await().until(() -> order.size() > 2);
+            assertThat(order).startsWith("usual", "usual", "urgent");
+            assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE attempts + recoveries > 1 OR attempts > 1")
+                            .query(Long.class)
+                            .single())
+                    .isZero();
+        } finally {
+            slow.set(false);
+            turns.release(1_000);
+        }
+    }
+
+    private long held() {
+        return jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status IN ('claimed', 'running')")
+                .query(Long.class)
+                .single();
     }
 }

@@ -39,6 +39,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -125,6 +126,66 @@ class MembershipTests {
             await().until(() -> one.events().contains(new NodeJoined(crashed, "crashed")));
         }
         await().until(() -> cluster.status("crashed").equals("dead"));
+    }
+
+    @Test
+    void dead_nodes_whose_rows_somebody_has_locked_keep_no_other_from_being_declared_dead() throws SQLException {
+        Member one = cluster.start("one", s -> s);
+        UUID first = corpse("first", 121, "10 minutes", "15 minutes");
+        UUID second = corpse("second", 122, "10 minutes", "15 minutes");
+        UUID third = corpse("third", 123, "10 minutes", "15 minutes");
+        try (Connection other = database.dataSource().getConnection();
+                Statement lock = other.createStatement()) {
+            other.setAutoCommit(false);
+            lock.execute("SELECT FROM forge_nodes WHERE name <> 'one' FOR UPDATE");
+            UUID crashed = corpse("crashed", 124, "10 minutes", "15 minutes");
+            await().until(() -> one.events().contains(new NodeDied(crashed, "crashed")));
+            assertThat(one.events()).doesNotContain(new NodeDied(first, "first"));
+        }
+        await().until(() -> Stream.of(first, second, third)
+                .allMatch(id -> one.events().stream()
+                        .anyMatch(event ->
+                                event instanceof NodeDied died && died.id().equals(id))));
+    }
+
+    @Test
+    void logger_that_throws_keeps_no_node_from_joining_again_declaring_others_dead_or_leaving() {
+        Member one = cluster.start("one", s -> s);
+        UUID former = one.node().id();
+        try (var loggers = new ThrowingLoggers()) {
+            jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
+            one.node().beat();
+            assertThat(one.node().id()).isNotEqualTo(former);
+            UUID crashed = corpse("crashed", null, "100 milliseconds", "200 milliseconds");
+            await().until(() -> one.events().contains(new NodeDied(crashed, "crashed")));
+            one.node().stop();
+            assertThat(cluster.status("one")).isEqualTo("dead");
+            assertThat(loggers.thrown).hasPositiveValue();
+        }
+    }
+
+    @Test
+    void node_takes_over_its_own_id_although_the_clock_of_the_database_was_set_back() {
+        UUID former = corpse("one", null, "100 milliseconds", "200 milliseconds");
+        jdbc.sql(
+                        "UPDATE forge_nodes SET last_heartbeat = last_heartbeat + interval '1 hour', dead_at = dead_at + interval '1 hour'")
+                .update();
+        Member one = cluster.start(
+                "one",
+                settings -> TestNodes.with(
+                        settings,
+                        new NodeSettings.Heartbeat(
+                                Duration.ofMillis(200),
+                                false,
+                                Duration.ofMinutes(1),
+                                Duration.ofMillis(400),
+                                Duration.ofMillis(600))));
+        assertThat(one.node().id()).isNotEqualTo(former);
+        assertThat(jdbc.sql("SELECT status FROM forge_nodes WHERE id = ?")
+                        .param(former)
+                        .query(String.class)
+                        .single())
+                .isEqualTo("dead");
     }
 
     @Test

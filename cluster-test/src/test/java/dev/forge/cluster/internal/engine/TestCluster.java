@@ -112,7 +112,11 @@ final class TestCluster implements AutoCloseable {
         var node = new Node(
                 change.apply(TestNodes.candidate()),
                 new Node.Members(
-                        schema, direct, control, new NodeStore(schema, control), () -> new NodeIdentity(name, name)),
+                        schema,
+                        direct,
+                        control,
+                        new NodeStore(schema, control.urgent()),
+                        () -> new NodeIdentity(name, name)),
                 scheduler,
                 events::add);
         var leadership =

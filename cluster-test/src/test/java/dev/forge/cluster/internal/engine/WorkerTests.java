@@ -8,6 +8,7 @@ import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.Outcome;
@@ -20,6 +21,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -776,6 +778,142 @@ class WorkerTests {
         JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
         assertThat(job.result()).isEqualTo("\"done\"");
         assertThat(runs).containsExactly(1, 2);
+    }
+
+    @Test
+    void logger_that_throws_ends_no_thread_and_fails_no_job() throws Exception {
+        var source = new Breakable(database.dataSource(), "pass");
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.on(job("again"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                throw new IllegalStateException("once");
+            }
+            return null;
+        });
+        work.on("job", context -> {
+            started.countDown();
+            until(go);
+        });
+        Member member = cluster.start("one", source, work, UnaryOperator.identity());
+        await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
+        try (var loggers = new ThrowingLoggers()) {
+            assertThat(member.ended(member.jobs().enqueueNamed("again", null)).status())
+                    .isEqualTo(JobStatus.COMPLETED);
+            UUID running = member.jobs().enqueueNamed("job", null);
+            until(started);
+            source.shut();
+            go.countDown();
+            member.engine().announce(JobPriority.NORMAL);
+            await().until(() -> source.refused.get() > 0);
+            await().until(() -> !member.leadership().isLeader(Leadership.SCHEDULER));
+            source.open();
+            assertThat(member.ended(running).status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(member.ended(member.jobs().enqueueNamed("again", null)).status())
+                    .isEqualTo(JobStatus.COMPLETED);
+            await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
+            assertThat(loggers.thrown).hasPositiveValue();
+        }
+    }
+
+    @Test
+    void monitor_that_throws_keeps_no_job_from_running_and_fails_none() {
+        work.monitor = new JobMonitor() {
+            @Override
+            public void claimed(Duration took) {
+                throw new IllegalStateException("no meter");
+            }
+
+            @Override
+            public void retried(String name) {
+                throw new IllegalStateException("no meter");
+            }
+        };
+        work.on(job("again"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                throw new IllegalStateException("once");
+            }
+            return null;
+        });
+        Member member = start();
+        JobInfo ended = member.ended(member.jobs().enqueueNamed("again", null));
+        assertThat(ended.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(ended.attempts()).isEqualTo(2);
+    }
+
+    @Test
+    void transactional_job_whose_row_is_locked_holds_its_transaction_for_seconds_and_spends_no_attempt()
+            throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        var runs = new AtomicInteger();
+        jdbc.sql("CREATE TABLE IF NOT EXISTS effects (id uuid)").update();
+        work.on(job("job").attempts(1).in(work.transaction()), (payload, context) -> {
+            JdbcClient.create(database.dataSource())
+                    .sql("INSERT INTO effects VALUES (?)")
+                    .param(context.id())
+                    .update();
+            runs.incrementAndGet();
+            started.countDown();
+            until(go);
+            return null;
+        });
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(started);
+        try (Connection other = database.dataSource().getConnection();
+                Statement statement = other.createStatement()) {
+            other.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(id));
+            go.countDown();
+            await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                            .query(Long.class)
+                            .single()
+                    > 0);
+            // Neither the slot nor the connection is kept.
+            await().until(() -> member.engine().lanes().get("default").get("jobs") == 0);
+        }
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(runs).hasValue(2);
+        assertThat(jdbc.sql("SELECT count(*) FROM effects WHERE id = ?")
+                        .param(id)
+                        .query(Long.class)
+                        .single())
+                .isOne();
+    }
+
+    @Test
+    void stop_by_an_interrupted_thread_returns_jobs_and_deregisters_the_node() throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        var interrupted = new CountDownLatch(1);
+        work.on("deaf", context -> {
+            started.countDown();
+            while (go.getCount() > 0) {
+                try {
+                    go.await();
+                } catch (InterruptedException e) {
+                    interrupted.countDown();
+                }
+            }
+        });
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("deaf", null);
+        until(started);
+        try {
+            Thread.currentThread().interrupt();
+            member.node().stop();
+            assertThat(Thread.interrupted()).isTrue();
+            until(interrupted);
+            assertThat(cluster.status("one")).isEqualTo("absent");
+            assertThat(jdbc.sql("SELECT status || ' ' || attempts FROM forge_jobs WHERE id = ?")
+                            .param(id)
+                            .query(String.class)
+                            .single())
+                    .isEqualTo("pending 0");
+        } finally {
+            go.countDown();
+        }
     }
 
     // Keeping them

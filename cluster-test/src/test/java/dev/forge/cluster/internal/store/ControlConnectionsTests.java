@@ -10,6 +10,10 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.SQLTransientConnectionException;
 import java.time.Duration;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -169,6 +173,41 @@ class ControlConnectionsTests {
                             .query(Long.class)
                             .single())
                     .isZero();
+        }
+    }
+
+    @Test
+    void heartbeat_waits_for_no_other_caller_that_waits() throws Exception {
+        var threads = Executors.newFixedThreadPool(6);
+        var busy = new AtomicBoolean(true);
+        try (var slow = new ControlConnections(database.dataSource(), Pooler.NONE, 2, Duration.ofMillis(500))) {
+            var statements = new AtomicInteger();
+            for (int i = 0; i < 6; i++) {
+                threads.execute(() -> {
+                    while (busy.get()) {
+                        try {
+                            JdbcClient.create(slow)
+                                    .sql("SELECT pg_sleep(0.4)")
+                                    .query()
+                                    .listOfRows();
+                            statements.incrementAndGet();
+                        } catch (RuntimeException e) {
+                            // Its turn comes later.
+                        }
+                    }
+                });
+            }
+            await().until(() -> statements.get() > 2);
+            JdbcClient heartbeat = JdbcClient.create(slow.urgent());
+            for (int i = 0; i < 5; i++) {
+                assertThat(heartbeat.sql("SELECT 1").query(Integer.class).single())
+                        .isOne();
+            }
+            busy.set(false);
+        } finally {
+            busy.set(false);
+            threads.shutdown();
+            assertThat(threads.awaitTermination(20, TimeUnit.SECONDS)).isTrue();
         }
     }
 }
