@@ -13,7 +13,8 @@ import java.util.Optional;
 public interface ClusterLocks {
 
     /**
-     * Takes a lock for {@code forge.cluster.lock.lease-duration} if it is free. Does not wait.
+     * Takes a lock for {@code forge.cluster.lock.lease-duration} if it is free. Does not wait. Empty, too, if this node was
+     * declared dead and has not joined anew.
      *
      * @throws IllegalArgumentException if the name cannot be stored, saying why
      * @throws ClusterNotReadyException if this node has not joined the cluster yet, or has left it

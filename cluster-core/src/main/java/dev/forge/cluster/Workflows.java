@@ -43,7 +43,8 @@ public interface Workflows {
 
     /**
      * Lets a run go on that has failed or whose method did not fit: a step that has failed for good gets all its attempts
-     * again, and so does a compensation. False if it is none of these.
+     * again, and so does a compensation. False if it is none of these, or a child whose parent waits for another child that
+     * it has started in its place.
      */
     boolean retry(UUID run);
 

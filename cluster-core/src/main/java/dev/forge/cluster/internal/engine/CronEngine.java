@@ -97,6 +97,15 @@ public final class CronEngine implements Work {
 
     private static final int BATCH = 500;
     private static final int LARGEST_BATCH = 10_000;
+    /**
+     * What the payloads of the runs of one batch may take: one statement enqueues them, and must have done so before its
+     * connection is given up. A batch that takes longer would fail again and again, and with it all crons.
+     */
+    private static final long LARGEST_PAYLOADS = 4_000_000;
+
+    /** What is due after that time is left to the next pass. */
+    private static final Duration LONGEST_PASS = Duration.ofSeconds(5);
+
     private static final int PURGE_BATCH = 5_000;
 
     private final Node node;
@@ -307,11 +316,12 @@ public final class CronEngine implements Work {
 
     // Firing ------------------------------------------------------------------------------------------------
 
-    /** Decides all slots that are due and can be decided; false if the term is over. */
+    /** Decides slots that are due and can be decided, all unless that takes too long; false if the term is over. */
     private boolean fire(Leader leader) {
         learn();
         Place place = Place.FIRST;
-        while (place != null) {
+        long began = node.nanos();
+        while (place != null && node.nanos() - began < LONGEST_PASS.toNanos()) {
             var batch = new Batch(leader.term, known);
             Place from = place;
             try {
@@ -438,18 +448,28 @@ public final class CronEngine implements Work {
             Map<UUID, Active> active = active(due);
             var planned = new ArrayList<Planned>();
             int size = 0;
+            long bytes = 0;
+            boolean atLimit = false;
             for (Due cron : due) {
                 Planned plan = plan(cron, former(cron, active));
                 if (plan != null) {
+                    if (bytes > 0 && bytes + plan.bytes() > LARGEST_PAYLOADS) {
+                        // It begins the next batch.
+                        atLimit = true;
+                        break;
+                    }
+                    plan = plan.withBytes(LARGEST_PAYLOADS);
                     planned.add(plan);
                     size += plan.plan.decisions().size();
+                    bytes += plan.bytes();
                 }
                 next = new Place(cron.next(), cron.definition().name());
                 if (size >= LARGEST_BATCH) {
+                    atLimit = true;
                     break;
                 }
             }
-            if (due.size() < BATCH && size < LARGEST_BATCH) {
+            if (due.size() < BATCH && !atLimit) {
                 next = null;
             }
             makeRoom(planned).forEach(this::add);
@@ -591,7 +611,18 @@ public final class CronEngine implements Work {
     }
 
     /** What is to become of a cron's slots. */
-    private record Planned(Due cron, @Nullable Known knowing, CronPlan plan) {}
+    private record Planned(Due cron, @Nullable Known knowing, CronPlan plan) {
+
+        /** What the payloads of its runs take. */
+        long bytes() {
+            return plan.runs() * cron.payloadBytes();
+        }
+
+        /** The same with as many runs as take no more than that. */
+        Planned withBytes(long most) {
+            return new Planned(cron, knowing, plan.withRuns(most / Math.max(1, cron.payloadBytes())));
+        }
+    }
 
     private long jitter(Definition definition) {
         // Whatever somebody has written into the table.

@@ -52,6 +52,24 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next, boolean replac
     /** How a cron wants it. */
     record Policy(Misfire misfire, int catchUpLimit, Overlap overlap) {}
 
+    /** How many runs it has. */
+    long runs() {
+        return decisions.stream()
+                .filter(decision -> decision.outcome() == Outcome.RAN)
+                .count();
+    }
+
+    /** The same with so many runs at most, one at least; the slots of the others are decided later. */
+    CronPlan withRuns(long most) {
+        long runs = 0;
+        for (int i = 0; i < decisions.size(); i++) {
+            if (decisions.get(i).outcome == Outcome.RAN && ++runs > Math.max(1, most)) {
+                return new CronPlan(List.copyOf(decisions.subList(0, i)), decisions.get(i).slot, replaces);
+            }
+        }
+        return this;
+    }
+
     static CronPlan of(CronSchedule schedule, Policy policy, Situation now) {
         var plan = new ArrayList<Decision>();
         // What is not late runs, whatever the ledger keeps.

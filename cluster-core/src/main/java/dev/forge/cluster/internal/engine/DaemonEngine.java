@@ -64,6 +64,7 @@ public final class DaemonEngine implements Work {
     private static final Duration KEEP = Duration.ofSeconds(1);
     private static final Duration HOUR = Duration.ofHours(1);
     private static final Duration TIDY = Duration.ofMinutes(1);
+    private static final int MOST_TIDY_BATCHES = 100;
 
     /** A node that was away for longer than this may have lost everything by now. */
     private static final Duration GAP = Duration.ofSeconds(1);
@@ -381,11 +382,11 @@ public final class DaemonEngine implements Work {
         } finally {
             lock.unlock();
         }
-        // One that ends at once, again and again, need not say so each time.
-        log.atLevel(run.isWorthSaying(SAY) ? Level.INFO : Level.DEBUG)
-                .log("daemon {}: starts on this node, term {}", run.label(), run.term());
         node.hurry(KEEP_LOOP);
         try {
+            // One that ends at once, again and again, need not say so each time.
+            log.atLevel(run.isWorthSaying(SAY) ? Level.INFO : Level.DEBUG)
+                    .log("daemon {}: starts on this node, term {}", run.label(), run.term());
             threads.execute(() -> work(run));
         } catch (RuntimeException | OutOfMemoryError e) {
             ended(run, run.returned(), e);
@@ -519,8 +520,7 @@ public final class DaemonEngine implements Work {
     /** Its thread has ended, or there was none: whoever wants it may have it. */
     private void release(DaemonRun run) {
         // First: the keeping thread, which finds that it is not run here any more, would otherwise take it over again.
-        // The
-        // elector still holds its term, and the method would start beside that of the successor.
+        // The elector still holds its term, and the method would start beside that of the successor.
         standing.remove(run.key());
         runs.remove(run.key(), run);
         run.release();
@@ -572,8 +572,7 @@ public final class DaemonEngine implements Work {
     }
 
     // Both under the lock, because several threads call them: a role that is only in this set would never be led, and
-    // one that
-    // only the elector knows would be led but never run.
+    // one that only the elector knows would be led but never run.
     void standUp(String role) {
         lock.lock();
         try {
@@ -664,8 +663,7 @@ public final class DaemonEngine implements Work {
     }
 
     private void begin(DaemonRun run) {
-        // Paused and resumed in a moment, it may be the same tenure: what is left to say of the former run is wrong
-        // now.
+        // Paused and resumed in a moment, it may be the same tenure: what is left to say of the former run is wrong.
         unsaved.removeIf(other -> other.key().equals(run.key()));
         runs.put(run.key(), run);
         if (quiet) {
@@ -826,7 +824,10 @@ public final class DaemonEngine implements Work {
     /** Forgets what nobody knows any more; one node for all. */
     void tidy() {
         if (node.elector().isLeader(Leadership.LOG_COMPACTOR)) {
-            store.tidy();
+            // What is left after so many batches is for the next minute.
+            for (int i = 0; i < MOST_TIDY_BATCHES && store.tidy() == DaemonStore.TIDY_BATCH; i++) {
+                log.debug("forgot {} daemons that no live node knows", DaemonStore.TIDY_BATCH);
+            }
         }
     }
 

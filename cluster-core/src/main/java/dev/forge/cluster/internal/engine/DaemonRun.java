@@ -250,7 +250,8 @@ final class DaemonRun implements DaemonContext {
     boolean recovered(Duration longEnough) {
         lock.lock();
         try {
-            if (recovered || thread == null || host.nanos() - startedAt < longEnough.toNanos()) {
+            Duration runs = Duration.ofNanos(host.nanos() - startedAt);
+            if (recovered || thread == null || runs.compareTo(longEnough) < 0) {
                 return false;
             }
             recovered = true;
@@ -444,8 +445,7 @@ final class DaemonRun implements DaemonContext {
         return isElected() ? host.fencingToken(this) : OptionalLong.empty();
     }
 
-    // Asks for the time, too: after a long pause of the process this must be true before anybody had a chance to say
-    // so.
+    // Asks for the time, too: after a long pause of the process this must be true before anybody could say so.
     @Override
     public boolean stopRequested() {
         return stop != null || !host.holds(this);

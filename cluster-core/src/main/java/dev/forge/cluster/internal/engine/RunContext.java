@@ -25,6 +25,8 @@ import java.util.UUID;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.springframework.dao.ConcurrencyFailureException;
+import org.springframework.dao.DuplicateKeyException;
 
 /**
  * What the method of a workflow sees of its run. What is remembered is answered from memory; what is not is done, or ends the
@@ -225,7 +227,7 @@ final class RunContext implements WorkflowContext {
             }
             NewRun fresh = memory.guarded(
                     () -> engine.prepare(workflow, input, null, new WorkflowEngine.Parent(id(), key(row))));
-            throw awaited(row, fresh.id(), () -> engine.store().insert(fresh));
+            throw awaited(row, fresh.id(), () -> start(fresh));
         }
         return outcome(known, type, compensation, () -> {
             WorkflowInfo child = engine.findChild(ref(known)).orElse(null);
@@ -237,6 +239,17 @@ final class RunContext implements WorkflowContext {
                             child.result(),
                             "the run is %s: %s".formatted(child.status(), child.lastError()));
         });
+    }
+
+    private void start(NewRun child) {
+        try {
+            engine.store().insert(child);
+        } catch (DuplicateKeyException e) {
+            // Without its cause: nothing is wrong with what was to be stored. The next execution waits for the other
+            // one.
+            throw new ConcurrencyFailureException("a former child '%s' of run %s was retried in this moment"
+                    .formatted(child.version().label(), id()));
+        }
     }
 
     /** Another job or run. */

@@ -30,7 +30,6 @@ import org.springframework.transaction.TransactionException;
 public final class StartupActions {
 
     private static final Logger log = GuardedLogger.of(StartupActions.class);
-    private static final String LOCK_PREFIX = "once:";
 
     private final Node node;
     private final Schema schema;
@@ -108,7 +107,7 @@ public final class StartupActions {
         Call(String name, String version, long deadline, StartupActionStore actions, LockStore locks) {
             this.name = name;
             this.version = version;
-            this.lock = LOCK_PREFIX + name;
+            this.lock = StartupActionStore.LOCK_PREFIX + name;
             this.deadline = deadline;
             this.actions = actions;
             this.locks = locks;

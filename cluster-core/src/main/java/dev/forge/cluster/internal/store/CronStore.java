@@ -413,6 +413,7 @@ public final class CronStore {
      * @param lastSlot the last one that ran
      * @param lastJob the former run, ended or not; see {@link #active}
      * @param now when it was read
+     * @param payloadBytes what the payload of each run takes
      */
     public record Due(
             Definition definition,
@@ -420,7 +421,8 @@ public final class CronStore {
             Instant next,
             @Nullable Instant lastSlot,
             @Nullable UUID lastJob,
-            Instant now) {}
+            Instant now,
+            int payloadBytes) {}
 
     /** Where a page of crons ends. */
     public record Place(Instant next, String name) {
@@ -430,7 +432,8 @@ public final class CronStore {
 
     private static final String DUE = "SELECT "
             + COLUMNS.replace("handler", "coalesce(handler, name) AS handler")
-            + ", c.paused, coalesce(c.next_fire_at, now()), c.last_fire_at, c.last_job_id, now() FROM ~.forge_crons c ";
+            + ", c.paused, coalesce(c.next_fire_at, now()), c.last_fire_at, c.last_job_id, now(), pg_column_size(c.payload)"
+            + " FROM ~.forge_crons c ";
 
     /** Locks crons that have slots to decide, from that place on; those that somebody changes just now come later. */
     public List<Due> due(Place after, int limit, LeftAlone out) {
@@ -474,7 +477,8 @@ public final class CronStore {
                 instant(row, 13),
                 time(row, 14),
                 row.getObject(15, UUID.class),
-                instant(row, 16));
+                instant(row, 16),
+                row.getInt(17));
     }
 
     /** Locks one cron, due or not. */

@@ -393,27 +393,38 @@ public final class DaemonStore {
                 .list();
     }
 
+    /** How many instances {@link #tidy} forgets at once. */
+    public static final int TIDY_BATCH = 1_000;
+
     /**
      * Forgets daemons that no live node knows and nobody has paused, instances that none of them declares, and what dead
-     * nodes have left behind. A node that does not say how many there are may know of any number.
+     * nodes have left behind. A node that does not say how many there are may know of any number. A thousand at most, and
+     * none that somebody has locked; answers how many, of those that are left behind or those that are unknown.
      */
-    public void tidy() {
-        jdbc.sql(schema.sql("""
-                UPDATE ~.forge_daemons d SET status = 'pending', node_id = NULL
-                WHERE d.scope = 'cluster' AND d.node_id IS NOT NULL
-                  AND NOT EXISTS (SELECT FROM ~.forge_nodes n WHERE n.id = d.node_id AND n.status <> 'dead')
-                """)).update();
-        jdbc.sql(schema.sql("""
-                DELETE FROM ~.forge_daemons d
-                WHERE d.scope = 'node'
-                  AND NOT EXISTS (SELECT FROM ~.forge_nodes n WHERE n.id = d.node_id AND n.status <> 'dead')
-                   OR d.scope = 'cluster' AND d.node_id IS NULL
-                  AND NOT EXISTS (SELECT FROM ~.forge_daemon_pauses p WHERE p.name = d.name)
-                  AND NOT EXISTS (SELECT FROM ~.forge_nodes n
-                                  WHERE n.status <> 'dead' AND 'daemon:' || d.name = ANY (n.handlers)
-                                    AND CASE WHEN n.info ->> ('daemon:' || d.name) ~ '^[0-9]{1,9}$'
-                                             THEN d.instance < (n.info ->> ('daemon:' || d.name))::int ELSE true END)
-                """)).update();
+    public int tidy() {
+        int leftBehind = jdbc.sql(schema.sql("""
+                UPDATE ~.forge_daemons SET status = 'pending', node_id = NULL
+                WHERE (name, instance) IN (
+                    SELECT d.name, d.instance FROM ~.forge_daemons d
+                    WHERE d.scope = 'cluster' AND d.node_id IS NOT NULL
+                      AND NOT EXISTS (SELECT FROM ~.forge_nodes n WHERE n.id = d.node_id AND n.status <> 'dead')
+                    ORDER BY d.name, d.instance LIMIT :limit FOR UPDATE OF d SKIP LOCKED)
+                """)).param("limit", TIDY_BATCH).update();
+        int unknown = jdbc.sql(schema.sql("""
+                DELETE FROM ~.forge_daemons
+                WHERE (name, instance) IN (
+                    SELECT d.name, d.instance FROM ~.forge_daemons d
+                    WHERE d.scope = 'node'
+                      AND NOT EXISTS (SELECT FROM ~.forge_nodes n WHERE n.id = d.node_id AND n.status <> 'dead')
+                       OR d.scope = 'cluster' AND d.node_id IS NULL
+                      AND NOT EXISTS (SELECT FROM ~.forge_daemon_pauses p WHERE p.name = d.name)
+                      AND NOT EXISTS (SELECT FROM ~.forge_nodes n
+                                      WHERE n.status <> 'dead' AND 'daemon:' || d.name = ANY (n.handlers)
+                                        AND CASE WHEN n.info ->> ('daemon:' || d.name) ~ '^[0-9]{1,9}$'
+                                                 THEN d.instance < (n.info ->> ('daemon:' || d.name))::int ELSE true END)
+                    ORDER BY d.name, d.instance LIMIT :limit FOR UPDATE OF d SKIP LOCKED)
+                """)).param("limit", TIDY_BATCH).update();
+        return Math.max(leftBehind, unknown);
     }
 
     /** Tells every node that listens. */

@@ -41,12 +41,16 @@ public final class LockStore {
         return Objects.requireNonNull(apart.execute(status -> work.get()));
     }
 
-    /** Takes a free or expired lock; answers the token, larger than any before. A lock that is held is only read. */
+    /**
+     * Takes a free or expired lock; answers the token, larger than any before. A lock that is held is only read. A node that was
+     * declared dead gets none before it has joined anew: any other node could take it from it at once.
+     */
     public OptionalLong take(String name, UUID owner, Duration lease) {
         return apart(() -> jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_locks AS l (lock_name, owner_node, expires_at)
                 SELECT :name, :owner, clock_timestamp() + :lease * interval '1 millisecond'
                 WHERE NOT EXISTS (SELECT FROM ~.forge_locks l WHERE l.lock_name = :name AND %1$s)
+                  AND NOT EXISTS (SELECT FROM ~.forge_nodes d WHERE d.id = :owner AND d.status = 'dead')
                 ON CONFLICT (lock_name) DO UPDATE
                 SET owner_node = excluded.owner_node, token = DEFAULT, locked_at = clock_timestamp(),
                     expires_at = excluded.expires_at
@@ -99,14 +103,22 @@ public final class LockStore {
                         """)).params(name, token).update()) == 1;
     }
 
-    /** Forgets locks that expired longer ago than that, up to that many. */
+    /**
+     * Forgets locks that expired longer ago than that, up to that many. The lock of a startup action is kept for a year unless
+     * its last holder has completed the action: a holder that was cut off completes it by this row.
+     */
     public int purge(Duration retention, int limit) {
         return jdbc.sql(schema.sql("""
                 DELETE FROM ~.forge_locks WHERE lock_name = ANY (ARRAY(
-                    SELECT lock_name FROM ~.forge_locks
-                    WHERE expires_at < clock_timestamp() - :retention * interval '1 millisecond'
-                    LIMIT :limit FOR UPDATE SKIP LOCKED))
+                    SELECT l.lock_name FROM ~.forge_locks l
+                    WHERE l.expires_at < clock_timestamp() - :retention * interval '1 millisecond'
+                      AND (NOT starts_with(l.lock_name, :action)
+                           OR l.expires_at < clock_timestamp() - interval '1 year'
+                           OR EXISTS (SELECT FROM ~.forge_startup_actions a
+                                      WHERE a.name = substr(l.lock_name, length(:action) + 1) AND a.token = l.token))
+                    LIMIT :limit FOR UPDATE OF l SKIP LOCKED))
                 """))
+                .param("action", StartupActionStore.LOCK_PREFIX)
                 .param("retention", retention.toMillis())
                 .param("limit", limit)
                 .update();

@@ -394,17 +394,33 @@ public final class NodeStore {
         }
     }
 
-    /** Forgets nodes that died longer ago than that, up to that many. */
+    /**
+     * Forgets nodes that died longer ago than that, up to that many. Locks of theirs that somebody had locked when they were
+     * declared dead are ended first: without the row of its owner a lock would count as held again.
+     */
     public int purgeDead(Duration retention, int limit) {
-        return jdbc.sql(schema.sql("""
-                DELETE FROM ~.forge_nodes WHERE id = ANY (ARRAY(
+        return Objects.requireNonNull(transaction.execute(status -> {
+            UUID[] dead = jdbc.sql(schema.sql("""
                     SELECT id FROM ~.forge_nodes
                     WHERE status = 'dead' AND dead_at < clock_timestamp() - :retention * interval '1 millisecond'
-                    LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """))
-                .param("retention", retention.toMillis())
-                .param("limit", limit)
-                .update();
+                    LIMIT :limit FOR UPDATE SKIP LOCKED
+                    """))
+                    .param("retention", retention.toMillis())
+                    .param("limit", limit)
+                    .query((row, n) -> row.getObject(1, UUID.class))
+                    .list()
+                    .toArray(UUID[]::new);
+            if (dead.length == 0) {
+                return 0;
+            }
+            jdbc.sql(schema.sql("""
+                    UPDATE ~.forge_locks SET expires_at = clock_timestamp()
+                    WHERE owner_node = ANY (:dead) AND expires_at > clock_timestamp()
+                    """)).param("dead", dead).update();
+            return jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ANY (:dead)"))
+                    .param("dead", dead)
+                    .update();
+        }));
     }
 
     /** A node with all that operators want to know. */

@@ -21,7 +21,6 @@ public final class ServerFailure {
     private static final Set<String> LOCK_TABLES = Set.of("lock.c", "predicate.c");
     // system_error, io_error, undefined_file, duplicate_file
     private static final String SYSTEM = "58";
-    private static final int MOST_CAUSES = 20;
 
     private ServerFailure() {}
 
@@ -32,8 +31,7 @@ public final class ServerFailure {
 
     /** Whether a server that can be reached refused to write, and would refuse everybody. */
     public static boolean refusedWrites(Throwable failure) {
-        Throwable cause = failure;
-        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+        for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && isRefusal(sql)) {
                 return true;
             }
@@ -48,8 +46,7 @@ public final class ServerFailure {
 
     /** What the driver or the server said about it, in one line. */
     public static String brief(Throwable failure) {
-        Throwable cause = failure;
-        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+        for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && isRefusal(sql)) {
                 return ConnectionLoss.brief(sql);
             }

@@ -11,6 +11,9 @@ import org.springframework.transaction.support.TransactionTemplate;
 /** The rows of {@code forge_startup_actions}: which actions were completed, in which version, by whom. */
 public final class StartupActionStore {
 
+    /** How the names of the locks begin that decide which node runs an action. */
+    public static final String LOCK_PREFIX = "once:";
+
     private final Schema schema;
     private final JdbcClient jdbc;
     private final TransactionTemplate apart;

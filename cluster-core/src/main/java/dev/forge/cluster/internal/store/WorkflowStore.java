@@ -5,6 +5,7 @@ import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import java.sql.ResultSet;
 import java.sql.SQLException;
+import java.sql.Savepoint;
 import java.sql.Types;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -26,6 +27,8 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
+import org.springframework.dao.DuplicateKeyException;
+import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.RowCallbackHandler;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -846,11 +849,28 @@ public final class WorkflowStore {
         return joinsTransaction() ? work.get() : Objects.requireNonNull(transaction.execute(status -> work.get()));
     }
 
-    private boolean bringForward(UUID run) {
-        return client.sql(schema.sql("""
+    /** The same; if the work is rejected, nothing of it is left in the caller's transaction, which may go on. */
+    private <T> T joinedOrUndone(Supplier<T> work) {
+        return joined(() -> Objects.requireNonNull(jdbc.execute((ConnectionCallback<T>) connection -> {
+            Savepoint before = connection.setSavepoint();
+            try {
+                T result = work.get();
+                connection.releaseSavepoint(before);
+                return result;
+            } catch (WorkflowRejectedException | DuplicateKeyException e) {
+                connection.rollback(before);
+                throw e;
+            }
+        })));
+    }
+
+    // Children, which are younger, before their parents: so does whoever ends the job of a child and frees its parent.
+    private void bringForward(List<UUID> runs) {
+        client.sql(schema.sql("""
                 UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
-                WHERE id = ? AND status = 'pending'
-                """)).param(run).update() == 1;
+                WHERE id = ANY (ARRAY(SELECT id FROM ~.forge_jobs WHERE id = ANY (:runs::uuid[]) AND status = 'pending'
+                                      ORDER BY id DESC FOR NO KEY UPDATE))
+                """)).param("runs", runs.toArray(UUID[]::new)).update();
     }
 
     /**
@@ -865,11 +885,10 @@ public final class WorkflowStore {
      * they wait for are called off.
      */
     public CalledOff cancel(UUID run, String reason) {
-        return joined(() -> {
+        return joinedOrUndone(() -> {
             List<UUID> runs = new ArrayList<>(cancelFailed(run, reason));
             // Level by level, each with statements of its own: one that is about to start a child is waited for, and
-            // then
-            // its child is seen. A run that is marked starts none.
+            // then its child is seen. A run that is marked starts none.
             Set<UUID> family = new HashSet<>(List.of(run));
             List<UUID> level = List.of(run);
             while (!level.isEmpty()) {
@@ -883,7 +902,7 @@ public final class WorkflowStore {
             }
             // Before the runs' own jobs, as a run does that goes to wait for one.
             List<UUID> jobs = cancelAwaited(runs);
-            runs.forEach(this::bringForward);
+            bringForward(runs);
             return new CalledOff(runs, jobs);
         });
     }
@@ -999,21 +1018,37 @@ public final class WorkflowStore {
                 .list();
     }
 
-    /** Lets a run go on that has failed or did not fit its method. */
+    /** Whether another active job has the key of job {@code j}: a parent has started another child in the place of the first. */
+    private static final String REPLACED = """
+            EXISTS (SELECT FROM ~.forge_jobs a
+                    WHERE a.name = j.name AND a.unique_key = j.unique_key AND a.id <> j.id
+                      AND a.status IN ('pending', 'claimed', 'running'))""";
+
+    /**
+     * Lets a run go on that has failed or did not fit its method. Not a child whose parent has started another one in its
+     * place, as long as that one is active: both would do the same work. It may go on with its compensation.
+     */
     public boolean retry(UUID run) {
-        return joined(() -> {
-            // Of a run that undoes, what could not be undone is tried again. Otherwise steps that have failed are
-            // forgotten, unless the method has gone on after them. Times, chance and state are no going on: they are
-            // forgotten with what they follow, so that the method meets them, or does not, in their order. A job or a
-            // child
-            // that somebody has retried before, and that has not failed again, is waited for instead of being started
-            // anew.
-            boolean revived = client.sql(schema.sql("""
+        try {
+            return joinedOrUndone(() -> revive(run));
+        } catch (DuplicateKeyException e) {
+            // Its parent has started another one in this moment.
+            return false;
+        }
+    }
+
+    // Of a run that undoes, what could not be undone is tried again. Otherwise steps that have failed are forgotten,
+    // unless the method has gone on after them. Times, chance and state are no going on: they are forgotten with what
+    // they follow, so that the method meets them, or does not, in their order. A job or a child that somebody has
+    // retried before, and that has not failed again, is waited for instead of being started anew.
+    private boolean revive(UUID run) {
+        return client.sql(schema.sql("""
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
                         SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END,
                             finished_at = NULL, updated_at = clock_timestamp(), wake_seq = wake_seq + 1
                         WHERE r.id = :run AND r.status IN ('failed', 'blocked_signature_mismatch')
+                          AND (r.unwinding OR NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = r.id AND %3$s))
                         RETURNING r.id, r.unwinding, r.workflow_name, r.workflow_version),
                     undone AS (
                         UPDATE ~.forge_workflow_steps s
@@ -1045,14 +1080,13 @@ public final class WorkflowStore {
                     SELECT id, '%1$s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
                     ON CONFLICT (id) DO UPDATE
                     SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
-                        finished_at = NULL, started_at = NULL, waits_for = NULL
+                        finished_at = NULL, started_at = NULL, waits_for = NULL,
+                        unique_key = CASE WHEN NOT %3$s THEN j.unique_key END
                     WHERE j.status NOT IN ('claimed', 'running')
-                    """.formatted(PREFIX, FINAL)))
-                            .param("run", run)
-                            .update()
-                    == 1;
-            return revived;
-        });
+                    """.formatted(PREFIX, FINAL, REPLACED)))
+                        .param("run", run)
+                        .update()
+                == 1;
     }
 
     // -------------------------------------------------------------------------------------------------------

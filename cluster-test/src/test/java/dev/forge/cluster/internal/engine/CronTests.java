@@ -566,6 +566,52 @@ class CronTests {
         assertThat(info("good").problem()).isNull();
     }
 
+    /** A cron made at run time, due since so many slots, with a payload of a megabyte that cannot be compressed. */
+    private void makeLargeAndDue(String name, int slots) {
+        jdbc.sql("""
+                INSERT INTO forge_crons (name, expression, handler, target, misfire, overlap, catch_up_limit, declared, payload,
+                                         next_fire_at)
+                SELECT :name, '* * * * * *', 'mail', 'any-worker', 'catch-up', 'allow', :slots, false,
+                       jsonb_build_object('text', string_agg(md5(:name || i), '')),
+                       date_trunc('second', clock_timestamp()) - (:slots - 1) * interval '1 second'
+                FROM generate_series(1, 31250) AS i
+                """).param("name", name).param("slots", slots).update();
+    }
+
+    @Test
+    void runs_with_large_payloads_are_enqueued_a_few_megabytes_at_a_time() {
+        work.on("mail", context -> {});
+        Member leader = startLeader(work);
+        jdbc.sql("CREATE TABLE enqueued (bytes bigint)").update();
+        jdbc.sql("""
+                CREATE FUNCTION measure() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    INSERT INTO enqueued SELECT sum(pg_column_size(payload)) FROM added;
+                    RETURN NULL;
+                END $$
+                """).update();
+        jdbc.sql("""
+                CREATE TRIGGER measure AFTER INSERT ON forge_jobs REFERENCING NEW TABLE AS added
+                FOR EACH STATEMENT EXECUTE FUNCTION measure()
+                """).update();
+        try {
+            new TransactionTemplate(new JdbcTransactionManager(database.dataSource())).executeWithoutResult(status -> {
+                makeLargeAndDue("catching-up", 7);
+                for (int i = 0; i < 7; i++) {
+                    makeLargeAndDue("large-" + i, 1);
+                }
+            });
+            hurry(leader);
+            await().until(() -> ran("catching-up").size() >= 7 && count("forge_crons WHERE last_job_id IS NULL") == 0);
+        } finally {
+            jdbc.sql("DROP FUNCTION measure() CASCADE").update();
+        }
+        assertConsecutive(ran("catching-up"));
+        assertThat(jdbc.sql("SELECT max(bytes) FROM enqueued").query(Long.class).single())
+                .as("bytes in one statement, which has five seconds")
+                .isLessThan(5_000_000);
+    }
+
     @Test
     void a_jitter_without_bounds_stops_nobody() {
         work.on(cron("good", YEARLY), this::note);

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.engine;
 import static dev.forge.cluster.internal.engine.TestDaemons.daemon;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatNoException;
 import static org.awaitility.Awaitility.await;
 
 import ch.qos.logback.classic.Level;
@@ -515,9 +516,19 @@ class DaemonTests {
         }
     }
 
+    /** Whoever looks for the cause fails. */
+    private static final class Unexplainable extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public synchronized Throwable getCause() {
+            throw new IllegalStateException("no cause");
+        }
+    }
+
     @Test
     void daemon_whose_exception_cannot_be_printed_is_restarted_or_has_failed() {
-        for (RuntimeException failure : List.of(new Unprintable(), new Unloggable())) {
+        for (RuntimeException failure : List.of(new Unprintable(), new Unloggable(), new Unexplainable())) {
             String name = failure.getClass().getSimpleName();
             var calls = new AtomicInteger();
             Host host = nodes.start(
@@ -530,6 +541,15 @@ class DaemonTests {
             assertThat(nodes.instance(name, 0).lastError()).isNotEmpty();
             host.stop();
         }
+    }
+
+    @Test
+    void daemon_that_restarts_after_a_hundred_years_is_watched_like_any_other() {
+        Host host = nodes.start(
+                "one", daemon("feed").restarts(Duration.ofDays(36_500), null).running(feed));
+        await().until(feed::isRunning);
+        // The same pass starts and stops all others.
+        assertThatNoException().isThrownBy(() -> host.engine().watch());
     }
 
     @Test

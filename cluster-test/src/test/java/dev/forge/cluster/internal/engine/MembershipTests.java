@@ -9,6 +9,7 @@ import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.AppenderBase;
 import dev.forge.cluster.ClusterLock;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.NodeDied;
 import dev.forge.cluster.NodeJoined;
@@ -17,6 +18,7 @@ import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
 import dev.forge.cluster.internal.store.LeaderStore;
+import dev.forge.cluster.internal.store.LockStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
@@ -238,6 +240,48 @@ class MembershipTests {
         ClusterLock lock = one.locks().tryLock("import").orElseThrow();
         assertThat(lock.token()).isGreaterThan(former);
         assertThat(lock.extend(Duration.ofMinutes(1))).isTrue();
+    }
+
+    @Test
+    void lock_of_a_dead_node_stays_free_when_the_row_of_the_node_is_deleted() throws SQLException {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(Leadership.LOG_COMPACTOR));
+        UUID crashed = corpse("crashed", null, "700 milliseconds", "1 second");
+        jdbc.sql(
+                        "INSERT INTO forge_locks (lock_name, owner_node, expires_at) VALUES ('import', ?, now() + interval '1 day')")
+                .param(crashed)
+                .update();
+        try (Connection other = database.dataSource().getConnection();
+                Statement statement = other.createStatement()) {
+            other.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_locks FOR UPDATE");
+            await().until(() -> cluster.status("crashed").equals("dead"));
+        }
+        jdbc.sql("UPDATE forge_nodes SET dead_at = now() - interval '2 hours' WHERE id = ?")
+                .param(crashed)
+                .update();
+        one.node().compact();
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_nodes WHERE id = ?")
+                        .param(crashed)
+                        .query(Long.class)
+                        .single())
+                .isZero();
+        assertThat(one.locks().tryLock("import")).isPresent();
+    }
+
+    @Test
+    void node_that_was_declared_dead_gets_no_lock_before_it_has_joined_anew() {
+        var locks = new LockStore(cluster.schema, database.dataSource());
+        UUID frozen = corpse("frozen", null, "1 hour", "2 hours");
+        assertThat(locks.take("import", frozen, Duration.ofMinutes(1))).isPresent();
+        jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE id = ?")
+                .param(frozen)
+                .update();
+        assertThat(locks.take("import", frozen, Duration.ofMinutes(1)))
+                .as("another node could take it at once")
+                .isEmpty();
+        assertThat(locks.take("import", UUID.randomUUID(), Duration.ofMinutes(1)))
+                .isPresent();
     }
 
     @Test

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeMode;
@@ -221,6 +222,26 @@ class StartupActionTests {
                     throw new AssertionError("repeated");
                 }))
                 .isFalse();
+    }
+
+    @Test
+    void completion_after_an_outage_of_days_counts_if_no_node_took_over() {
+        Member frozen = cluster.start("frozen", s -> s);
+        await().until(() -> frozen.leadership().isLeader(Leadership.LOG_COMPACTOR));
+        String lastHolder = "UPDATE forge_locks SET expires_at = clock_timestamp() - interval '3 days'";
+        assertThat(coordinator(frozen, FOREVER).once("seed", "1", () -> {
+                    jdbc.sql(lastHolder).update();
+                    frozen.node().compact();
+                }))
+                .isTrue();
+        assertThat(completedBy("seed")).containsExactly("1 frozen");
+        jdbc.sql(lastHolder).update();
+        frozen.node().compact();
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_locks")
+                        .query(Long.class)
+                        .single())
+                .as("locks of completed actions")
+                .isZero();
     }
 
     @Test

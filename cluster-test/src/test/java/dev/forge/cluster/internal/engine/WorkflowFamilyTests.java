@@ -13,6 +13,7 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -135,6 +136,133 @@ class WorkflowFamilyTests {
         assertThat(one.ended(ofJob).result()).isEqualTo("\"imported\"");
         assertThat(one.ended(ofChild).result()).isEqualTo("\"born\"");
         assertThat(done).containsExactlyInAnyOrder("imported", "born");
+    }
+
+    /** A family of three whose youngest member fails first, so that all of them do. */
+    private Member brokenFamily(AtomicBoolean broken, CountDownLatch go) {
+        flows.on("grandchild", wf -> {
+            if (broken.get()) {
+                throw new IllegalStateException("broken");
+            }
+            return wf.step("work", String.class, () -> {
+                go.await();
+                return did("worked");
+            });
+        });
+        flows.on("child", wf -> wf.child("grandchild", null, String.class));
+        flows.on("parent", wf -> wf.child("child", null, String.class));
+        return flows.start("one");
+    }
+
+    @Test
+    void child_whose_place_another_one_has_taken_is_not_retried_beside_it() {
+        var broken = new AtomicBoolean(true);
+        var go = new CountDownLatch(1);
+        Member one = brokenFamily(broken, go);
+        UUID parent = one.workflows().start("parent", null);
+        assertThat(one.ended(parent).status()).isEqualTo(WorkflowStatus.FAILED);
+        broken.set(false);
+        UUID child = child(one, "child");
+        assertThat(one.workflows().retry(parent)).isTrue();
+        // The second child waits for the second grandchild.
+        await().until(() ->
+                jdbc.sql("SELECT count(*) FROM forge_jobs WHERE name = 'workflow:child@1' AND waits_for IS NOT NULL")
+                                .query(Long.class)
+                                .single()
+                        == 1);
+        assertThat(one.workflows().retry(child)).isFalse();
+        assertThat(one.workflows().find(child).orElseThrow().status()).isEqualTo(WorkflowStatus.FAILED);
+        go.countDown();
+        WorkflowInfo info = one.ended(parent);
+        assertThat(info.status()).as(info.lastError()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(done).containsExactly("worked");
+    }
+
+    @Test
+    void child_whose_place_another_one_has_taken_goes_on_with_its_compensation() {
+        var broken = new AtomicBoolean(true);
+        var go = new CountDownLatch(1);
+        flows.attempts = 1;
+        flows.on("child", wf -> {
+            wf.step(
+                    "first",
+                    String.class,
+                    () -> "first",
+                    it -> it.compensate(result -> {
+                        if (broken.get()) {
+                            throw new IllegalStateException("cannot be undone now");
+                        }
+                        did("undo " + result);
+                    }));
+            if (broken.get()) {
+                throw new IllegalStateException("broken");
+            }
+            return wf.step("second", String.class, () -> {
+                go.await();
+                return did("second");
+            });
+        });
+        flows.on("parent", wf -> wf.child("child", null, String.class));
+        Member one = flows.start("one");
+        UUID parent = one.workflows().start("parent", null);
+        one.ended(parent);
+        broken.set(false);
+        UUID child = child(one, "child");
+        assertThat(one.workflows().retry(parent)).isTrue();
+        await().until(() -> jobs("workflow:child@1").size() == 2);
+        assertThat(one.workflows().retry(child)).isTrue();
+        assertThat(one.ended(child).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        go.countDown();
+        WorkflowInfo info = one.ended(parent);
+        assertThat(info.status()).as(info.lastError()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(done).containsExactly("undo first", "second");
+    }
+
+    @Test
+    void parent_waits_for_its_former_child_that_is_retried_while_it_starts_another() throws Exception {
+        var broken = new AtomicBoolean(true);
+        var begun = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        var birth = new CountDownLatch(1);
+        flows.on("child", wf -> {
+            if (broken.get()) {
+                throw new IllegalStateException("broken");
+            }
+            birth.await();
+            return did("born");
+        });
+        flows.on("parent", wf -> {
+            if (!broken.get()) {
+                begun.countDown();
+                go.await();
+            }
+            return wf.child("child", null, String.class);
+        });
+        Member one = flows.start("one");
+        UUID parent = one.workflows().start("parent", null);
+        one.ended(parent);
+        broken.set(false);
+        UUID child = child(one, "child");
+        one.workflows().retry(parent);
+        begun.await();
+        try (Connection other = cluster.source.getConnection();
+                Statement statement = other.createStatement()) {
+            other.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_workflow_runs WHERE id = '%s' FOR UPDATE".formatted(parent));
+            go.countDown();
+            // It has found no child that it could wait for, and is about to start one.
+            await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                            .query(Long.class)
+                            .single()
+                    > 0);
+            assertThat(one.workflows().retry(child)).isTrue();
+            other.rollback();
+        }
+        await().until(() -> one.workflows().find(parent).orElseThrow().status() != WorkflowStatus.RUNNING);
+        birth.countDown();
+        WorkflowInfo info = one.ended(parent);
+        assertThat(info.status()).as(info.lastError()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(done).containsExactly("born");
     }
 
     // Cancelled ----------------------------------------------------------------------------------------------

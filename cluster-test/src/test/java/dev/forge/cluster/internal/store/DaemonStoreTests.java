@@ -308,6 +308,22 @@ class DaemonStoreTests {
                 .containsExactly(one);
     }
 
+    @Test
+    void daemons_that_nobody_knows_are_forgotten_a_thousand_at_a_time() {
+        jdbc.sql("""
+                INSERT INTO forge_daemons (name, instance, scope, node_id)
+                SELECT kind, i, kind, CASE WHEN kind = 'node' OR i % 2 = 0 THEN gen_random_uuid() END
+                FROM unnest('{cluster,node}'::text[]) AS kind, generate_series(1, 1500) AS i
+                """).update();
+        for (long left : List.of(2_000L, 1_000L, 0L)) {
+            store.tidy();
+            assertThat(jdbc.sql("SELECT count(*) FROM forge_daemons")
+                            .query(Long.class)
+                            .single())
+                    .isEqualTo(left);
+        }
+    }
+
     private void knows(UUID node, Object instances) {
         jdbc.sql("UPDATE forge_nodes SET info = jsonb_build_object('daemon:feed', :instances::text) WHERE id = :node")
                 .param("instances", String.valueOf(instances))

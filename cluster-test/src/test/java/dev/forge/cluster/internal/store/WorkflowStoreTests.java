@@ -1,10 +1,12 @@
 package dev.forge.cluster.internal.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.fail;
 import static org.assertj.core.api.Assertions.tuple;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.WorkflowStore.Claim;
@@ -98,6 +100,28 @@ class WorkflowStoreTests {
         assertThat(store.payloadOf(signals.get(0).id())).hasSize(1_000_002);
         assertThat(store.signal(run, new NewSignal(UUID.randomUUID(), "more", null), new SignalLimits(3, 0)))
                 .isEqualTo(new Signalled.TooMany(3, 1_000_003));
+    }
+
+    @Test
+    void run_with_too_many_descendants_is_not_cancelled_in_part() {
+        var store = new WorkflowStore(schema, database.dataSource());
+        UUID parent = running(1).get(0);
+        jdbc.sql("""
+                INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version, parent_id)
+                SELECT gen_random_uuid(), gen_random_uuid(), 'race', '1', ? FROM generate_series(1, 100001)
+                """).param(parent).update();
+        new TransactionTemplate(new JdbcTransactionManager(database.dataSource())).executeWithoutResult(status -> {
+            try {
+                store.cancel(parent, "enough");
+                fail("cancelled");
+            } catch (WorkflowRejectedException e) {
+                assertThat(e).hasMessageContaining("more than 100000 runs descend from it");
+            }
+        });
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_workflow_runs WHERE unwinding")
+                        .query(Long.class)
+                        .single())
+                .isZero();
     }
 
     private static NewSignal signal(String name, String payload) {
