@@ -230,6 +230,9 @@ record ClusterDatabase(
     /** Opens unpooled connections that look to the server like the application's own. */
     private static final class Direct extends AbstractDataSource {
 
+        /** How long a login may take, in seconds, and each read of it. */
+        private static final int LOGIN_SECONDS = 5;
+
         private final DataSource application;
         private final ClusterProperties.DirectConnection settings;
 
@@ -240,6 +243,20 @@ record ClusterDatabase(
 
         @Override
         public Connection getConnection() throws SQLException {
+            Connection connection = openAsConfigured();
+            try {
+                if (connection.getNetworkTimeout() == LOGIN_SECONDS * 1_000) {
+                    // A migration's statements may take longer.
+                    connection.setNetworkTimeout(Runnable::run, 0);
+                }
+                return connection;
+            } catch (SQLException e) {
+                connection.close();
+                throw e;
+            }
+        }
+
+        private Connection openAsConfigured() throws SQLException {
             // Asked anew each time: passwords may rotate while the application runs.
             HikariDataSource hikari = HIKARI ? Hikari.behind(application) : null;
             if (hikari != null) {
@@ -273,8 +290,14 @@ record ClusterDatabase(
             if (url.startsWith("jdbc:postgresql:")) {
                 properties.putIfAbsent("ApplicationName", "forge-cluster");
                 properties.putIfAbsent("tcpKeepAlive", "true");
-                properties.putIfAbsent("connectTimeout", "5");
-                properties.putIfAbsent("loginTimeout", "5");
+                String seconds = Integer.toString(LOGIN_SECONDS);
+                properties.putIfAbsent("connectTimeout", seconds);
+                properties.putIfAbsent("loginTimeout", seconds);
+                // The driver logs in on a thread of its own. After the login timeout nobody waits for that thread any
+                // more, but it
+                // ends only with its read: where a server accepts and says nothing, there would be one more with each
+                // attempt.
+                properties.putIfAbsent("socketTimeout", seconds);
                 properties.putIfAbsent("cancelSignalTimeout", "5");
             }
             source.setConnectionProperties(properties);

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.Deque;
 import java.util.List;
+import java.util.Objects;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -289,7 +290,7 @@ final class Lane {
             if (size == 0) {
                 return null;
             }
-            Deque<Entry> entries = byPriority.get(byPriority.firstKey());
+            Deque<Entry> entries = Objects.requireNonNull(byPriority.get(byPriority.firstKey()));
             if (polled++ % AGING == AGING - 1) {
                 for (Deque<Entry> others : byPriority.values()) {
                     entries = others.element().number < entries.element().number ? others : entries;

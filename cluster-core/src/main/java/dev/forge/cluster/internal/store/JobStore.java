@@ -1384,11 +1384,15 @@ public final class JobStore {
         return client.sql(schema.sql("SELECT id FROM (%s ORDER BY j.id LIMIT 1000) AS overdue".formatted(OVERDUE)))
                 .param("grace", grace)
                 .param("unstarted", claimStartTimeout.toMillis())
-                .query(UUID.class)
+                .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
     }
 
-    /** @param among only these jobs; null: all */
+    /**
+     * See {@link #sweep(CrashRule, Duration, boolean)}.
+     *
+     * @param among only these jobs; null: all
+     */
     public List<Recovered> sweep(
             CrashRule rule, Duration claimStartTimeout, boolean grace, @Nullable Collection<UUID> among) {
         return client.sql(schema.sql("""

@@ -1,0 +1,56 @@
+package dev.forge.cluster.autoconfigure;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.sql.Connection;
+import java.sql.SQLException;
+import javax.sql.DataSource;
+import org.junit.jupiter.api.Test;
+import org.springframework.beans.factory.support.DefaultListableBeanFactory;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
+
+/** The connections that the cluster opens past the pool. */
+@ClusterPostgres
+class DirectConnectionTests {
+
+    private static DataSource direct(String url, String username, String password) {
+        var beans = new DefaultListableBeanFactory();
+        beans.registerSingleton("application", new DriverManagerDataSource(url, username, password));
+        return ClusterDatabase.of(beans, new ClusterProperties.DirectConnection(null, null, null))
+                .direct();
+    }
+
+    private static long loginThreads() {
+        return Thread.getAllStackTraces().keySet().stream()
+                .filter(thread -> thread.getName().equals("PostgreSQL JDBC driver connection thread"))
+                .count();
+    }
+
+    @Test
+    void login_at_a_server_that_says_nothing_leaves_no_thread_behind() throws Exception {
+        // The kernel accepts for it.
+        try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
+            String url = "jdbc:postgresql://127.0.0.1:%d/any?sslmode=disable&loginTimeout=1"
+                    .formatted(silent.getLocalPort());
+            DataSource direct = direct(url, "somebody", "secret");
+            long before = loginThreads();
+            assertThatExceptionOfType(SQLException.class).isThrownBy(direct::getConnection);
+            assertThat(loginThreads()).isEqualTo(before + 1);
+            await().until(() -> loginThreads() == before);
+        }
+    }
+
+    @Test
+    void statement_of_a_direct_connection_may_take_its_time(TestDatabase database) throws Exception {
+        try (Connection connection =
+                direct(database.url(), database.username(), database.password()).getConnection()) {
+            assertThat(connection.getNetworkTimeout()).isZero();
+        }
+    }
+}
