@@ -14,6 +14,7 @@ import org.springframework.context.expression.MethodBasedEvaluationContext;
 import org.springframework.core.DefaultParameterNameDiscoverer;
 import org.springframework.core.ParameterNameDiscoverer;
 import org.springframework.expression.EvaluationException;
+import org.springframework.expression.Expression;
 import org.springframework.security.authentication.AuthenticationTrustResolver;
 import org.springframework.security.authentication.AuthenticationTrustResolverImpl;
 import org.springframework.security.core.Authentication;
@@ -75,19 +76,20 @@ final class RateLimitCaller {
         var context = new MethodBasedEvaluationContext(
                 target != null ? target : call, method, call.getArguments(), parameters);
         context.setBeanResolver(new BeanFactoryResolver(beans));
+        Expression expression = Objects.requireNonNull(rule.expression());
         Object value;
         try {
-            value = Objects.requireNonNull(rule.expression()).getValue(context);
+            value = expression.getValue(context);
         } catch (EvaluationException e) {
             throw new IllegalStateException(
                     "@RateLimited on %s: expression (%s) cannot be evaluated: %s"
-                            .formatted(rule.place(), rule.expression().getExpressionString(), e.getMessage()),
+                            .formatted(rule.place(), expression.getExpressionString(), e.getMessage()),
                     e);
         }
         if (value == null) {
             throw new IllegalStateException(
                     "@RateLimited on %s: expression (%s) has no value, so that there is no bucket"
-                            .formatted(rule.place(), rule.expression().getExpressionString()));
+                            .formatted(rule.place(), expression.getExpressionString()));
         }
         return value.toString();
     }

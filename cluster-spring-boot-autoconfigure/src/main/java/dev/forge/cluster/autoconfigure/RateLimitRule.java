@@ -86,12 +86,13 @@ record RateLimitRule(
 
     /** Refuses variables that are no parameters of the method; only where the names of parameters are known. */
     private static void requireKnownVariables(Expression expression, Method method) {
-        String[] names = PARAMETERS.getParameterNames(method);
+        @Nullable String @Nullable [] names = PARAMETERS.getParameterNames(method);
         if (names == null || !(expression instanceof SpelExpression spel)) {
             return;
         }
-        Set<String> known = new LinkedHashSet<>(List.of(names));
+        Set<String> known = new LinkedHashSet<>();
         for (int i = 0; i < names.length; i++) {
+            known.add(String.valueOf(names[i]));
             known.add("a" + i);
             known.add("p" + i);
         }
