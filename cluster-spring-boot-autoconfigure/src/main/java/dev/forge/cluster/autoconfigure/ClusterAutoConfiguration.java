@@ -163,6 +163,7 @@ public final class ClusterAutoConfiguration {
                 scheduler,
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
+        node.onWritableAgain(database::renewPool);
         return new ClusterLifecycle.Parts(
                 control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
     }

@@ -25,6 +25,7 @@ import dev.forge.cluster.internal.store.NodeStore.Load;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;
 import dev.forge.cluster.internal.store.RateLimitStore;
 import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.store.ServerFailure;
 import dev.forge.cluster.internal.store.StateStore;
 import java.time.Duration;
 import java.time.Instant;
@@ -123,6 +124,12 @@ public final class Node {
     private volatile boolean suspicious;
     private volatile LostLeadership onLostLeadership = LostLeadership.NOT_READY;
     private volatile Runnable exit = () -> {};
+    private volatile Runnable writableAgain = () -> {};
+    /** Whether the last heartbeat failed because the database, or the session that it has given us, is read-only. */
+    private volatile boolean readOnly;
+    /** Whether one did since the last that was written. */
+    private volatile boolean wasReadOnly;
+
     private volatile boolean hasLed;
     private volatile @Nullable Long leadsNotSince;
     private volatile boolean missesLeadership;
@@ -425,6 +432,19 @@ public final class Node {
     public void onLostLeadership(LostLeadership reaction, Runnable exit) {
         this.onLostLeadership = reaction;
         this.exit = exit;
+    }
+
+    /**
+     * What to do with the first heartbeat that was written after others had failed because the database was read-only;
+     * before the node starts.
+     */
+    public void onWritableAgain(Runnable reaction) {
+        this.writableAgain = reaction;
+    }
+
+    /** Whether the last heartbeat failed because the database, or the session that it has given us, is read-only. */
+    public boolean isReadOnly() {
+        return readOnly;
     }
 
     /** Whether this node must lead to be ready, and has not led for longer than an election takes. */
@@ -797,14 +817,30 @@ public final class Node {
     }
 
     private NodeStore.Beat sendBeat(UUID beating) {
+        NodeStore.Beat answer;
         try {
-            return members.nodes.beat(beating, load(), pulse.deadlines());
+            answer = members.nodes.beat(beating, load(), pulse.deadlines());
         } catch (RuntimeException e) {
+            readOnly = ServerFailure.isReadOnly(e);
+            if (readOnly) {
+                wasReadOnly = true;
+            }
             // Perhaps only these connections are no good: they may lead to a former primary, or be read-only for good.
             ControlConnections.replace(members.control);
             observer.ownBeatFailed();
             throw e;
         }
+        readOnly = false;
+        if (wasReadOnly) {
+            wasReadOnly = false;
+            try {
+                writableAgain.run();
+            } catch (RuntimeException e) {
+                // Not the heartbeat's fault: it was written.
+                log.warn("node {}: could not renew what was opened while the database was read-only", id, e);
+            }
+        }
+        return answer;
     }
 
     /** Whether this node has something that others could not take over before they declare it dead. */
