@@ -104,6 +104,9 @@ public final class ClusterAutoConfiguration {
         if (properties.directConnection().url() != null) {
             schema.requireSeenBy(database.application());
         }
+        if (properties.schema().mode() != SchemaMode.NONE && properties.node().mode() != NodeMode.OBSERVER) {
+            schema.requireGrants();
+        }
         return schema;
     }
 
