@@ -263,11 +263,29 @@ public final class Node {
     private void requireElection() throws InterruptedException {
         Duration patience = settings.election().lease().multipliedBy(3);
         if (!await(() -> elector.isLeader(Leadership.SCHEDULER), patience)) {
+            String leader = nameOfLeader();
             throw new ClusterStartupException(
-                    "forge.cluster.node.mode (leader): this node was not elected within %d s"
-                            .formatted(patience.toSeconds()),
-                    "Another node leads. Stop that one, or set forge.cluster.node.mode=auto to stand by.");
+                    "forge.cluster.node.mode (leader): this node was not elected within %d s%s"
+                            .formatted(patience.toSeconds(), leader == null ? "" : "; node %s leads".formatted(leader)),
+                    leader == null
+                            ? "Look for what keeps it from leading: \"No leader is elected\" in docs/troubleshooting.md."
+                            : "Stop that node, or set forge.cluster.node.mode=auto to stand by.");
         }
+    }
+
+    /** Name and id of the node that leads the scheduler role; null if none does, or nobody can be asked. */
+    private @Nullable String nameOfLeader() {
+        try {
+            for (LeaderStore.Leader leader : new LeaderStore(members.schema, members.control).leaders()) {
+                UUID leading = leader.node();
+                if (leader.role().equals(Leadership.SCHEDULER) && leading != null) {
+                    return "'%s' (%s)".formatted(members.nodes.nameOf(leading).orElse("?"), leading);
+                }
+            }
+        } catch (DataAccessException e) {
+            log.debug("node {}: could not find out who leads", id, e);
+        }
+        return null;
     }
 
     /**
@@ -665,10 +683,15 @@ public final class Node {
     void requireMayMutate() {
         if (!settings.presence().mayMutate()) {
             throw new MutationRefusedException(
-                    "this node may not change the cluster: forge.cluster.node.mode (%s), forge.cluster.node.roles (%s)"
-                            .formatted(
-                                    settings.presence().mode().name().toLowerCase(Locale.ROOT),
-                                    settings.presence().roles()));
+                    settings.presence().mode() == NodeMode.OBSERVER
+                            ? "This node may not change the cluster: forge.cluster.node.mode (observer). Call another node, or set another"
+                                    + " mode."
+                            : "This node may not change the cluster: forge.cluster.node.roles (%s) lacks function. Add it, or call a node"
+                                            .formatted(settings.presence().roles().stream()
+                                                    .map(role -> role.name().toLowerCase(Locale.ROOT))
+                                                    .sorted()
+                                                    .collect(Collectors.joining(",")))
+                                    + " that has it.");
         }
     }
 
@@ -718,8 +741,13 @@ public final class Node {
                                 + settings.heartbeat().dead().plusSeconds(2).toNanos();
                     } else if (pace.nanos() - takenUntil > 0 && members.nodes.beatsOf(identity.id()) > beatsSeen) {
                         throw new ClusterStartupException(
-                                "forge.cluster.node.id (%s) belongs to a live node of this cluster"
-                                        .formatted(identity.id()),
+                                "forge.cluster.node.id (%s) belongs to a live node of this cluster%s"
+                                        .formatted(
+                                                identity.id(),
+                                                members.nodes
+                                                        .holderOf(identity.id())
+                                                        .map(holder -> ", " + holder)
+                                                        .orElse("")),
                                 "Give each instance an id of its own, or none: it is generated then.");
                     }
                     await(() -> false, Duration.ofMillis(500));

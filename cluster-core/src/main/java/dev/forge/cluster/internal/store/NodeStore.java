@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
@@ -207,6 +208,22 @@ public final class NodeStore {
                 .query(Long.class)
                 .optional()
                 .orElse(0L);
+    }
+
+    /** Name and host of the live holder of that key, for people. */
+    public Optional<String> holderOf(String key) {
+        return jdbc.sql(schema.sql("SELECT name, hostname FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
+                .param(key)
+                .query((row, n) -> "'%s' on host '%s'".formatted(row.getString(1), row.getString(2)))
+                .optional();
+    }
+
+    /** What people call that node. */
+    public Optional<String> nameOf(UUID node) {
+        return jdbc.sql(schema.sql("SELECT name FROM ~.forge_nodes WHERE id = ?"))
+                .param(node)
+                .query(String.class)
+                .optional();
     }
 
     /**
