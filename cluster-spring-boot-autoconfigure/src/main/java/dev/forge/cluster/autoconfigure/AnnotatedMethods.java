@@ -64,6 +64,7 @@ final class AnnotatedMethods {
         /** How to call it on the bean, which may be a proxy, and is created by the first call if it is lazy. */
         Call call(ConfigurableListableBeanFactory beans) {
             AsynchronousHandlers.refuseAsync(this, beans);
+            OtherSchedulers.refuse(this);
             if (Modifier.isPrivate(method.getModifiers()) || Modifier.isStatic(method.getModifiers())) {
                 throw new IllegalArgumentException("it is private or static");
             }

@@ -122,7 +122,7 @@ final class AttributeReader {
 
     /** A duration such as {@code 30s}. */
     static Duration notNegative(String text) {
-        Duration duration = DurationStyle.detectAndParse(text);
+        Duration duration = parse(text);
         if (duration.isNegative()) {
             throw new IllegalArgumentException("must not be negative");
         }
@@ -130,6 +130,14 @@ final class AttributeReader {
             throw new IllegalArgumentException("must not be longer than a hundred years");
         }
         return duration;
+    }
+
+    private static Duration parse(String text) {
+        try {
+            return DurationStyle.detectAndParse(text);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("is not a duration such as 500ms, 30s, 5m, 2h, 1d or PT1H30M", e);
+        }
     }
 
     /** A duration that is not zero either. */

@@ -104,6 +104,9 @@ public final class ClusterAutoConfiguration {
         if (properties.directConnection().url() != null) {
             schema.requireSeenBy(database.application());
         }
+        if (properties.schema().mode() != SchemaMode.NONE && properties.node().mode() != NodeMode.OBSERVER) {
+            schema.requireGrants();
+        }
         return schema;
     }
 
@@ -163,6 +166,7 @@ public final class ClusterAutoConfiguration {
                 scheduler,
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
+        node.onWritableAgain(database::renewPool);
         return new ClusterLifecycle.Parts(
                 control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
     }

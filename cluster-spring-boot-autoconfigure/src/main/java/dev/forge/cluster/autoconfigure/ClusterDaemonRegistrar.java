@@ -8,16 +8,26 @@ import dev.forge.cluster.internal.engine.AsyncResults;
 import dev.forge.cluster.internal.engine.DaemonHandler;
 import dev.forge.cluster.internal.engine.DaemonHandlers;
 import java.util.Arrays;
+import java.util.Set;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.annotation.AnnotationTransactionAttributeSource;
+import org.springframework.transaction.interceptor.TransactionAttribute;
 
 /** Finds {@link ClusterDaemon} methods on all beans. */
 final class ClusterDaemonRegistrar implements SmartInitializingSingleton {
+
+    private static final Set<Integer> WITHOUT_TRANSACTION = Set.of(
+            TransactionDefinition.PROPAGATION_SUPPORTS,
+            TransactionDefinition.PROPAGATION_NOT_SUPPORTED,
+            TransactionDefinition.PROPAGATION_NEVER);
 
     private final ConfigurableListableBeanFactory beans;
     private final DaemonHandlers handlers;
     private final ClusterProperties.Daemon usual;
     private final AttributeReader attributes;
+    private final AnnotationTransactionAttributeSource transactions = new AnnotationTransactionAttributeSource(false);
 
     ClusterDaemonRegistrar(
             ConfigurableListableBeanFactory beans, DaemonHandlers handlers, ClusterProperties.Daemon usual) {
@@ -93,6 +103,14 @@ final class ClusterDaemonRegistrar implements SmartInitializingSingleton {
                 "A daemon keeps its role until its method has ended, but the work of a future would go on beside its"
                         + " successor.",
                 "Let the method run until it is asked to stop: wait for the future in it, with join() or block().");
+        TransactionAttribute transaction = transactions.getTransactionAttribute(found.method(), found.type());
+        if (transaction != null && !WITHOUT_TRANSACTION.contains(transaction.getPropagationBehavior())) {
+            throw new ClusterStartupException(
+                    "@ClusterDaemon on %s: it is @Transactional. Its transaction would be open, and hold a connection, for as long as the daemon runs."
+                            .formatted(found.place()),
+                    "Remove @Transactional from the method, or set propagation = NOT_SUPPORTED if it is on the class. Call"
+                            + " DaemonContext.fenced, or a @Transactional method of another bean, for each unit of work.");
+        }
         Class<?>[] parameters = found.method().getParameterTypes();
         if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != DaemonContext.class)) {
             throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));

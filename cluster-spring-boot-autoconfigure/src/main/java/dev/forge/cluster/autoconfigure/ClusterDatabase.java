@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import com.zaxxer.hikari.HikariConfigMXBean;
 import com.zaxxer.hikari.HikariDataSource;
+import com.zaxxer.hikari.HikariPoolMXBean;
 import dev.forge.cluster.ClusterDataSource;
 import dev.forge.cluster.ClusterStartupException;
 import jakarta.persistence.EntityManagerFactory;
@@ -13,6 +14,8 @@ import java.util.Properties;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.aop.scope.ScopedProxyUtils;
 import org.springframework.beans.factory.BeanFactoryUtils;
 import org.springframework.beans.factory.NoUniqueBeanDefinitionException;
@@ -43,6 +46,8 @@ import org.springframework.util.ClassUtils;
  */
 record ClusterDatabase(
         DataSource application, DataSource direct, ObjectProvider<TransactionManagementConfigurer> configurers) {
+
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
     static final boolean HIKARI =
             ClassUtils.isPresent("com.zaxxer.hikari.HikariDataSource", ClusterDatabase.class.getClassLoader());
@@ -227,6 +232,17 @@ record ClusterDatabase(
                 || (definition.isAutowireCandidate() && definition.isDefaultCandidate());
     }
 
+    /**
+     * Lets the application's pool replace its connections, each when it is idle. Sessions that were opened while the default of
+     * the database was read-only stay read-only, and a pool keeps them for half an hour. Does nothing for pools other than
+     * HikariCP's.
+     */
+    void renewPool() {
+        if (HIKARI) {
+            Hikari.renew(application);
+        }
+    }
+
     /** Opens unpooled connections that look to the server like the application's own. */
     private static final class Direct extends AbstractDataSource {
 
@@ -345,6 +361,18 @@ record ClusterDatabase(
 
         static @Nullable HikariDataSource behind(DataSource application) {
             return DataSourceUnwrapper.unwrap(application, HikariConfigMXBean.class, HikariDataSource.class);
+        }
+
+        static void renew(DataSource application) {
+            HikariDataSource hikari = behind(application);
+            HikariPoolMXBean pool = hikari == null ? null : hikari.getHikariPoolMXBean();
+            if (hikari != null && pool != null) {
+                log.info(
+                        "The database can be written again. The pool '{}' replaces its connections: those that were opened"
+                                + " meanwhile are read-only for good.",
+                        hikari.getPoolName());
+                pool.softEvictConnections();
+            }
         }
 
         static Connection open(HikariDataSource hikari, ClusterProperties.DirectConnection settings)

@@ -82,7 +82,10 @@ final class ClusterHealth {
         if (node.state() != Node.State.STOPPED) {
             health.withDetail("millisSinceLastContact", node.sinceLastContact().toMillis());
             if (properties.health().readinessIncludesDatabase() && !node.isInContact()) {
-                health.down().withDetail("reason", "the database does not answer");
+                health.down()
+                        .withDetail(
+                                "reason",
+                                node.isReadOnly() ? "the database is read-only" : "the database does not answer");
             }
             if (node.isUnreadyWithoutLeadership()) {
                 health.outOfService()

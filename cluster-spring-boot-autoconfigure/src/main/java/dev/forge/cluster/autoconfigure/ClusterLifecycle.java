@@ -121,7 +121,10 @@ final class ClusterLifecycle implements SmartLifecycle {
                 clusterName,
                 parts.node.identity().name(),
                 parts.node.id(),
-                node.roles().stream().sorted().map(ClusterLifecycle::word).collect(Collectors.joining(", ")),
+                parts.node.settings().presence().effectiveRoles().stream()
+                        .sorted()
+                        .map(ClusterLifecycle::word)
+                        .collect(Collectors.joining(", ")),
                 node.mode() == NodeMode.AUTO ? "" : ", mode " + word(node.mode()));
         log.info(
                 "Database: {}, schema '{}' version {}, leader strategy {}",

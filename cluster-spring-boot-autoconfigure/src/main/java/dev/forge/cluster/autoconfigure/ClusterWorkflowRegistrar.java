@@ -58,7 +58,7 @@ final class ClusterWorkflowRegistrar extends HandlerRegistrar {
     private String version(ClusterWorkflow workflow) {
         String version = attributes.text(workflow.version());
         if (version.isEmpty() || version.indexOf('@') >= 0) {
-            throw AttributeException.of("version", version, "must be a text without @", null);
+            throw AttributeException.of("version", version, "must not be empty, and must not contain @", null);
         }
         AttributeReader.requireName("version", version);
         return version;

@@ -46,11 +46,21 @@ final class Rules {
     }
 
     static void shorter(String key, Duration value, String otherKey, Duration other) {
-        require(value.compareTo(other) < 0, key, value, "must be shorter than " + named(otherKey, other));
+        require(value.compareTo(other) < 0, key, value, "must be shorter than", otherKey, other);
     }
 
     static void notShorter(String key, Duration value, String otherKey, Duration other) {
-        require(value.compareTo(other) >= 0, key, value, "must not be shorter than " + named(otherKey, other));
+        require(value.compareTo(other) >= 0, key, value, "must not be shorter than", otherKey, other);
+    }
+
+    private static void require(
+            boolean holds, String key, Duration value, String otherwise, String otherKey, Duration other) {
+        if (!holds) {
+            // Perhaps only the other one was set.
+            throw new ClusterStartupException(
+                    "%s %s %s".formatted(named(key, value), otherwise, named(otherKey, other)),
+                    "Change %s%s or %s%s in the application's configuration.".formatted(PREFIX, key, PREFIX, otherKey));
+        }
     }
 
     static void require(boolean holds, String key, @Nullable Object value, String otherwise) {

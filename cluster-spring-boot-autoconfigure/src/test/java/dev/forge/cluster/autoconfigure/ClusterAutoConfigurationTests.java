@@ -682,7 +682,7 @@ class ClusterAutoConfigurationTests {
                 .contains(
                         "APPLICATION FAILED TO START",
                         "forge.cluster.leader.renew-interval (6s) must be shorter than forge.cluster.leader.lease-duration (5s)",
-                        "Change forge.cluster.leader.renew-interval in the application's configuration.");
+                        "Change forge.cluster.leader.renew-interval or forge.cluster.leader.lease-duration in the application's configuration.");
     }
 
     @Configuration(proxyBeanMethods = false)

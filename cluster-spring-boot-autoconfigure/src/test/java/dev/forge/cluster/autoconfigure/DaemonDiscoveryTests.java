@@ -48,6 +48,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Lazy;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.annotation.Propagation;
 import org.springframework.transaction.annotation.Transactional;
 
 /** Daemons on all kinds of beans, in real applications on a real database, and what operators see of them. */
@@ -249,8 +250,22 @@ class DaemonDiscoveryTests {
         void impossible() {}
     }
 
+    static class InOneTransaction {
+        @ClusterDaemon
+        @Transactional
+        public void impossible() {}
+    }
+
+    @Transactional
+    static class OfTransactionalClass {
+        @ClusterDaemon
+        public void impossible() {}
+    }
+
     static Stream<Arguments> impossible() {
         return Stream.of(
+                Arguments.of(InOneTransaction.class, "it is @Transactional"),
+                Arguments.of(OfTransactionalClass.class, "it is @Transactional"),
                 Arguments.of(TakesText.class, "java.lang.String"),
                 Arguments.of(TakesTwo.class, "DaemonContext"),
                 Arguments.of(Private.class, "private"),
@@ -259,7 +274,7 @@ class DaemonDiscoveryTests {
                 Arguments.of(NoInstance.class, "instances (0): must be at least 1"),
                 Arguments.of(ManyEverywhere.class, "instances (2): of scope NODE"),
                 Arguments.of(NoDelay.class, "restartDelay (0s): must be longer than zero"),
-                Arguments.of(NoDuration.class, "startupDelay (soon)"),
+                Arguments.of(NoDuration.class, "startupDelay (soon): is not a duration such as 500ms, 30s"),
                 Arguments.of(NegativeRestarts.class, "maxRestarts (-1): must be at least 0"),
                 Arguments.of(NoPlaceholder.class, "nobody.knows"),
                 Arguments.of(TwoLines.class, "name 'feed?forged' holds a control character (U+000A at position 4)"),
@@ -324,17 +339,23 @@ class DaemonDiscoveryTests {
 
     interface Runs {
         void run(DaemonContext daemon);
+
+        void unrelated();
     }
 
     static class OnInterface implements Runs {
         static final AtomicInteger CALLS = new AtomicInteger();
 
         @Override
-        @Transactional
+        @Transactional(propagation = Propagation.NOT_SUPPORTED)
         @ClusterDaemon(name = "on-interface")
         public void run(DaemonContext daemon) {
             CALLS.incrementAndGet();
         }
+
+        @Override
+        @Transactional
+        public void unrelated() {}
     }
 
     @Test

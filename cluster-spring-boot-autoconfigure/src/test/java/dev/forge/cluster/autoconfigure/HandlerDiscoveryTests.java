@@ -34,6 +34,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
+import net.javacrumbs.shedlock.spring.annotation.SchedulerLock;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -59,6 +60,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SimpleDriverDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.orm.jpa.JpaTransactionManager;
+import org.springframework.scheduling.annotation.Scheduled;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.Propagation;
 import org.springframework.transaction.annotation.Transactional;
@@ -413,6 +415,49 @@ class HandlerDiscoveryTests {
                     .single();
             assertThat(ended(context, id).result()).isEqualTo("\"world\"");
         });
+    }
+
+    record Parcel(List<Item> items) {}
+
+    record Item(int weight) {}
+
+    static class Parcels {
+        @ClusterJob
+        void send(Parcel parcel) {}
+    }
+
+    @Test
+    void payload_that_cannot_be_read_is_refused_with_the_member() {
+        runner().withBean(Parcels.class)
+                .run(context -> assertThatExceptionOfType(JobRejectedException.class)
+                        .isThrownBy(() -> context.getBean(Jobs.class)
+                                .enqueueNamed(
+                                        "send",
+                                        Map.of("items", List.of(Map.of("weight", 1), Map.of("weight", "heavy")))))
+                        .withMessageContaining("takes: items[1].weight: "));
+    }
+
+    static class StillScheduled {
+        @ClusterCron("0 0 * * *")
+        @Scheduled(fixedRate = 60_000)
+        public void work() {}
+    }
+
+    static class StillLocked {
+        @ClusterCron("0 0 * * *")
+        @SchedulerLock(name = "work")
+        public void work() {}
+    }
+
+    @ParameterizedTest
+    @ValueSource(classes = {StillScheduled.class, StillLocked.class})
+    void handler_that_another_scheduler_runs_or_skips_fails_the_start(Class<?> bean) {
+        String annotation = bean == StillScheduled.class ? "@Scheduled" : "@SchedulerLock";
+        runner().withBean(bean)
+                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                        .hasMessageContaining(
+                                "@ClusterCron on %s.work: its method is %s, too", bean.getName(), annotation)
+                        .satisfies(refusal -> assertThat(refusal.action()).startsWith("Remove " + annotation)));
     }
 
     record Greeting(String to) {}

@@ -82,6 +82,7 @@ sealed interface CronSchedule {
         }
         CronExpression parsed;
         try {
+            requireFields(text);
             parsed = CronExpression.parse(sixFields(text));
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException(
@@ -101,6 +102,15 @@ sealed interface CronSchedule {
                 ? CronDefinition.EVERY
                         + interval(text.substring(CronDefinition.EVERY.length()).trim())
                 : text;
+    }
+
+    /** Spring would ask for six fields. */
+    private static void requireFields(String text) {
+        int fields = StringUtils.tokenizeToStringArray(text, " \t\n").length;
+        if (!text.startsWith("@") && fields != 5 && fields != 6) {
+            throw new IllegalArgumentException("it has %d fields instead of five, or six with seconds in front%s"
+                    .formatted(fields, fields == 7 ? "; there is none for years" : ""));
+        }
     }
 
     private static String sixFields(String text) {

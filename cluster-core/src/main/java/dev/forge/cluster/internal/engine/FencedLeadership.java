@@ -83,7 +83,13 @@ public final class FencedLeadership implements Leadership {
         UUID self = node.id();
         OptionalLong term = term(role);
         if (self == null || term.isEmpty()) {
-            throw new LeadershipLostException("role %s: this node does not lead".formatted(role));
+            throw new LeadershipLostException("role %s: this node does not lead%s"
+                    .formatted(
+                            role,
+                            node.elector().isCandidate(role)
+                                    ? ""
+                                    : ", and does not stand for election: put @LeaderRole(\"%s\") on a bean, or call Leadership.join"
+                                            .formatted(role)));
         }
         return fenced(role, self, term.getAsLong(), work);
     }

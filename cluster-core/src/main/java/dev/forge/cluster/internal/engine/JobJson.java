@@ -7,6 +7,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.springframework.util.ClassUtils;
 
@@ -20,6 +23,11 @@ final class JobJson {
     private static final long LEAST_READABLE = 16_000_000;
     /** Payload, metadata and checkpoint, and some room for nodes that are configured to write larger ones. */
     private static final long PARTS_OF_JOB = 5;
+
+    /** How Jackson says which member is meant. */
+    private static final Pattern REFERENCE_CHAIN = Pattern.compile("through reference chain: (.*)");
+
+    private static final Pattern MEMBER = Pattern.compile("\\[\"([^\"]*)\"]|\\[(\\d+)]");
 
     private final PayloadCodec codec;
     private final int maxBytes;
@@ -97,9 +105,20 @@ final class JobJson {
         }
     }
 
-    // The others say where in the JSON, which the caller has never seen.
+    // The others say where in the JSON, which the caller has never seen, and which member is meant.
     private static String firstLine(RuntimeException e) {
-        return String.valueOf(e.getMessage()).lines().findFirst().orElse("");
+        String message = String.valueOf(e.getMessage());
+        String first = message.lines().findFirst().orElse("");
+        Matcher chain = REFERENCE_CHAIN.matcher(message);
+        if (!chain.find()) {
+            return first;
+        }
+        String path = MEMBER.matcher(chain.group(1))
+                .results()
+                .map(member -> member.group(1) != null ? member.group(1) : "[" + member.group(2) + "]")
+                .collect(Collectors.joining("."))
+                .replace(".[", "[");
+        return path.isEmpty() ? first : "%s: %s".formatted(path, first);
     }
 
     /** Of that class, which may be {@code int}. */

@@ -58,7 +58,7 @@ final class LeaseKeeper {
                         running,
                         trusted
                                 ? "its lease could not be renewed in time; does a transaction lock its row?"
-                                : "the database is out of reach");
+                                : "the process stood still, or the database is out of reach");
                 continue;
             }
             Duration timeout = running.handler().limits().timeout();

@@ -25,6 +25,7 @@ import dev.forge.cluster.internal.store.NodeStore.Load;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;
 import dev.forge.cluster.internal.store.RateLimitStore;
 import dev.forge.cluster.internal.store.Schema;
+import dev.forge.cluster.internal.store.ServerFailure;
 import dev.forge.cluster.internal.store.StateStore;
 import java.time.Duration;
 import java.time.Instant;
@@ -122,6 +123,12 @@ public final class Node {
     private volatile boolean suspicious;
     private volatile LostLeadership onLostLeadership = LostLeadership.NOT_READY;
     private volatile Runnable exit = () -> {};
+    private volatile Runnable writableAgain = () -> {};
+    /** Whether the last heartbeat failed because the database, or the session that it has given us, is read-only. */
+    private volatile boolean readOnly;
+    /** Whether one did since the last that was written. */
+    private volatile boolean wasReadOnly;
+
     private volatile boolean hasLed;
     private volatile @Nullable Long leadsNotSince;
     private volatile boolean missesLeadership;
@@ -260,11 +267,29 @@ public final class Node {
     private void requireElection() throws InterruptedException {
         Duration patience = settings.election().lease().multipliedBy(3);
         if (!await(() -> elector.isLeader(Leadership.SCHEDULER), patience)) {
+            String leader = nameOfLeader();
             throw new ClusterStartupException(
-                    "forge.cluster.node.mode (leader): this node was not elected within %d s"
-                            .formatted(patience.toSeconds()),
-                    "Another node leads. Stop that one, or set forge.cluster.node.mode=auto to stand by.");
+                    "forge.cluster.node.mode (leader): this node was not elected within %d s%s"
+                            .formatted(patience.toSeconds(), leader == null ? "" : "; node %s leads".formatted(leader)),
+                    leader == null
+                            ? "Look for what keeps it from leading: \"No leader is elected\" in docs/troubleshooting.md."
+                            : "Stop that node, or set forge.cluster.node.mode=auto to stand by.");
         }
+    }
+
+    /** Name and id of the node that leads the scheduler role; null if none does, or nobody can be asked. */
+    private @Nullable String nameOfLeader() {
+        try {
+            for (LeaderStore.Leader leader : new LeaderStore(members.schema, members.control).leaders()) {
+                UUID leading = leader.node();
+                if (leader.role().equals(Leadership.SCHEDULER) && leading != null) {
+                    return "'%s' (%s)".formatted(members.nodes.nameOf(leading).orElse("?"), leading);
+                }
+            }
+        } catch (DataAccessException e) {
+            log.debug("node {}: could not find out who leads", id, e);
+        }
+        return null;
     }
 
     /**
@@ -461,6 +486,19 @@ public final class Node {
     public void onLostLeadership(LostLeadership reaction, Runnable exit) {
         this.onLostLeadership = reaction;
         this.exit = exit;
+    }
+
+    /**
+     * What to do with the first heartbeat that was written after others had failed because the database was read-only;
+     * before the node starts.
+     */
+    public void onWritableAgain(Runnable reaction) {
+        this.writableAgain = reaction;
+    }
+
+    /** Whether the last heartbeat failed because the database, or the session that it has given us, is read-only. */
+    public boolean isReadOnly() {
+        return readOnly;
     }
 
     /** Whether this node must lead to be ready, and has not led for longer than an election takes. */
@@ -681,10 +719,15 @@ public final class Node {
     void requireMayMutate() {
         if (!settings.presence().mayMutate()) {
             throw new MutationRefusedException(
-                    "this node may not change the cluster: forge.cluster.node.mode (%s), forge.cluster.node.roles (%s)"
-                            .formatted(
-                                    settings.presence().mode().name().toLowerCase(Locale.ROOT),
-                                    settings.presence().roles()));
+                    settings.presence().mode() == NodeMode.OBSERVER
+                            ? "This node may not change the cluster: forge.cluster.node.mode (observer). Call another node, or set another"
+                                    + " mode."
+                            : "This node may not change the cluster: forge.cluster.node.roles (%s) lacks function. Add it, or call a node"
+                                            .formatted(settings.presence().roles().stream()
+                                                    .map(role -> role.name().toLowerCase(Locale.ROOT))
+                                                    .sorted()
+                                                    .collect(Collectors.joining(",")))
+                                    + " that has it.");
         }
     }
 
@@ -753,7 +796,13 @@ public final class Node {
                 && now.beats() > 0
                 && waited > settings.heartbeat().dead().plusSeconds(2).toNanos()) {
             throw new ClusterStartupException(
-                    "forge.cluster.node.id (%s) belongs to a live node of this cluster".formatted(identity.id()),
+                    "forge.cluster.node.id (%s) belongs to a live node of this cluster%s"
+                            .formatted(
+                                    identity.id(),
+                                    members.nodes
+                                            .describeHolderOf(identity.id())
+                                            .map(holder -> ", " + holder)
+                                            .orElse("")),
                     "Give each instance an id of its own, or none: it is generated then.");
         }
     }
@@ -847,14 +896,30 @@ public final class Node {
     }
 
     private NodeStore.Beat sendBeat(UUID beating) {
+        NodeStore.Beat answer;
         try {
-            return members.nodes.beat(beating, load(), pulse.deadlines());
+            answer = members.nodes.beat(beating, load(), pulse.deadlines());
         } catch (RuntimeException e) {
+            readOnly = ServerFailure.isReadOnly(e);
+            if (readOnly) {
+                wasReadOnly = true;
+            }
             // Perhaps only these connections are no good: they may lead to a former primary, or be read-only for good.
             ControlConnections.replace(members.control);
             observer.ownBeatFailed();
             throw e;
         }
+        readOnly = false;
+        if (wasReadOnly) {
+            wasReadOnly = false;
+            try {
+                writableAgain.run();
+            } catch (RuntimeException e) {
+                // Not the heartbeat's fault: it was written.
+                log.warn("node {}: could not renew what was opened while the database was read-only", id, e);
+            }
+        }
+        return answer;
     }
 
     /** Whether this node has something that others could not take over before they declare it dead. */

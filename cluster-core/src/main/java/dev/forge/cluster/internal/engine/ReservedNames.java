@@ -14,6 +14,11 @@ final class ReservedNames {
 
     private ReservedNames() {}
 
+    /** Whether jobs of that name are the cluster's own. */
+    static boolean isReserved(String name) {
+        return WorkflowStore.isWorkflow(name) || DaemonStore.isDaemon(name);
+    }
+
     /** @throws JobRejectedException if jobs of that name are not the application's to enqueue */
     static void requireFreeName(String name) {
         if (WorkflowStore.isWorkflow(name)) {

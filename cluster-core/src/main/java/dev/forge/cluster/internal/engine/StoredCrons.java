@@ -313,6 +313,7 @@ public final class StoredCrons implements Crons {
         if (!here && !known.containsKey(handler)) {
             var all = new TreeSet<>(known.keySet());
             all.addAll(handlers.names());
+            all.removeIf(ReservedNames::isReserved);
             throw new CronRejectedException(
                     "cron '%s': no live node has a handler '%s'; known are %s".formatted(cron.name(), handler, all));
         }

@@ -240,12 +240,12 @@ public final class WorkflowEngine implements Work {
                         application.everAdvertised(workflow),
                         version -> !elsewhere.containsKey(version) && !isDeprecated(version)))
                 .orElseThrow(() -> new WorkflowRejectedException(
-                        "no node has, or has had, a version of workflow '%s' that is not deprecated; known here are %s, elsewhere %s"
+                        "Unknown workflow '%s': no node has, or has had, a version of it that is not deprecated; known here are %s, on live workers %s"
                                 .formatted(
                                         workflow,
                                         names(),
                                         elsewhere.keySet().stream()
-                                                .map(Version::jobName)
+                                                .map(Version::label)
                                                 .collect(Collectors.toCollection(TreeSet::new)))));
     }
 

@@ -230,6 +230,22 @@ public final class NodeStore {
                 .optional();
     }
 
+    /** Name and host of the live holder of that key, for people. */
+    public Optional<String> describeHolderOf(String key) {
+        return jdbc.sql(schema.sql("SELECT name, hostname FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
+                .param(key)
+                .query((row, n) -> "'%s' on host '%s'".formatted(row.getString(1), row.getString(2)))
+                .optional();
+    }
+
+    /** What people call that node. */
+    public Optional<String> nameOf(UUID node) {
+        return jdbc.sql(schema.sql("SELECT name FROM ~.forge_nodes WHERE id = ?"))
+                .param(node)
+                .query(String.class)
+                .optional();
+    }
+
     /**
      * A node as an observer sees it.
      *

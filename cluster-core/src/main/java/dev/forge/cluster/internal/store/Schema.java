@@ -33,6 +33,29 @@ public final class Schema {
     /** Where the scripts are, for those who run them by hand. */
     static final String SCRIPTS = "dev/forge/cluster/db";
 
+    /** Tables and sequences that nodes write. */
+    private static final List<String> WRITTEN = List.of(
+            "forge_cron_memories",
+            "forge_cron_runs",
+            "forge_cron_sets",
+            "forge_crons",
+            "forge_daemon_pauses",
+            "forge_daemons",
+            "forge_job_names",
+            "forge_job_pauses",
+            "forge_jobs",
+            "forge_leader_leases",
+            "forge_leaders",
+            "forge_lock_tokens",
+            "forge_locks",
+            "forge_nodes",
+            "forge_rate_limits",
+            "forge_startup_actions",
+            "forge_state",
+            "forge_workflow_runs",
+            "forge_workflow_signals",
+            "forge_workflow_steps");
+
     private static final int OLDEST_SERVER = 15;
 
     /** Gives the functions of a renamed schema its present name. */
@@ -147,17 +170,48 @@ public final class Schema {
                 "Point forge.cluster.direct-connection.url at the same database, only past the pooler.");
     }
 
+    /**
+     * Refuses if the role of the nodes may not write some of the tables. Without that check a node would start, and fail
+     * when it first needs the table; "ALL TABLES" in a grant means those of that moment, not of the next release.
+     */
+    public void requireGrants() {
+        var missing = JdbcClient.create(direct)
+                .sql("""
+                        SELECT c.relname::text FROM pg_catalog.pg_class c
+                        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                        WHERE n.nspname = ?::name AND c.relname::text = ANY (string_to_array(?::text, ','::text))
+                          AND NOT CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, 'USAGE'::text)
+                              ELSE has_table_privilege(c.oid, 'SELECT'::text) AND has_table_privilege(c.oid, 'INSERT'::text)
+                               AND has_table_privilege(c.oid, 'UPDATE'::text) AND has_table_privilege(c.oid, 'DELETE'::text) END
+                        ORDER BY 1
+                        """)
+                .params(name, String.join(",", WRITTEN))
+                .query(String.class)
+                .list();
+        if (!missing.isEmpty()) {
+            throw new ClusterStartupException(
+                    "The database role lacks rights in Forge Cluster's schema '%s', on %s".formatted(name, missing),
+                    grants(name));
+        }
+    }
+
+    /** Tables and sequences that the role of the nodes must be allowed to write. */
+    public static List<String> written() {
+        return WRITTEN;
+    }
+
+    private static String grants(String name) {
+        return "As its owner: GRANT USAGE ON SCHEMA %1$s TO <role>; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %1$s TO <role>; GRANT USAGE ON ALL SEQUENCES IN SCHEMA %1$s TO <role>;"
+                .formatted(quoted(name));
+    }
+
     private static ClusterStartupException unreadable(String name, DataAccessException e) {
-        String quoted = quoted(name);
         return new ClusterStartupException(
                 "The database role cannot read Forge Cluster's schema '%s': %s"
                         .formatted(
                                 name,
                                 NestedExceptionUtils.getMostSpecificCause(e).getMessage()),
-                "As its owner: GRANT USAGE ON SCHEMA %1$s TO <role>; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN"
-                                .formatted(quoted)
-                        + " SCHEMA %1$s TO <role>; GRANT USAGE ON ALL SEQUENCES IN SCHEMA %1$s TO <role>;"
-                                .formatted(quoted),
+                grants(name),
                 e);
     }
 

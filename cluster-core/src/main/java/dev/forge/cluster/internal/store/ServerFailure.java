@@ -40,8 +40,14 @@ public final class ServerFailure {
     }
 
     /** Whether the session is read-only, perhaps for good: a new one may not be. */
-    static boolean isReadOnly(SQLException failure) {
-        return READ_ONLY.equals(failure.getSQLState());
+    public static boolean isReadOnly(Throwable failure) {
+        Throwable cause = failure;
+        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+            if (cause instanceof SQLException sql && READ_ONLY.equals(sql.getSQLState())) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** What the driver or the server said about it, in one line. */

@@ -266,6 +266,17 @@ class CronScheduleTests {
     }
 
     @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "0 6 * *|it has 4 fields instead of five, or six with seconds in front",
+                "0 0 12 * * ? 2027|it has 7 fields instead of five, or six with seconds in front; there is none for years"
+            })
+    void wrong_number_of_fields_is_named(String expression, String message) {
+        refuses(expression, "UTC", "'" + expression + "' is no cron expression: " + message);
+    }
+
+    @ParameterizedTest
     @ValueSource(strings = {"Mars/Olympus", "GMT+25", "", "europe/berlin"})
     void what_is_no_zone_is_refused(String zone) {
         refuses("* * * * *", zone, "'" + zone + "' is no time zone: ");

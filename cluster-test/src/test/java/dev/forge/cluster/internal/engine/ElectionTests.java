@@ -667,9 +667,19 @@ class ElectionTests {
                         s.drainTimeout()));
         assertThatExceptionOfType(ClusterStartupException.class)
                 .isThrownBy(() -> boss.node().start())
-                .withMessageContaining("forge.cluster.node.mode (leader)");
+                .withMessageContaining("forge.cluster.node.mode (leader)")
+                .withMessageEndingWith("node 'one' (%s) leads", one.node().id());
         assertThat(cluster.status("boss")).isEqualTo("absent");
         boss.stop();
+    }
+
+    @Test
+    void fenced_work_for_a_role_that_nobody_declared_says_how_to_declare_it() {
+        Member one = cluster.start("one", s -> s);
+        assertThatExceptionOfType(LeadershipLostException.class)
+                .isThrownBy(() -> one.leadership().fenced("import", () -> {}))
+                .withMessage("role import: this node does not lead, and does not stand for election:"
+                        + " put @LeaderRole(\"import\") on a bean, or call Leadership.join");
     }
 
     @Test

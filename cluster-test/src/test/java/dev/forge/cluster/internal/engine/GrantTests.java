@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.CronDefinition;
 import dev.forge.cluster.CronRun;
 import dev.forge.cluster.JobStatus;
@@ -142,6 +143,28 @@ class GrantTests {
         isDenied(runtime, "CREATE TABLE forge.mine (id int)");
         isDenied(runtime, "TRUNCATE forge.forge_jobs");
         isDenied(runtime, "CREATE TABLE public.mine (id int)");
+    }
+
+    @Test
+    void role_that_may_not_write_a_table_is_refused_with_its_name() throws IOException {
+        Schema schema = Schema.open(granted("runtime"), SchemaMode.VALIDATE, "forge");
+        schema.requireGrants();
+        execute("REVOKE DELETE ON forge.forge_locks FROM runtime_" + database.name());
+        execute("REVOKE USAGE ON forge.forge_lock_tokens FROM runtime_" + database.name());
+        assertThatExceptionOfType(ClusterStartupException.class)
+                .isThrownBy(schema::requireGrants)
+                .withMessageContaining("'forge', on [forge_lock_tokens, forge_locks]")
+                .satisfies(refusal -> assertThat(refusal.action()).contains("ON ALL TABLES IN SCHEMA \"forge\""));
+    }
+
+    @Test
+    void every_table_that_nodes_write_is_among_those_whose_grants_are_checked() {
+        assertThat(database.jdbc().sql("""
+                                SELECT relname::text FROM pg_class
+                                WHERE relnamespace = 'forge'::regnamespace AND relkind IN ('r', 'S')
+                                  AND relname NOT IN ('forge_settings', 'forge_schema_versions', 'forge_schema_history')
+                                ORDER BY relname COLLATE "C"
+                                """).query(String.class).list()).isEqualTo(Schema.written());
     }
 
     @Test

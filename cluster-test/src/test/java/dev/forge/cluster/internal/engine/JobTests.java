@@ -846,7 +846,8 @@ class JobTests {
         Member observer = cluster.start(
                 "observer", copy(), s -> with(s, NodeMode.OBSERVER, Set.of(NodeRole.values()), List.of("general")));
         assertThatExceptionOfType(MutationRefusedException.class)
-                .isThrownBy(() -> observer.jobs().enqueueNamed("job", null));
+                .isThrownBy(() -> observer.jobs().enqueueNamed("job", null))
+                .withMessageContaining("forge.cluster.node.mode (observer)");
         List<UUID> ids = IntStream.range(0, 50)
                 .mapToObj(i -> member.jobs().enqueueNamed("job", null))
                 .toList();

@@ -806,7 +806,7 @@ class MembershipTests {
                 .withMessageContaining("forge.cluster.node.mode (observer)");
         assertThatExceptionOfType(MutationRefusedException.class)
                 .isThrownBy(() -> worker.locks().tryLock("import"))
-                .withMessageContaining("forge.cluster.node.roles ([WORKER])");
+                .withMessageContaining("forge.cluster.node.roles (worker) lacks function");
         // It looks on, and leaves judging to others.
         worker.stop();
         corpse("crashed", 123, "100 milliseconds", "200 milliseconds");

@@ -166,7 +166,9 @@ class NodeTests {
         assertThatExceptionOfType(ClusterStartupException.class)
                 .isThrownBy(() -> TestNodes.node(members("same"), TestNodes.impatient(), scheduler)
                         .start())
-                .withMessageContaining("forge.cluster.node.id (same)");
+                .withMessageContaining(
+                        "forge.cluster.node.id (same) belongs to a live node of this cluster, '%s' on host"
+                                .formatted(first.identity().name()));
         first.stop();
     }
 
