@@ -5,6 +5,7 @@ import dev.forge.cluster.DaemonStatus;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.internal.engine.DaemonRun.Stop;
 import dev.forge.cluster.internal.engine.DaemonRun.Unwritten;
+import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.DaemonStore.Acquisition;
 import dev.forge.cluster.internal.store.DaemonStore.Look;
@@ -31,9 +32,6 @@ import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
-import org.slf4j.MDC;
 import org.slf4j.event.Level;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 
@@ -58,7 +56,7 @@ public final class DaemonEngine implements Work {
     /** Somebody has paused or resumed a daemon. */
     static final String NEWS = "daemons";
 
-    private static final Logger log = LoggerFactory.getLogger(DaemonEngine.class);
+    private static final QuietLogger log = QuietLogger.of(DaemonEngine.class);
     private static final String WATCH_LOOP = "watch-daemons";
     private static final String KEEP_LOOP = "daemons";
     private static final Duration WATCH = Duration.ofMillis(100);
@@ -383,8 +381,11 @@ public final class DaemonEngine implements Work {
             lock.unlock();
         }
         // One that ends at once, again and again, need not say so each time.
-        log.atLevel(run.isWorthSaying(SAY) ? Level.INFO : Level.DEBUG)
-                .log("daemon {}: starts on this node, term {}", run.label(), run.term());
+        log.log(
+                run.isWorthSaying(SAY) ? Level.INFO : Level.DEBUG,
+                "daemon {}: starts on this node, term {}",
+                run.label(),
+                run.term());
         node.hurry(KEEP_LOOP);
         try {
             threads.execute(() -> work(run));
@@ -396,7 +397,7 @@ public final class DaemonEngine implements Work {
     private void work(DaemonRun run) {
         Thread.currentThread().setName("forge-daemon-" + run.name() + "-" + run.instance());
         Mdc.put(node.id(), node.identity());
-        MDC.put("forge.daemon.name", run.name());
+        Mdc.put("forge.daemon.name", run.name());
         Throwable failure = null;
         Duration ran = Duration.ZERO;
         try {
@@ -420,7 +421,7 @@ public final class DaemonEngine implements Work {
         }
     }
 
-    /** Decides what becomes of it. What is logged comes last: a logger that throws changes nothing. */
+    /** Decides what becomes of it. */
     private void settle(DaemonRun run, Duration ran, @Nullable Throwable failure) {
         lock.lock();
         try {
@@ -482,14 +483,14 @@ public final class DaemonEngine implements Work {
     private void recoverFromServer(DaemonRun run, Throwable failure) {
         int failures = run.failedByServer(failure);
         Duration delay = restart(run, failures, LONGEST_DELAY_OF_SERVER);
-        log.atLevel(failures == 1 ? Level.WARN : Level.DEBUG)
-                .log(
-                        "daemon {} term {}: threw because the database server failed: {}. Starts again in {} ms; maxRestarts does"
-                                + " not count this. Further failures of the server are logged at DEBUG.",
-                        run.label(),
-                        run.term(),
-                        ServerFailure.brief(failure),
-                        delay.toMillis());
+        log.log(
+                failures == 1 ? Level.WARN : Level.DEBUG,
+                "daemon {} term {}: threw because the database server failed: {}. Starts again in {} ms; maxRestarts does"
+                        + " not count this. Further failures of the server are logged at DEBUG.",
+                run.label(),
+                run.term(),
+                ServerFailure.brief(failure),
+                delay.toMillis());
     }
 
     /** Starts it again, the later the more often in a row it has ended soon. */

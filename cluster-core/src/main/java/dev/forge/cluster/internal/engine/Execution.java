@@ -6,6 +6,7 @@ import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.RateLimitExceededException;
 import dev.forge.cluster.internal.engine.JobMonitor.Ending;
 import dev.forge.cluster.internal.engine.Running.Stop;
+import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.LastStatement;
@@ -14,8 +15,6 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
@@ -27,7 +26,7 @@ import org.springframework.transaction.TransactionStatus;
  */
 final class Execution {
 
-    private static final Logger log = LoggerFactory.getLogger(Execution.class);
+    private static final QuietLogger log = QuietLogger.of(Execution.class);
     private static final Duration LIMITED = Duration.ofSeconds(1);
     private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
     private static final Duration SHORTEST_RETENTION = Duration.ofMillis(1);

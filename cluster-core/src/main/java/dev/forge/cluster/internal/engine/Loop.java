@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.ServerFailure;
 import java.time.Duration;
 import java.util.concurrent.ScheduledFuture;
@@ -8,18 +9,16 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.scheduling.TaskScheduler;
 
 /**
  * Name, pause, wake, pass. Runs its pass again and again, one pass at a time, with a pause that may change from pass to
- * pass. A pass that throws is logged and tried again after the pause: a loop ends only when it is stopped, also if the
- * logger or the pause itself throws.
+ * pass. A pass that throws is logged and tried again after the pause: a loop ends only when it is stopped, also if the pause
+ * itself throws.
  */
 final class Loop {
 
-    private static final Logger log = LoggerFactory.getLogger(Loop.class);
+    private static final QuietLogger log = QuietLogger.of(Loop.class);
 
     /** A pass that takes longer is not a pass any more. */
     static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
@@ -151,7 +150,7 @@ final class Loop {
         }
     }
 
-    // An appender may throw: its disk is full, its queue is closed. The loop goes on.
+    // Reporting may run out of memory. The loop goes on.
     private void reportQuietly(@Nullable Throwable failure) {
         try {
             report(failure);

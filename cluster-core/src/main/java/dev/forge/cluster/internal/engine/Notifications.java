@@ -1,10 +1,9 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Sends notifications about changes that are committed already. Other nodes also find such a change by themselves, only
@@ -12,7 +11,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Notifications {
 
-    private static final Logger log = LoggerFactory.getLogger(Notifications.class);
+    private static final QuietLogger log = QuietLogger.of(Notifications.class);
 
     private final Consumer<String> sender;
     private final AtomicBoolean failing = new AtomicBoolean();

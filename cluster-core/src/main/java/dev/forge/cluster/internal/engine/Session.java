@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Schema;
@@ -12,8 +13,6 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -25,7 +24,7 @@ final class Session {
     /** What others said that concerns leadership. */
     static final String LEADERSHIP_CHANGED = "leadership";
 
-    private static final Logger log = LoggerFactory.getLogger(Session.class);
+    private static final QuietLogger log = QuietLogger.of(Session.class);
     private static final Duration READ = Duration.ofMillis(50);
     /** By its session's last statement others tell a node that has crashed from one that was cut off. */
     private static final Duration LONGEST_UNUSED = Duration.ofSeconds(2);
@@ -121,12 +120,12 @@ final class Session {
         return livenessKey;
     }
 
-    // An appender may throw; without this thread the node would have no session any more.
-    private void reportQuietly(Throwable failure) {
+    /** Whatever the others make of what happens to the session: without this thread the node would have none any more. */
+    private static void tell(Runnable listener) {
         try {
-            report(failure);
+            listener.run();
         } catch (RuntimeException | Error e) {
-            // There is nowhere left to say so.
+            log.warn("session: a listener failed", ErrorText.loggable(e));
         }
     }
 
@@ -157,24 +156,24 @@ final class Session {
             if (current == null) {
                 return;
             }
-            listener.opening(current);
+            tell(() -> listener.opening(current));
             try (SessionConnection connection = SessionConnection.open(direct, schema, current)) {
                 serve(connection, current);
             } catch (RuntimeException | Error e) {
                 // An Error too: without this thread the node would be dead and not know it.
                 if (!reported) {
                     reported = true;
-                    reportQuietly(e);
+                    tell(() -> report(e));
                 }
             } finally {
                 if (connected) {
                     lostAt = nanos.getAsLong();
                 }
                 connected = false;
-                elector.sessionLost();
+                tell(elector::sessionLost);
             }
             if (isCurrent() && current.equals(node)) {
-                listener.lost();
+                tell(listener::lost);
                 pause(retry, current);
                 retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;
             }

@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.LockStore;
@@ -13,8 +14,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import org.springframework.transaction.CannotCreateTransactionException;
@@ -30,7 +29,7 @@ import org.springframework.transaction.TransactionException;
  */
 public final class StartupActions {
 
-    private static final Logger log = LoggerFactory.getLogger(StartupActions.class);
+    private static final QuietLogger log = QuietLogger.of(StartupActions.class);
     private static final String LOCK_PREFIX = "once:";
 
     private final Node node;
@@ -190,7 +189,8 @@ public final class StartupActions {
                             name,
                             version);
                 }
-            } catch (DataAccessException | TransactionException e) {
+            } catch (RuntimeException | Error e) {
+                // Whatever it is: a task that throws may not be repeated.
                 log.warn("Startup action '{}' version '{}': could not extend its lease; retrying", name, version, e);
             }
         }

@@ -13,7 +13,6 @@ public final class ConnectionLoss {
     private static final String CONNECTION_EXCEPTION = "08";
     // admin_shutdown, crash_shutdown, cannot_connect_now
     private static final Set<String> SERVER_SHUTS_DOWN = Set.of("57P01", "57P02", "57P03");
-    private static final int MOST_CAUSES = 20;
     private static final int LONGEST = 300;
 
     private ConnectionLoss() {}
@@ -32,8 +31,7 @@ public final class ConnectionLoss {
     }
 
     private static @Nullable SQLException cause(Throwable failure) {
-        Throwable cause = failure;
-        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+        for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && isLoss(sql.getSQLState())) {
                 return sql;
             }

@@ -10,7 +10,6 @@ import java.sql.SQLException;
 public final class DatabaseFault {
 
     private static final String ROLLED_BACK = "40";
-    private static final int MOST_CAUSES = 20;
 
     private DatabaseFault() {}
 
@@ -19,8 +18,7 @@ public final class DatabaseFault {
         if (ConnectionLoss.caused(failure)) {
             return true;
         }
-        Throwable cause = failure;
-        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+        for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql
                     && sql.getSQLState() != null
                     && sql.getSQLState().startsWith(ROLLED_BACK)) {

@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.store;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.log.QuietLogger;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.SQLException;
@@ -9,8 +10,6 @@ import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -44,7 +43,7 @@ public final class Schema {
                                        replace(quote_ident(f.nspname), '\\', '\\\\') || '.forge_', 'g');
             END LOOP; END $$""";
 
-    private static final Logger log = LoggerFactory.getLogger(Schema.class);
+    private static final QuietLogger log = QuietLogger.of(Schema.class);
 
     private final DataSource direct;
     private final String name;

@@ -18,7 +18,6 @@ public final class ServerFailure {
     private static final Set<String> OUT_OF_RESOURCES = Set.of("53000", "53100", "53300", "53400");
     // system_error, io_error, undefined_file, duplicate_file
     private static final String SYSTEM = "58";
-    private static final int MOST_CAUSES = 20;
 
     private ServerFailure() {}
 
@@ -29,8 +28,7 @@ public final class ServerFailure {
 
     /** Whether a server that can be reached refused to write, and would refuse everybody. */
     public static boolean refusedWrites(Throwable failure) {
-        Throwable cause = failure;
-        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+        for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && isRefusal(sql.getSQLState())) {
                 return true;
             }
@@ -45,8 +43,7 @@ public final class ServerFailure {
 
     /** What the driver or the server said about it, in one line. */
     public static String brief(Throwable failure) {
-        Throwable cause = failure;
-        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+        for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && isRefusal(sql.getSQLState())) {
                 return ConnectionLoss.brief(sql);
             }

@@ -13,14 +13,11 @@ public final class TransientFailure {
     /** Out of memory: a single row that is read alone can be the cause. */
     private static final String OUT_OF_MEMORY = "53200";
 
-    private static final int MOST_CAUSES = 20;
-
     private TransientFailure() {}
 
     /** Whether something that passes has caused that failure. */
     public static boolean caused(Throwable failure) {
-        Throwable cause = failure;
-        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+        for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLTransientConnectionException
                     || (cause instanceof SQLException sql && isTransient(sql.getSQLState()))) {
                 return true;

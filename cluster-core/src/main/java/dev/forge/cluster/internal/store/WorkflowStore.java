@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.store;
 
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -23,8 +24,6 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.RowCallbackHandler;
@@ -52,7 +51,7 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class WorkflowStore {
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowStore.class);
+    private static final QuietLogger log = QuietLogger.of(WorkflowStore.class);
 
     /** Names of jobs that carry runs begin with it. */
     public static final String PREFIX = "workflow:";
