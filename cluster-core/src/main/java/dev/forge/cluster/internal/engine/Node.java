@@ -36,6 +36,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
@@ -668,7 +669,7 @@ public final class Node {
     private void join(Consumer<UUID> joined) throws InterruptedException {
         identity = identity(members.identities);
         @Nullable Long takenUntil = null;
-        long beatsSeen = 0;
+        OptionalLong beatsSeen = OptionalLong.empty();
         while (true) {
             UUID joining = UUID.randomUUID();
             Mdc.put(joining, identity);
@@ -690,12 +691,13 @@ public final class Node {
                     // Perhaps our own former self, killed a moment ago: it is dead when its own deadline has passed.
                     // One
                     // that goes on beating is not.
+                    OptionalLong beats = members.nodes.beatsOf(identity.id());
                     if (takenUntil == null) {
                         log.info("node.id {} belongs to a live node; waiting for its end", identity.id());
-                        beatsSeen = members.nodes.beatsOf(identity.id());
+                        beatsSeen = beats;
                         takenUntil = pace.nanos()
                                 + settings.heartbeat().dead().plusSeconds(2).toNanos();
-                    } else if (pace.nanos() - takenUntil > 0 && members.nodes.beatsOf(identity.id()) > beatsSeen) {
+                    } else if (pace.nanos() - takenUntil > 0 && beats.isPresent() && !beats.equals(beatsSeen)) {
                         throw new ClusterStartupException(
                                 "forge.cluster.node.id (%s) belongs to a live node of this cluster"
                                         .formatted(identity.id()),

@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
@@ -159,7 +160,7 @@ public final class NodeStore {
     public Beat beat(UUID id, Load load, Deadlines deadlines) {
         return jdbc.sql(schema.sql("""
                 UPDATE ~.forge_nodes
-                SET beats = beats + 1, last_heartbeat = clock_timestamp(),
+                SET beats = (beats + 1) % 1000000000000000000, last_heartbeat = clock_timestamp(),
                     stale_at = clock_timestamp() + :stale * interval '1 millisecond',
                     dead_at = clock_timestamp() + :dead * interval '1 millisecond',
                     status = CASE WHEN status IN ('stale', 'joining') THEN 'active' ELSE status END,
@@ -200,13 +201,13 @@ public final class NodeStore {
         });
     }
 
-    /** How often the live holder of that key has beaten; 0 if there is none. */
-    public long beatsOf(String key) {
+    /** The counter of heartbeats of the live holder of that key; empty if there is none. It only differs from beat to beat. */
+    public OptionalLong beatsOf(String key) {
         return jdbc.sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
                 .param(key)
-                .query(Long.class)
+                .query((row, n) -> OptionalLong.of(row.getLong(1)))
                 .optional()
-                .orElse(0L);
+                .orElseGet(OptionalLong::empty);
     }
 
     /**

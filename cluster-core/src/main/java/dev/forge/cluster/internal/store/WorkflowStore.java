@@ -812,7 +812,7 @@ public final class WorkflowStore {
                     WHERE signals < :most AND waiting.bytes + :bytes <= :most_bytes OR :awaited AND same = 0
                     RETURNING run_id),
                 counted AS (
-                    UPDATE ~.forge_workflow_runs r SET wake_seq = r.wake_seq + 1 FROM given WHERE r.id = given.run_id),
+                    UPDATE ~.forge_workflow_runs r SET wake_seq = (r.wake_seq + 1) % 1000000000000000000 FROM given WHERE r.id = given.run_id),
                 woken AS (
                     UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
                     WHERE id = :run AND status = 'pending' AND :awaited AND EXISTS (SELECT FROM given)
@@ -894,8 +894,8 @@ public final class WorkflowStore {
                 .list();
         return client.sql(schema.sql("""
                 UPDATE ~.forge_workflow_runs
-                SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = wake_seq + 1,
-                    awaits = NULL, updated_at = clock_timestamp()
+                SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                    wake_seq = (wake_seq + 1) %% 1000000000000000000, awaits = NULL, updated_at = clock_timestamp()
                 WHERE id = ANY (:runs::uuid[]) AND status NOT IN %s AND NOT unwinding
                 RETURNING id
                 """.formatted(FINAL)))
@@ -921,8 +921,8 @@ public final class WorkflowStore {
         client.sql(schema.sql("""
                 WITH run AS (
                     UPDATE ~.forge_workflow_runs r
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = r.wake_seq + 1,
-                        finished_at = NULL, updated_at = clock_timestamp()
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
                     WHERE r.id = :run AND r.parent_id = :parent AND r.status IN ('completed', 'failed')
                     RETURNING r.id, r.workflow_name, r.workflow_version),
                 again AS (
@@ -950,8 +950,8 @@ public final class WorkflowStore {
         return client.sql(schema.sql("""
                 WITH run AS (
                     UPDATE ~.forge_workflow_runs r
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = r.wake_seq + 1,
-                        finished_at = NULL, updated_at = clock_timestamp()
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
                     WHERE r.id = :run AND r.status = 'failed'
                       AND EXISTS (SELECT FROM ~.forge_workflow_steps s
                                   WHERE s.run_id = r.id AND s.kind IN ('step', 'job', 'child')
@@ -1004,7 +1004,8 @@ public final class WorkflowStore {
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
                         SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END,
-                            finished_at = NULL, updated_at = clock_timestamp(), wake_seq = wake_seq + 1
+                            finished_at = NULL, updated_at = clock_timestamp(),
+                            wake_seq = (wake_seq + 1) %% 1000000000000000000
                         WHERE r.id = :run AND r.status IN ('failed', 'blocked_signature_mismatch')
                         RETURNING r.id, r.unwinding, r.workflow_name, r.workflow_version),
                     undone AS (
