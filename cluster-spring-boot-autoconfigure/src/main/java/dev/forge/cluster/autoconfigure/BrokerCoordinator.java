@@ -3,7 +3,6 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.internal.engine.ErrorText;
-import dev.forge.cluster.internal.log.QuietLogger;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
@@ -12,6 +11,8 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.context.SmartLifecycle;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
@@ -23,7 +24,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
  */
 final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
 
-    private static final QuietLogger log = QuietLogger.of(BrokerCoordinator.class);
+    private static final Logger log = LoggerFactory.getLogger(BrokerCoordinator.class);
 
     private static final String WORK = " work";
     private static final String PROBE = " probe";

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.LeaderStore;
 import java.time.Duration;
 import java.time.Instant;
@@ -11,6 +10,8 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.CannotAcquireLockException;
 
 /**
@@ -19,7 +20,7 @@ import org.springframework.dao.CannotAcquireLockException;
  */
 final class BlockedFences {
 
-    private static final QuietLogger log = QuietLogger.of(BlockedFences.class);
+    private static final Logger log = LoggerFactory.getLogger(BlockedFences.class);
     private static final Duration FORGET_AFTER = Duration.ofMinutes(1);
 
     private final InstantSource clock;

@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Claiming;
@@ -33,6 +32,8 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -47,7 +48,7 @@ import org.springframework.dao.DataAccessException;
  */
 final class Claimer {
 
-    private static final QuietLogger log = QuietLogger.of(Claimer.class);
+    private static final Logger log = LoggerFactory.getLogger(Claimer.class);
     private static final int LARGEST_CLAIM = 500;
     /** Every so many claims the oldest job comes first, however unimportant it is. */
     private static final int AGING = 16;

@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.engine.WorkSettings.Leases;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
@@ -21,13 +20,15 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
 /** The claims this node has: which they are, whether it can still rely on them, and how they are given back or lost. */
 final class Claims {
 
-    private static final QuietLogger log = QuietLogger.of(Claims.class);
+    private static final Logger log = LoggerFactory.getLogger(Claims.class);
 
     private final Worker.Host host;
     private final JobStore jobs;

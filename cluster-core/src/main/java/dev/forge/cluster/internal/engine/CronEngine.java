@@ -8,7 +8,6 @@ import dev.forge.cluster.Misfire;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.engine.CronPlan.Decision;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.CronStore;
 import dev.forge.cluster.internal.store.CronStore.Active;
 import dev.forge.cluster.internal.store.CronStore.Advance;
@@ -48,6 +47,8 @@ import java.util.random.RandomGenerator;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.dao.TransientDataAccessException;
@@ -67,7 +68,7 @@ public final class CronEngine implements Work {
     /** Crons were declared, made or changed. */
     static final String NEWS = "crons";
 
-    private static final QuietLogger log = QuietLogger.of(CronEngine.class);
+    private static final Logger log = LoggerFactory.getLogger(CronEngine.class);
     private static final String DUTY = "fire-crons";
     private static final Duration TICK = Duration.ofSeconds(1);
     /** How soon a new leader notices that it is one; asks nobody. */

@@ -5,7 +5,6 @@ import dev.forge.cluster.DaemonStatus;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.internal.engine.DaemonRun.Stop;
 import dev.forge.cluster.internal.engine.DaemonRun.Unwritten;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.DaemonStore.Acquisition;
 import dev.forge.cluster.internal.store.DaemonStore.Look;
@@ -32,6 +31,8 @@ import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.slf4j.event.Level;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 
@@ -56,7 +57,7 @@ public final class DaemonEngine implements Work {
     /** Somebody has paused or resumed a daemon. */
     static final String NEWS = "daemons";
 
-    private static final QuietLogger log = QuietLogger.of(DaemonEngine.class);
+    private static final Logger log = LoggerFactory.getLogger(DaemonEngine.class);
     private static final String WATCH_LOOP = "watch-daemons";
     private static final String KEEP_LOOP = "daemons";
     private static final Duration WATCH = Duration.ofMillis(100);

@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Beginning;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;
@@ -25,6 +24,8 @@ import java.util.concurrent.ConcurrentMap;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Which roles this node leads. One thread at a time takes {@link #step steps}; anybody may ask.
@@ -42,7 +43,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Elector {
 
-    private static final QuietLogger log = QuietLogger.of(Elector.class);
+    private static final Logger log = LoggerFactory.getLogger(Elector.class);
 
     /** How often followers look for leases that have expired although their lock is held. */
     private static final Duration LEASE_CHECK = Duration.ofMillis(500);

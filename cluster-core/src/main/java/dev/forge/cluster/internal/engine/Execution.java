@@ -6,7 +6,6 @@ import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.RateLimitExceededException;
 import dev.forge.cluster.internal.engine.JobMonitor.Ending;
 import dev.forge.cluster.internal.engine.Running.Stop;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.BeginFailure;
 import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
@@ -18,6 +17,8 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.slf4j.event.Level;
 import org.springframework.core.NestedExceptionUtils;
@@ -31,7 +32,7 @@ import org.springframework.transaction.TransactionStatus;
  */
 final class Execution {
 
-    private static final QuietLogger log = QuietLogger.of(Execution.class);
+    private static final Logger log = LoggerFactory.getLogger(Execution.class);
     private static final Duration LIMITED = Duration.ofSeconds(1);
     private static final Duration SHORTEST_RETENTION = Duration.ofMillis(1);
 

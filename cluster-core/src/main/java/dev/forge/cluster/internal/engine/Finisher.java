@@ -1,7 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.JobStatus;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
@@ -24,6 +23,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
@@ -33,7 +34,7 @@ import org.springframework.transaction.TransactionException;
  */
 final class Finisher {
 
-    private static final QuietLogger log = QuietLogger.of(Finisher.class);
+    private static final Logger log = LoggerFactory.getLogger(Finisher.class);
     private static final int BATCH = 500;
     /** Characters in one statement, more or less. */
     private static final long LARGEST = 8_000_000;

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -12,6 +11,8 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Lets threads that each want something small of the database want it together: those that come while a statement is under
@@ -23,7 +24,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Gathering<K, W, A> {
 
-    private static final QuietLogger log = QuietLogger.of(Gathering.class);
+    private static final Logger log = LoggerFactory.getLogger(Gathering.class);
 
     private final int most;
     private final Function<Map<K, W>, Map<K, A>> statement;

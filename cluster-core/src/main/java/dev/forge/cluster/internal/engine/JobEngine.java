@@ -7,7 +7,6 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
@@ -28,6 +27,8 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -46,7 +47,7 @@ public final class JobEngine implements Work {
     /** A job was called off. */
     static final String CANCELLED = "cancelled ";
 
-    private static final QuietLogger log = QuietLogger.of(JobEngine.class);
+    private static final Logger log = LoggerFactory.getLogger(JobEngine.class);
     private static final Duration ANNOUNCE = Duration.ofMillis(20);
     private static final Duration ANNOUNCE_LATER = Duration.ofMillis(250);
     private static final Duration ANNOUNCE_AGAIN = Duration.ofMillis(500);

@@ -1,7 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
-import dev.forge.cluster.internal.log.QuietLogger;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Comparator;
@@ -12,6 +11,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.core.task.AsyncTaskExecutor;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
@@ -23,7 +24,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
  */
 final class Lane {
 
-    private static final QuietLogger log = QuietLogger.of(Lane.class);
+    private static final Logger log = LoggerFactory.getLogger(Lane.class);
     private static final Duration AHEAD = Duration.ofMillis(100);
     private static final int MOST_AHEAD = 1_000;
     private static final double WEIGHT = 0.1;

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import java.time.Duration;
@@ -13,6 +12,8 @@ import java.util.Queue;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Keeps the node and the table agreed on who has a job: it renews leases, notes starts and progress, and ends handlers
@@ -24,7 +25,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
  */
 final class LeaseKeeper {
 
-    private static final QuietLogger log = QuietLogger.of(LeaseKeeper.class);
+    private static final Logger log = LoggerFactory.getLogger(LeaseKeeper.class);
 
     /** How long the table may say of a job that it waits although it runs. */
     private static final Duration MARK_AFTER = Duration.ofMillis(100);

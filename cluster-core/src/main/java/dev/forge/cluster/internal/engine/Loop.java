@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.ServerFailure;
 import java.time.Duration;
 import java.util.concurrent.ScheduledFuture;
@@ -9,6 +8,8 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.scheduling.TaskScheduler;
 
 /**
@@ -18,7 +19,7 @@ import org.springframework.scheduling.TaskScheduler;
  */
 final class Loop {
 
-    private static final QuietLogger log = QuietLogger.of(Loop.class);
+    private static final Logger log = LoggerFactory.getLogger(Loop.class);
 
     /** A pass that takes longer is not a pass any more. */
     static final Duration PASS_PATIENCE = Duration.ofSeconds(15);

@@ -1,13 +1,12 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.NodeIdentity;
-import dev.forge.cluster.internal.log.QuietLogger;
 import java.util.Map;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.MDC;
 
-/** Who we are, in every line that a thread of ours logs. A logging library that throws is ignored, as {@link QuietLogger} does. */
+/** Who we are, in every line that a thread of ours logs. A logging library that throws is ignored. */
 final class Mdc {
 
     static final String NODE_ID = "forge.node.id";

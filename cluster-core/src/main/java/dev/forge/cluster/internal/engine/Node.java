@@ -13,7 +13,6 @@ import dev.forge.cluster.NodeIdentityProvider;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeStatus;
 import dev.forge.cluster.internal.engine.NodeSettings.Election;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.DaemonStore;
@@ -53,6 +52,8 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.TaskScheduler;
 
@@ -64,7 +65,7 @@ import org.springframework.scheduling.TaskScheduler;
  */
 public final class Node {
 
-    private static final QuietLogger log = QuietLogger.of(Node.class);
+    private static final Logger log = LoggerFactory.getLogger(Node.class);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
     private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
     private static final Duration SESSION_PATIENCE = Duration.ofSeconds(15);

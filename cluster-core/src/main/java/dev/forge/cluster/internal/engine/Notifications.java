@@ -1,9 +1,10 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Sends notifications about changes that are committed already. Other nodes also find such a change by themselves, only
@@ -11,7 +12,7 @@ import java.util.function.Consumer;
  */
 final class Notifications {
 
-    private static final QuietLogger log = QuietLogger.of(Notifications.class);
+    private static final Logger log = LoggerFactory.getLogger(Notifications.class);
 
     private final Consumer<String> sender;
     private final AtomicBoolean failing = new AtomicBoolean();

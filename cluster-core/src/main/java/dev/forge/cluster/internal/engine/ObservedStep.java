@@ -1,14 +1,15 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** An attempt of a step, made where those who want to know of steps see it; it is made once, whatever they do. */
 final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
 
-    private static final QuietLogger log = QuietLogger.of(ObservedStep.class);
+    private static final Logger log = LoggerFactory.getLogger(ObservedStep.class);
 
     /** What a step does. */
     interface Action<E extends Exception> {

@@ -4,7 +4,6 @@ import dev.forge.cluster.NodeDied;
 import dev.forge.cluster.NodeJoined;
 import dev.forge.cluster.NodeLeft;
 import dev.forge.cluster.NodeStatus;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;
@@ -19,6 +18,8 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Watches the other nodes and says when one is dead.
@@ -30,7 +31,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Observer {
 
-    private static final QuietLogger log = QuietLogger.of(Observer.class);
+    private static final Logger log = LoggerFactory.getLogger(Observer.class);
 
     /** How long a node may be without its lock and without a beat. */
     private static final Duration SUSPICION = Duration.ofMillis(600);

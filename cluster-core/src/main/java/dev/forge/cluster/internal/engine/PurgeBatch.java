@@ -1,10 +1,11 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.TransientFailure;
 import java.time.Duration;
 import java.util.function.IntUnaryOperator;
 import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -13,7 +14,7 @@ import org.springframework.dao.DataAccessException;
  */
 final class PurgeBatch {
 
-    private static final QuietLogger log = QuietLogger.of(PurgeBatch.class);
+    private static final Logger log = LoggerFactory.getLogger(PurgeBatch.class);
     private static final int FIRST = 500;
     private static final Duration FAST = Duration.ofMillis(100);
     private static final Duration SLOW = Duration.ofMillis(500);

@@ -4,7 +4,6 @@ import dev.forge.cluster.RateLimit;
 import dev.forge.cluster.RateLimitDecision;
 import dev.forge.cluster.RateLimiter;
 import dev.forge.cluster.RateLimiterBackend;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
@@ -17,11 +16,13 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Decides which bucket a call is for and who keeps it, and what happens while that one is out of reach. */
 public final class RateLimits implements RateLimiter {
 
-    private static final QuietLogger log = QuietLogger.of(RateLimits.class);
+    private static final Logger log = LoggerFactory.getLogger(RateLimits.class);
 
     /** Longer ones are kept by their hash: an entry of an index has no more than 2,700 bytes. */
     private static final int LONGEST_TEXT = 200;

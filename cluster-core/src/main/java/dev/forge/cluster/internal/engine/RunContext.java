@@ -10,7 +10,6 @@ import dev.forge.cluster.WorkflowContext;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
 import dev.forge.cluster.internal.store.StepRow;
 import dev.forge.cluster.internal.store.WorkflowStore;
@@ -25,6 +24,8 @@ import java.util.Optional;
 import java.util.UUID;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What the method of a workflow sees of its run. What is remembered is answered from memory; what is not is done, or ends the
@@ -32,7 +33,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class RunContext implements WorkflowContext {
 
-    private static final QuietLogger log = QuietLogger.of(RunContext.class);
+    private static final Logger log = LoggerFactory.getLogger(RunContext.class);
     private static final Duration LONGEST = Duration.ofDays(36_500);
     private static final Duration LOOK_AGAIN = Duration.ofSeconds(1);
 

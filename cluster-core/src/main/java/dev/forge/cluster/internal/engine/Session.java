@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Schema;
@@ -13,6 +12,8 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -24,7 +25,7 @@ final class Session {
     /** What others said that concerns leadership. */
     static final String LEADERSHIP_CHANGED = "leadership";
 
-    private static final QuietLogger log = QuietLogger.of(Session.class);
+    private static final Logger log = LoggerFactory.getLogger(Session.class);
     private static final Duration READ = Duration.ofMillis(50);
     /** By its session's last statement others tell a node that has crashed from one that was cut off. */
     private static final Duration LONGEST_UNUSED = Duration.ofSeconds(2);

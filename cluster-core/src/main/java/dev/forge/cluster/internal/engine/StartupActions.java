@@ -1,7 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.LockStore;
@@ -14,6 +13,8 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import org.springframework.transaction.CannotCreateTransactionException;
@@ -29,7 +30,7 @@ import org.springframework.transaction.TransactionException;
  */
 public final class StartupActions {
 
-    private static final QuietLogger log = QuietLogger.of(StartupActions.class);
+    private static final Logger log = LoggerFactory.getLogger(StartupActions.class);
     private static final String LOCK_PREFIX = "once:";
 
     private final Node node;

@@ -10,7 +10,6 @@ import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.UniquePolicy;
 import dev.forge.cluster.UnknownJobException;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.JobReports.Obstacles;
@@ -34,6 +33,8 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
@@ -41,7 +42,7 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
 /** {@link Jobs} on {@code forge_jobs}. */
 public final class StoredJobs implements Jobs {
 
-    private static final QuietLogger log = QuietLogger.of(StoredJobs.class);
+    private static final Logger log = LoggerFactory.getLogger(StoredJobs.class);
     private static final Instant EARLIEST = Instant.EPOCH;
     private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
     private static final Duration LONGEST = Duration.ofDays(36_500);

@@ -1,7 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.internal.engine.JobEngine.StuckHandler;
-import dev.forge.cluster.internal.log.QuietLogger;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -13,6 +12,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Finds handlers that run on although they were told to stop: their timeout has passed, or their claim is lost, and they
@@ -21,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class StuckHandlers {
 
-    private static final QuietLogger log = QuietLogger.of(StuckHandlers.class);
+    private static final Logger log = LoggerFactory.getLogger(StuckHandlers.class);
 
     /** How long a handler that was interrupted may take to end before it counts as stuck. */
     static final Duration GRACE = Duration.ofSeconds(1);

@@ -1,7 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.internal.engine.Running.Stop;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -9,6 +8,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What runs jobs on this node, from its start to its drain and its end: a {@link Claimer} takes them into lanes, whose
@@ -17,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Worker implements Work {
 
-    private static final QuietLogger log = QuietLogger.of(Worker.class);
+    private static final Logger log = LoggerFactory.getLogger(Worker.class);
     /** The duty that writes starts and progress and looks into doubts. */
     static final String NOTE = "note-jobs";
 

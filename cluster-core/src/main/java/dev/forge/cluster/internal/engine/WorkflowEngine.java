@@ -9,7 +9,6 @@ import dev.forge.cluster.Outcome;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
@@ -38,6 +37,8 @@ import java.util.function.Predicate;
 import java.util.random.RandomGenerator;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.PlatformTransactionManager;
@@ -52,7 +53,7 @@ public final class WorkflowEngine implements Work {
     /** What the metadata of a job says that a run waits for. */
     static final String AWAITED = WorkflowStore.AWAITED;
 
-    private static final QuietLogger log = QuietLogger.of(WorkflowEngine.class);
+    private static final Logger log = LoggerFactory.getLogger(WorkflowEngine.class);
     private static final String DEPRECATED = "workflows.deprecated";
     private static final Duration WATCH = Duration.ofMillis(100);
     private static final Duration LOOK = Duration.ofSeconds(2);

@@ -9,7 +9,6 @@ import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
 import dev.forge.cluster.internal.engine.WorkflowSteps.Undoable;
 import dev.forge.cluster.internal.engine.WorkflowSteps.Undoing;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.StepRow;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
@@ -22,6 +21,8 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
@@ -32,7 +33,7 @@ import org.springframework.transaction.TransactionException;
  */
 final class WorkflowRun {
 
-    private static final QuietLogger log = QuietLogger.of(WorkflowRun.class);
+    private static final Logger log = LoggerFactory.getLogger(WorkflowRun.class);
 
     private final WorkflowEngine engine;
     private final WorkflowHandler handler;

@@ -7,7 +7,6 @@ import dev.forge.cluster.StepFailedException;
 import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
 import dev.forge.cluster.internal.engine.WorkflowMemory.Noted;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.BeginFailure;
 import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
@@ -28,6 +27,8 @@ import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.springframework.core.ResolvableType;
 import org.springframework.dao.DataAccessException;
@@ -47,7 +48,7 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
  */
 final class WorkflowSteps {
 
-    private static final QuietLogger log = QuietLogger.of(WorkflowSteps.class);
+    private static final Logger log = LoggerFactory.getLogger(WorkflowSteps.class);
 
     private final Tools tools;
     private final Version version;

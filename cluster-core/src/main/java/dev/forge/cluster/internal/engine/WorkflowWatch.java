@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.engine;
 
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.Leadership;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.WorkflowKeeping;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
@@ -12,6 +11,8 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Finds runs that cannot go on. If it leads the scheduler role, the node says so of those whose version no live node has, and
@@ -19,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class WorkflowWatch {
 
-    private static final QuietLogger log = QuietLogger.of(WorkflowWatch.class);
+    private static final Logger log = LoggerFactory.getLogger(WorkflowWatch.class);
     private static final int BATCH = 5_000;
     /** How many runs a look goes through, ended or not. */
     private static final int SLICE = 1_000;

@@ -1,17 +1,18 @@
 package dev.forge.cluster.internal.store;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
 import javax.sql.DataSource;
 import org.postgresql.PGConnection;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Opens the connections that are the cluster's own, so that neither end hangs on a network that was cut. */
 final class Dedicated {
 
-    private static final QuietLogger log = QuietLogger.of(Dedicated.class);
+    private static final Logger log = LoggerFactory.getLogger(Dedicated.class);
 
     /**
      * Each of these alone leaves a silently cut connection holding its locks for over a minute; together the server

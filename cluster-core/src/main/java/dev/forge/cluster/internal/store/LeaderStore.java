@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.store;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -16,6 +15,8 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.CannotAcquireLockException;
 import org.springframework.dao.DataAccessException;
@@ -33,7 +34,7 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class LeaderStore {
 
-    private static final QuietLogger log = QuietLogger.of(LeaderStore.class);
+    private static final Logger log = LoggerFactory.getLogger(LeaderStore.class);
     private static final String LOCK_NOT_AVAILABLE = "55P03";
     private static final String QUERY_CANCELED = "57014";
 

@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.store;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.log.QuietLogger;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.SQLException;
@@ -10,6 +9,8 @@ import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -43,7 +44,7 @@ public final class Schema {
                                        replace(quote_ident(f.nspname), '\\', '\\\\') || '.forge_', 'g');
             END LOOP; END $$""";
 
-    private static final QuietLogger log = QuietLogger.of(Schema.class);
+    private static final Logger log = LoggerFactory.getLogger(Schema.class);
 
     private final DataSource direct;
     private final String name;

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.store;
 
-import dev.forge.cluster.internal.log.QuietLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -11,6 +10,8 @@ import java.util.UUID;
 import javax.sql.DataSource;
 import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessResourceFailureException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
@@ -23,7 +24,7 @@ import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 public final class SessionConnection implements AutoCloseable {
 
     private static final Duration READ_TIMEOUT = Duration.ofSeconds(2);
-    private static final QuietLogger log = QuietLogger.of(SessionConnection.class);
+    private static final Logger log = LoggerFactory.getLogger(SessionConnection.class);
 
     private final Schema schema;
     private final Connection connection;

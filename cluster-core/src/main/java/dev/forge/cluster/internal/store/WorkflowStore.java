@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.store;
 
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
-import dev.forge.cluster.internal.log.QuietLogger;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -24,6 +23,8 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.RowCallbackHandler;
@@ -51,7 +52,7 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class WorkflowStore {
 
-    private static final QuietLogger log = QuietLogger.of(WorkflowStore.class);
+    private static final Logger log = LoggerFactory.getLogger(WorkflowStore.class);
 
     /** Names of jobs that carry runs begin with it. */
     public static final String PREFIX = "workflow:";
