@@ -10,6 +10,7 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import io.kubernetes.client.openapi.models.V1ConfigMap;
 import io.kubernetes.client.openapi.models.V1Container;
+import io.kubernetes.client.openapi.models.V1ContainerPort;
 import io.kubernetes.client.openapi.models.V1Deployment;
 import io.kubernetes.client.openapi.models.V1EnvVar;
 import io.kubernetes.client.openapi.models.V1LabelSelector;
@@ -79,12 +80,27 @@ class DeployTests {
     }
 
     private static V1PodSpec pod() throws IOException {
-        return deployment().getSpec().getTemplate().getSpec();
+        return pod(deployment());
+    }
+
+    private static V1PodSpec pod(V1Deployment deployment) {
+        return deployment.getSpec().getTemplate().getSpec();
     }
 
     private static V1Container container() throws IOException {
-        assertThat(pod().getContainers()).hasSize(1);
-        return pod().getContainers().get(0);
+        return container(deployment());
+    }
+
+    private static V1Container container(V1Deployment deployment) {
+        assertThat(pod(deployment).getContainers()).hasSize(1);
+        return pod(deployment).getContainers().get(0);
+    }
+
+    /** The manifest with one change. */
+    private static V1Container changed(String right, String wrong) throws IOException {
+        String good = Files.readString(DeployFiles.KUBERNETES.resolve("deployment.yaml"));
+        assertThat(good).contains(right);
+        return container(DeployFiles.only(DeployFiles.manifests(good.replace(right, wrong)), V1Deployment.class, APP));
     }
 
     /** The application.yaml in the ConfigMap, as Spring Boot reads it. */
@@ -227,9 +243,7 @@ class DeployTests {
                 .containsExactly(Map.entry("http", (Integer) configuration().getProperty("server.port")));
         assertThat(service.getSpec().getPorts())
                 .allMatch(port -> ports.containsKey(port.getTargetPort().getStrValue()));
-        assertThat(probes())
-                .allMatch(
-                        probe -> ports.containsKey(probe.getHttpGet().getPort().getStrValue()));
+        requireProbes(container);
 
         // Configuration and credentials.
         assertThat(pod().getVolumes())
@@ -299,11 +313,43 @@ class DeployTests {
         }
     }
 
-    private static List<V1Probe> probes() throws IOException {
-        return List.of(
-                container().getStartupProbe(),
-                container().getReadinessProbe(),
-                container().getLivenessProbe());
+    private static List<V1Probe> probes(V1Container container) {
+        return List.of(container.getStartupProbe(), container.getReadinessProbe(), container.getLivenessProbe());
+    }
+
+    /** Each probe asks a port that the container names, and for what it is there to find out. */
+    private static void requireProbes(V1Container container) {
+        List<String> ports =
+                container.getPorts().stream().map(V1ContainerPort::getName).toList();
+        assertThat(probes(container))
+                .allSatisfy(probe -> assertThat(ports)
+                        .as("ports of the container")
+                        .contains(probe.getHttpGet().getPort().toString()));
+        // Were a pod restarted that is merely not ready, a database out of reach would restart all of them.
+        assertThat(container.getReadinessProbe().getHttpGet().getPath()).endsWith("/readiness");
+        assertThat(container.getLivenessProbe().getHttpGet().getPath()).endsWith("/liveness");
+        assertThat(container.getStartupProbe().getHttpGet().getPath()).endsWith("/liveness");
+    }
+
+    /** The application serves what each probe asks for. */
+    private static void requireServed(V1Container container, String port) {
+        assertThat(probes(container))
+                .extracting(probe -> probe.getHttpGet().getPath())
+                .allSatisfy(path ->
+                        assertThat(status(port, path)).as("status of %s", path).isEqualTo(200));
+    }
+
+    @Test
+    void faulty_probes_are_found() throws IOException {
+        requireProbes(container());
+        for (V1Container faulty : List.of(
+                changed("port: http", "port: web"),
+                changed("port: http", "port: 8081"),
+                changed("- name: http", "- name: web"),
+                changed("/actuator/health/readiness", "/actuator/health/liveness"),
+                changed("/actuator/health/liveness", "/actuator/health/readiness"))) {
+            assertThatThrownBy(() -> requireProbes(faulty)).isInstanceOf(AssertionError.class);
+        }
     }
 
     @Test
@@ -364,10 +410,16 @@ class DeployTests {
         });
         try (ConfigurableApplicationContext context = application.run()) {
             String port = context.getEnvironment().getProperty("local.server.port");
-            for (V1Probe probe : probes()) {
-                assertThat(status(port, probe.getHttpGet().getPath())).isEqualTo(200);
+            requireServed(container(), port);
+            for (V1Container faulty : List.of(
+                    changed("/actuator/health/readiness", "/actuator/health/ready"),
+                    changed("/actuator/health/liveness", "/actuator/liveness"),
+                    changed("/actuator/health/", "/health/"),
+                    changed("/actuator/health/", "/management/health/"))) {
+                assertThatThrownBy(() -> requireServed(faulty, port))
+                        .isInstanceOf(AssertionError.class)
+                        .hasMessageContaining("404");
             }
-            assertThat(status(port, "/actuator/health/nosuch")).isEqualTo(404);
             assertThat(context.getBean(JdbcClient.class)
                             .sql("SELECT name FROM forge_nodes")
                             .query(String.class)
@@ -401,7 +453,7 @@ class DeployTests {
         }
     }
 
-    private static int status(String port, String path) throws Exception {
+    private static int status(String port, String path) throws IOException, InterruptedException {
         return HttpClient.newHttpClient()
                 .send(
                         HttpRequest.newBuilder(URI.create("http://localhost:" + port + path))

@@ -33,6 +33,10 @@ INSERT INTO forge_settings DEFAULT VALUES;
 
 -- Nodes ---------------------------------------------------------------------------------------------------
 
+-- Statements that count further never fail at the limit, whoever has written the row: counters that only have to change begin anew,
+-- and a role whose term is the last one is not led.
+CREATE DOMAIN forge_counter AS bigint CONSTRAINT forge_counter CHECK (VALUE BETWEEN 0 AND 1000000000000000000);
+
 CREATE TABLE forge_nodes (
     id                  uuid PRIMARY KEY,
     node_key            text NOT NULL,
@@ -45,7 +49,7 @@ CREATE TABLE forge_nodes (
     version             text NOT NULL,
     started_at          timestamptz NOT NULL DEFAULT clock_timestamp(),
     last_heartbeat      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    beats               bigint NOT NULL DEFAULT 0,
+    beats               forge_counter NOT NULL DEFAULT 0,
     stale_at            timestamptz NOT NULL,
     dead_at             timestamptz NOT NULL,
     current_connections int NOT NULL DEFAULT 0,
@@ -67,7 +71,7 @@ CREATE UNIQUE INDEX forge_nodes_live_key ON forge_nodes (node_key) WHERE status 
 CREATE TABLE forge_leaders (
     role         text PRIMARY KEY,
     node_id      uuid,
-    current_term bigint NOT NULL DEFAULT 0,
+    current_term forge_counter NOT NULL DEFAULT 0,
     acquired_at  timestamptz
 );
 
@@ -258,7 +262,7 @@ CREATE TABLE forge_workflow_runs (
     result            jsonb,
     last_error        text,
     resolution_reason text,
-    wake_seq          bigint NOT NULL DEFAULT 0,
+    wake_seq          forge_counter NOT NULL DEFAULT 0,
     job_id            uuid,
     created_at        timestamptz NOT NULL DEFAULT now(),
     updated_at        timestamptz NOT NULL DEFAULT now(),

@@ -8,10 +8,12 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Stream;
+import org.springframework.aop.framework.Advised;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.GenericTypeResolver;
 import org.springframework.core.annotation.MergedAnnotations;
 import org.springframework.core.annotation.MergedAnnotations.SearchStrategy;
+import org.springframework.scheduling.annotation.AsyncAnnotationAdvisor;
 import org.springframework.scheduling.annotation.EnableAsync;
 import org.springframework.util.ClassUtils;
 
@@ -27,8 +29,8 @@ final class AsynchronousHandlers {
     private AsynchronousHandlers() {}
 
     /**
-     * @throws ClusterStartupException if the method or its class is {@code @Async}, itself or by a meta-annotation, or has the
-     *     annotation that {@code @EnableAsync} names instead
+     * @throws ClusterStartupException if the method or its class is {@code @Async}, itself or by a meta-annotation, has the
+     *     annotation that {@code @EnableAsync} names instead, or is asynchronous for a reason that only its proxy knows
      */
     static void refuseAsync(AnnotatedMethods.Found<?> found, ConfigurableListableBeanFactory beans) {
         Set<String> annotations = new LinkedHashSet<>(ASYNC);
@@ -49,6 +51,21 @@ final class AsynchronousHandlers {
                                 .formatted(name));
             }
         }
+        if (isAsyncByProxy(found, beans)) {
+            throw new ClusterStartupException(
+                    "@%s on %s: the proxy of bean '%s' makes the call asynchronous. The call would return before the work is done, and the cluster would take it for completed, whatever becomes of it."
+                            .formatted(found.kind(), found.place(), found.bean()),
+                    "Find the annotation that an AsyncAnnotationBeanPostProcessor of the application is configured with, and remove it from the handler: the cluster calls it on a thread of its own.");
+        }
+    }
+
+    /** Whether Spring has made it asynchronous: an application may configure that without {@code @EnableAsync}. */
+    private static boolean isAsyncByProxy(AnnotatedMethods.Found<?> found, ConfigurableListableBeanFactory beans) {
+        return beans.getSingleton(found.bean()) instanceof Advised proxy
+                && Stream.of(proxy.getAdvisors())
+                        .anyMatch(advisor -> advisor instanceof AsyncAnnotationAdvisor async
+                                && async.getPointcut().getClassFilter().matches(found.type())
+                                && async.getPointcut().getMethodMatcher().matches(found.method(), found.type()));
     }
 
     /** What {@code @EnableAsync(annotation = ...)} names. */

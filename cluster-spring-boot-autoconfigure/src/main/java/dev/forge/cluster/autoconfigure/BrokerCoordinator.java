@@ -127,7 +127,7 @@ final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
             watcher.setDaemon(true);
             watcher.initialize();
             // It ends with its scheduler.
-            var unused = watcher.scheduleWithFixedDelay(this::watch, timing.watch());
+            var unused = watcher.scheduleWithFixedDelay(this::watchOrFail, timing.watch());
         } finally {
             lock.unlock();
         }
@@ -255,6 +255,15 @@ final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
         }
     }
 
+    // A task that throws may not be repeated, and then nobody would watch the link any more.
+    private void watchOrFail() {
+        try {
+            watch();
+        } catch (RuntimeException | Error e) {
+            log.warn("wake-ups: could not watch the link to {}; trying again", broker.type(), ErrorText.loggable(e));
+        }
+    }
+
     /** Finds out that a link which should answer does not, whatever its thread hangs in. */
     private void watch() {
         Visit doubted = null;
@@ -295,7 +304,7 @@ final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
                 log.warn(
                         "wake-ups: {} is out of reach ({}); workers poll every {} until it is back",
                         broker.type(),
-                        ErrorText.firstLine(String.valueOf(cause.getMessage() != null ? cause.getMessage() : cause)),
+                        reason(cause),
                         Rules.text(pollInterval));
                 log.debug("wake-ups: {}", broker.type(), cause);
             }
@@ -309,6 +318,16 @@ final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
             }
         } finally {
             lock.unlock();
+        }
+    }
+
+    private static String reason(Throwable cause) {
+        try {
+            String message = cause.getMessage();
+            return ErrorText.firstLine(message != null ? message : cause.toString());
+        } catch (RuntimeException | Error e) {
+            // Its own methods throw.
+            return ErrorText.brief(cause);
         }
     }
 

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.MDC;
 import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
@@ -42,18 +43,25 @@ final class EventThread implements Consumer<Object> {
     @Override
     public void accept(Object event) {
         Map<String, String> origin = MDC.getCopyOfContextMap();
-        executor.execute(() -> {
+        try {
+            executor.execute(() -> publish(event, origin));
+        } catch (RuntimeException | Error e) {
+            // No thread for it, or none any more: whoever has caused the event goes on.
+            log.warn("event {}: could not be published", event, ErrorText.loggable(e));
+        }
+    }
+
+    private void publish(Object event, @Nullable Map<String, String> origin) {
+        try {
             if (origin != null) {
                 MDC.setContextMap(origin);
             }
-            try {
-                publisher.publishEvent(event);
-            } catch (RuntimeException e) {
-                log.warn("a listener failed on {}", event, ErrorText.loggable(e));
-            } finally {
-                // Also what a listener has put there: the next event has nothing to do with it.
-                MDC.clear();
-            }
-        });
+            publisher.publishEvent(event);
+        } catch (RuntimeException e) {
+            log.warn("a listener failed on {}", event, ErrorText.loggable(e));
+        } finally {
+            // Also what a listener has put there: the next event has nothing to do with it.
+            MDC.clear();
+        }
     }
 }

@@ -33,6 +33,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.slf4j.LoggerFactory;
 
 /**
  * The house: words, rows, threads, wiring. Each rule is also held against classes that break it on purpose, so that a
@@ -127,6 +128,11 @@ class ArchitectureTests {
                 .callMethodWhere(target(owner(type(Executors.class))))
                 .orShould()
                 .callMethodWhere(target(owner(type(CompletableFuture.class))).and(target(nameMatching(".*Async"))))),
+        LOGGERS_DO_NOT_THROW(noClasses()
+                .that()
+                .resideInAnyPackage(ROWS, THREADS)
+                .should()
+                .callMethodWhere(target(owner(type(LoggerFactory.class))))),
         CONFIGURATION_IS_SEALED(classes()
                 .that()
                 .areAnnotatedWith("org.springframework.boot.autoconfigure.AutoConfiguration")

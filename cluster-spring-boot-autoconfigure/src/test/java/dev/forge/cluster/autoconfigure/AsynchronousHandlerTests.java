@@ -23,10 +23,14 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
 import org.springframework.scheduling.annotation.Async;
+import org.springframework.scheduling.annotation.AsyncAnnotationBeanPostProcessor;
 import org.springframework.scheduling.annotation.EnableAsync;
 import org.springframework.transaction.annotation.Transactional;
 import reactor.core.publisher.Flux;
@@ -75,6 +79,46 @@ class AsynchronousHandlerTests {
         @InBackground
         @ClusterJob
         public void work() {}
+    }
+
+    static class HandlerInBackground {
+        @InBackground
+        @ClusterJob
+        public void work() {}
+    }
+
+    @EnableAsync(annotation = InBackground.class)
+    @Configuration(proxyBeanMethods = false)
+    static class AsyncConfiguration {}
+
+    /** Without {@code @EnableAsync}, as applications with several executors do. */
+    @Configuration(proxyBeanMethods = false)
+    static class OwnProcessor {
+        @Bean
+        static AsyncAnnotationBeanPostProcessor inBackground() {
+            var processor = new AsyncAnnotationBeanPostProcessor();
+            processor.setAsyncAnnotationType(InBackground.class);
+            processor.setProxyTargetClass(true);
+            return processor;
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "dev.forge.cluster.autoconfigure.AsynchronousHandlerTests$AsyncConfiguration, its method is @",
+        "dev.forge.cluster.autoconfigure.AsynchronousHandlerTests$OwnProcessor, the proxy of bean"
+    })
+    void handler_that_the_application_makes_asynchronous_fails_the_start(Class<?> configuration, String reason) {
+        TestApplications.whole(database)
+                .withUserConfiguration(configuration)
+                .withBean("handler", HandlerInBackground.class)
+                .run(context -> {
+                    assertThat(context).hasFailed();
+                    assertThat(refusal(context.getStartupFailure()))
+                            .hasMessageContaining("@ClusterJob on " + HandlerInBackground.class.getName() + ".work")
+                            .hasMessageContaining(reason)
+                            .satisfies(refusal -> assertThat(refusal.action()).contains("annotation"));
+                });
     }
 
     static class AsyncCron {

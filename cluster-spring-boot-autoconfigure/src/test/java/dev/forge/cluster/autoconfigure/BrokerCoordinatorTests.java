@@ -4,6 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.LoggerContext;
+import ch.qos.logback.classic.turbo.TurboFilter;
+import ch.qos.logback.core.spi.FilterReply;
 import dev.forge.cluster.JobPriority;
 import java.time.Duration;
 import java.util.List;
@@ -15,6 +19,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.slf4j.LoggerFactory;
+import org.slf4j.Marker;
 
 /** What a broker may do to a node, without one: each of these takes a real one much longer, or luck. */
 @Timeout(180)
@@ -152,6 +158,33 @@ class BrokerCoordinatorTests {
         assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: town, market", "wake-ups: town is back");
         town.gone = true;
         await().until(() -> log.own(Level.WARN).size() == 2);
+    }
+
+    @Test
+    void logger_that_throws_keeps_nobody_from_finding_the_broker() {
+        var thrown = new AtomicInteger();
+        var filter = new TurboFilter() {
+            @Override
+            public FilterReply decide(
+                    Marker marker, Logger logger, Level level, String format, Object[] arguments, Throwable failure) {
+                if (logger.getName().equals(BrokerCoordinator.class.getName()) && level.isGreaterOrEqual(Level.INFO)) {
+                    thrown.incrementAndGet();
+                    throw new IllegalStateException("no space left on device");
+                }
+                return FilterReply.NEUTRAL;
+            }
+        };
+        var logging = (LoggerContext) LoggerFactory.getILoggerFactory();
+        logging.addTurboFilter(filter);
+        try {
+            town.gone = true;
+            node.start();
+            await().until(() -> thrown.get() > 0 && town.opened.get() > 1);
+            town.gone = false;
+            await().until(node::isConnected);
+        } finally {
+            logging.getTurboFilterList().remove(filter);
+        }
     }
 
     @Test

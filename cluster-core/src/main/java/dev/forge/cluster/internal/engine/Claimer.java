@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
 import dev.forge.cluster.internal.store.JobStore;
@@ -306,38 +307,48 @@ final class Claimer {
 
     private void run() {
         while (!stopping) {
-            Duration pause;
-            host.introduce();
-            try {
-                pause = pass();
-                int failed = failures.getAndSet(0);
-                if (failed > 0) {
-                    log.info("worker: claims again after {} failures", failed);
-                }
-            } catch (RuntimeException | Error e) {
-                // Fail closed: what was claimed without our knowing goes back, see LeaseKeeper.renew(). An Error too:
-                // without this thread nothing would run, and nobody know why. Reported once: an outage must not fill
-                // the log.
-                int failed = failures.get() + 1;
-                if (failed == 1) {
-                    if (ServerFailure.caused(e)) {
-                        log.warn("worker: could not claim; trying again: {}", ServerFailure.brief(e));
-                    } else {
-                        log.warn("worker: could not claim; trying again", ErrorText.loggable(e));
-                    }
-                } else {
-                    log.debug("worker: could not claim {} times in a row", failed, e);
-                }
-                lastFailure = firstLine(e);
-                failures.set(failed);
-                pause = AFTER_FAILURE;
-            }
+            Duration pause = passOrPause();
             lastPass = host.nanos();
             try {
                 sleep(pause);
             } catch (InterruptedException e) {
                 return;
             }
+        }
+    }
+
+    /** Fail closed: what was claimed without our knowing goes back, see LeaseKeeper.renew(). */
+    private Duration passOrPause() {
+        try {
+            host.introduce();
+            Duration pause = pass();
+            int failed = failures.getAndSet(0);
+            if (failed > 0) {
+                log.info("worker: claims again after {} failures", failed);
+            }
+            return pause;
+        } catch (RuntimeException | Error e) {
+            // An Error too: without this thread nothing would run, and nobody know why.
+            report(e);
+            return AFTER_FAILURE;
+        }
+    }
+
+    /** Logs it once: an outage must not fill the log. */
+    private void report(Throwable failure) {
+        int failed = failures.incrementAndGet();
+        try {
+            lastFailure = firstLine(failure);
+            if (failed > 1) {
+                log.debug("worker: could not claim {} times in a row", failed, failure);
+            } else if (ServerFailure.caused(failure)) {
+                log.warn("worker: could not claim; trying again: {}", ServerFailure.brief(failure));
+            } else {
+                log.warn("worker: could not claim; trying again", ErrorText.loggable(failure));
+            }
+        } catch (RuntimeException | Error e) {
+            // Out of memory, say. This thread goes on.
+            lastFailure = failure.getClass().getName();
         }
     }
 
@@ -667,7 +678,7 @@ final class Claimer {
 
     /** Claims from the queue of this lane whose turn it is; false if there is none, or no room. */
     private boolean claimOnce(Bay bay, UUID node) {
-        while (!quiet && bay.hasRoom() && bay.due.size() > bay.skipped.size()) {
+        while (!quiet && bay.hasRoom() && bay.due.size() > bay.skipped.size() && bay.intake.mayClaim.getAsBoolean()) {
             Queue queue = next(bay);
             if (queue == null) {
                 return false;
@@ -763,6 +774,11 @@ final class Claimer {
     private void failed(Queue queue, Throwable failure) {
         Trouble earlier = troubles.get(queue);
         int times = earlier == null ? 1 : earlier.failures + 1;
+        if (troubles.size() > MOST_MARKS) {
+            troubles.clear();
+        }
+        Duration rest = min(AFTER_FAILURE.multipliedBy(Math.min(times, 100)), LONGEST_REST);
+        troubles.put(queue, new Trouble(times, host.nanos() + rest.toNanos(), firstLine(failure)));
         if (times == 1) {
             log.warn(
                     "worker: could not claim jobs named '{}' with priority {}; trying again, other jobs are claimed meanwhile",
@@ -772,11 +788,6 @@ final class Claimer {
         } else {
             log.debug("worker: could not claim jobs named '{}' {} times in a row", queue.name(), times, failure);
         }
-        if (troubles.size() > MOST_MARKS) {
-            troubles.clear();
-        }
-        Duration rest = min(AFTER_FAILURE.multipliedBy(Math.min(times, 100)), LONGEST_REST);
-        troubles.put(queue, new Trouble(times, host.nanos() + rest.toNanos(), firstLine(failure)));
     }
 
     private void recovered(Queue queue) {
@@ -865,7 +876,10 @@ final class Claimer {
                 postponed.add(running.givenBack(LAST_CHANCES_APART));
             } else {
                 claims.add(running);
-                lane.add(running);
+                if (!quiet) {
+                    // Otherwise it goes back before it has started.
+                    lane.add(running);
+                }
             }
         }
         if (!postponed.isEmpty()) {

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.DaemonScope;
 import dev.forge.cluster.DaemonStatus;
 import dev.forge.cluster.Leadership;
@@ -396,7 +397,7 @@ public final class DaemonEngine implements Work {
     private void work(DaemonRun run) {
         Thread.currentThread().setName("forge-daemon-" + run.name() + "-" + run.instance());
         Mdc.put(node.id(), node.identity());
-        MDC.put("forge.daemon.name", run.name());
+        Mdc.put("forge.daemon.name", run.name());
         Throwable failure = null;
         Duration ran = Duration.ZERO;
         try {
@@ -420,7 +421,7 @@ public final class DaemonEngine implements Work {
         }
     }
 
-    /** Decides what becomes of it. What is logged comes last: a logger that throws changes nothing. */
+    /** Decides what becomes of it. */
     private void settle(DaemonRun run, Duration ran, @Nullable Throwable failure) {
         lock.lock();
         try {
@@ -482,14 +483,13 @@ public final class DaemonEngine implements Work {
     private void recoverFromServer(DaemonRun run, Throwable failure) {
         int failures = run.failedByServer(failure);
         Duration delay = restart(run, failures, LONGEST_DELAY_OF_SERVER);
-        log.atLevel(failures == 1 ? Level.WARN : Level.DEBUG)
-                .log(
-                        "daemon {} term {}: threw because the database server failed: {}. Starts again in {} ms; maxRestarts does"
-                                + " not count this. Further failures of the server are logged at DEBUG.",
-                        run.label(),
-                        run.term(),
-                        ServerFailure.brief(failure),
-                        delay.toMillis());
+        log.atLevel(failures == 1 ? Level.WARN : Level.DEBUG).log(
+                "daemon {} term {}: threw because the database server failed: {}. Starts again in {} ms; maxRestarts does"
+                        + " not count this. Further failures of the server are logged at DEBUG.",
+                run.label(),
+                run.term(),
+                ServerFailure.brief(failure),
+                delay.toMillis());
     }
 
     /** Starts it again, the later the more often in a row it has ended soon. */

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
 import dev.forge.cluster.internal.store.LeaderStore;
@@ -11,6 +12,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -102,7 +104,9 @@ final class Elector {
     private final Map<String, Long> won = new TreeMap<>();
     /** How often in a row fenced writes have kept a term of a free role from beginning. */
     private final Map<String, Integer> fenceBusy = new HashMap<>();
-    /** Roles whose fence stays blocked, with when to try them again: the others must not wait for them. */
+    /** Roles that have no further term; each is logged once. */
+    private final Set<String> withoutTerms = new HashSet<>();
+    /** Roles whose fence stays blocked, or that have no further term, with when to try them again. */
     private final Map<String, Long> blockedUntil = new HashMap<>();
 
     /** The server's timeline, as of this pass. */
@@ -462,11 +466,14 @@ final class Elector {
         if (!(beginning instanceof Beginning.Begun begun)) {
             if (beginning instanceof Beginning.FenceBusy) {
                 fenceBusy(role);
+            } else if (beginning instanceof Beginning.NoTermLeft) {
+                noTermLeft(role);
             }
             return false;
         }
         Term term = begun.term();
         fenceBusy.remove(role);
+        withoutTerms.remove(role);
         fences.free(role);
         if (on != ground) {
             log.warn(
@@ -496,6 +503,17 @@ final class Elector {
             fences.blocked(role);
             blockedUntil.put(role, pace.nanos() + BLOCKED_PAUSE.toNanos());
         }
+    }
+
+    private void noTermLeft(String role) {
+        if (withoutTerms.add(role)) {
+            log.error(
+                    "Role {}: no node can lead it, because current_term of its row in forge_leaders is {}, the last possible term."
+                            + " Only SQL can have written that. Set current_term back to the number of the last real term.",
+                    role,
+                    LeaderStore.LAST_TERM);
+        }
+        blockedUntil.put(role, pace.nanos() + BLOCKED_PAUSE.toNanos());
     }
 
     /** On a busy machine fenced writes take longer to commit; waiting for them must not delay the next renewal. */

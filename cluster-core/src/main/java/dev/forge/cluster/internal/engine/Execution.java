@@ -1,21 +1,27 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.RateLimitExceededException;
 import dev.forge.cluster.internal.engine.JobMonitor.Ending;
 import dev.forge.cluster.internal.engine.Running.Stop;
+import dev.forge.cluster.internal.store.BeginFailure;
+import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Finish;
 import dev.forge.cluster.internal.store.JobStore.LastStatement;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.MDC;
+import org.slf4j.event.Level;
+import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
@@ -28,7 +34,6 @@ final class Execution {
 
     private static final Logger log = GuardedLogger.of(Execution.class);
     private static final Duration LIMITED = Duration.ofSeconds(1);
-    private static final Duration WITHOUT_TRANSACTION = Duration.ofSeconds(2);
     private static final Duration SHORTEST_RETENTION = Duration.ofMillis(1);
 
     private final Worker.Host host;
@@ -40,6 +45,9 @@ final class Execution {
     private final JobMonitor monitor;
     private final Finisher finisher;
     private final RandomGenerator random = RandomGenerator.getDefault();
+    private final DatabasePauses pauses = new DatabasePauses();
+    /** How many transactions in a row could not begin. */
+    private final AtomicInteger unbegun = new AtomicInteger();
 
     Execution(Worker.Setup setup, Worker.Host host, Claims claims, StuckHandlers stuck) {
         this.host = host;
@@ -93,8 +101,8 @@ final class Execution {
         // All of it is restored: what a handler puts there and leaves behind is not about the next job of this thread.
         Map<String, String> before = MDC.getCopyOfContextMap();
         host.introduce();
-        MDC.put("forge.job.id", running.id().toString());
-        MDC.put("forge.job.name", running.name());
+        Mdc.put("forge.job.id", running.id().toString());
+        Mdc.put("forge.job.name", running.name());
         stuck.began(running);
         try {
             Finish finish = observed(running);
@@ -275,13 +283,16 @@ final class Execution {
         try {
             status = transaction.manager().getTransaction(transaction.definition());
         } catch (TransactionException e) {
-            log.info(
-                    "job {} {}: no transaction for it now, it comes back: {}",
-                    running.name(),
-                    running.id(),
-                    ErrorText.brief(e));
-            running.ended(Ending.RETURNED, null);
-            return running.givenBack(WITHOUT_TRANSACTION);
+            Stop stop = running.stopReason();
+            if (stop == Stop.DRAIN || stop == Stop.LOST || !BeginFailure.passes(e)) {
+                throw e;
+            }
+            return withoutTransaction(running, e);
+        }
+        pauses.forget(running.id());
+        int failed = unbegun.getAndSet(0);
+        if (failed > 0) {
+            log.info("Transactions of jobs begin again after {} failures", failed);
         }
         LastStatement last;
         try {
@@ -307,7 +318,7 @@ final class Execution {
             }
             throw e;
         }
-        transaction.manager().commit(status);
+        commit(running, transaction, status);
         if (last == LastStatement.WRITTEN_BLINDLY) {
             freeSuccessorOf(running);
         }
@@ -322,6 +333,56 @@ final class Execution {
                 throw new RowLocked(e);
             }
             throw e;
+        }
+    }
+
+    /** The database or the pool has kept it from starting, which is no fault of the job: it waits longer each time. */
+    private Finish withoutTransaction(Running running, TransactionException failure) {
+        long pause = (long) (pauses.next(running.id()).toMillis() * (1 + random.nextDouble()));
+        String cause = ErrorText.brief(NestedExceptionUtils.getMostSpecificCause(failure));
+        log.atLevel(unbegun.getAndIncrement() == 0 ? Level.WARN : Level.DEBUG)
+                .log(
+                        "Job {} ({}): its transaction could not begin, the attempt is not counted; next try in {} ms: {}. Further failures"
+                        + " are logged at DEBUG until a transaction begins.",
+                running.name(),
+                running.id(),
+                pause,
+                cause);
+        running.ended(Ending.RETURNED, null);
+        return running.givenBack(
+                Duration.ofMillis(pause),
+                ErrorText.storable("Its transaction could not begin, the attempt is not counted: " + cause));
+    }
+
+    /** What has failed may be the answer to the commit, or what was to follow it: the job's row tells whether it is committed. */
+    private void commit(Running running, JobHandler.Transaction transaction, TransactionStatus status) {
+        try {
+            transaction.manager().commit(status);
+        } catch (RuntimeException | Error e) {
+            if (!DatabaseFault.isAnswered(e)) {
+                running.endUnanswered();
+            }
+            if (!isCommitted(running)) {
+                throw e;
+            }
+            log.warn(
+                    "Job {} ({}): its transaction is committed, but the commit reported a failure: its answer got lost, or something"
+                            + " that was to follow it failed",
+                    running.name(),
+                    running.id(),
+                    ErrorText.loggable(e));
+        }
+    }
+
+    private boolean isCommitted(Running running) {
+        try {
+            return !control.endedByHolder(
+                            running.node(),
+                            Map.of(running.key(), running.claimed().recoveries()))
+                    .isEmpty();
+        } catch (RuntimeException e) {
+            log.debug("job {} {}: unknown whether it is committed", running.name(), running.id(), e);
+            return false;
         }
     }
 

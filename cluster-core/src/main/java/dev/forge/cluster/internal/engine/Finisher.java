@@ -1,7 +1,9 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.internal.store.ConnectionLoss;
+import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.JobStore.Finish;
@@ -56,6 +58,9 @@ final class Finisher {
     private long skippingUntil;
     private boolean skipping;
     private boolean lockReported;
+    /** How many times in a row not all could be written. */
+    private int failures;
+
     /** Something has ended, or this is to stop. */
     private final Semaphore news = new Semaphore(0);
 
@@ -137,7 +142,11 @@ final class Finisher {
         return ended.size() + locked.size();
     }
 
-    private static void report(int jobs, Throwable failure) {
+    /** Logs that once, until something is written again. */
+    private void report(int jobs, Throwable failure) {
+        if (failures++ > 0) {
+            return;
+        }
         if (ConnectionLoss.caused(failure)) {
             log.warn(
                     "finisher: could not write how {} jobs ended; trying again: {}",
@@ -151,7 +160,6 @@ final class Finisher {
     private void run() {
         var batch = new ArrayList<Ended>(BATCH);
         Duration retry = FIRST_RETRY;
-        int failures = 0;
         try {
             while (!(stopping && ended.isEmpty() && batch.isEmpty() && locked.isEmpty())) {
                 boolean gathered = gather(batch);
@@ -162,20 +170,11 @@ final class Finisher {
                 if (!gathered && again.isEmpty()) {
                     continue;
                 }
-                Throwable failure = writeAll(batch, again);
-                if (failure == null) {
-                    if (failures > 0) {
-                        log.info("finisher: writes again after {} failures", failures);
-                    }
-                    failures = 0;
+                if (writes(batch, again)) {
                     retry = FIRST_RETRY;
+                } else if (stopped.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
+                    return;
                 } else {
-                    if (failures++ == 0) {
-                        report(batch.size(), failure);
-                    }
-                    if (stopped.await(retry.toMillis(), TimeUnit.MILLISECONDS)) {
-                        return;
-                    }
                     retry = doubled(retry);
                 }
             }
@@ -184,17 +183,28 @@ final class Finisher {
         }
     }
 
-    /** Writes these; what is left of the batch could not be written. Answers what kept it from that. */
-    private @Nullable Throwable writeAll(List<Ended> batch, List<Ended> again) {
+    /** Writes what it can; whatever goes wrong, this thread goes on: without it no job would ever end. */
+    private boolean writes(List<Ended> batch, List<Ended> again) {
+        Throwable failure;
         try {
             introduce.run();
-            Throwable failure = write(batch, this::writeTogether);
-            batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED || locked.containsKey(one));
-            return failure == null && !again.isEmpty() ? writeAgain(again) : failure;
+            failure = write(batch, this::writeTogether);
+            if (failure == null && !again.isEmpty()) {
+                failure = writeAgain(again);
+            }
         } catch (RuntimeException | Error e) {
-            // Whatever it is: without this thread no job would ever end.
-            return e;
+            failure = e;
         }
+        batch.removeIf(one -> one.running.stage() == Running.Stage.ENDED || locked.containsKey(one));
+        if (failure != null) {
+            report(batch.size(), failure);
+            return false;
+        }
+        if (failures > 0) {
+            log.info("finisher: writes again after {} failures", failures);
+            failures = 0;
+        }
+        return true;
     }
 
     /** Takes what there is, up to a batch; false if there is nothing. */
@@ -305,6 +315,7 @@ final class Finisher {
             boolean refused = JobStore.isRefusal(e);
             boolean waited = JobStore.isLocked(e);
             if (!refused && !waited) {
+                unanswered(batch, e);
                 return e;
             }
             if (waited && (batch.size() == 1 || ++waits[0] > MOST_WAITS)) {
@@ -315,6 +326,7 @@ final class Finisher {
                     ? halves(node, batch, (n, half) -> skippingLocked(n, half, waits))
                     : refused(node, batch.get(0), e);
         } catch (RuntimeException | Error e) {
+            unanswered(batch, e);
             return batch.size() > 1 ? halves(node, batch, (n, half) -> skippingLocked(n, half, waits)) : e;
         }
     }
@@ -323,14 +335,44 @@ final class Finisher {
         Set<ClaimKey> missing = jobs.missing(
                 node, unwritten.stream().map(one -> one.finish.key()).toList());
         Set<ClaimKey> finished = missing.isEmpty() ? Set.of() : jobs.finished(node, missing);
+        Set<ClaimKey> own = endedByOurselves(node, unwritten, missing);
         for (Ended one : unwritten) {
             ClaimKey key = one.finish.key();
             if (missing.contains(key)) {
-                settle(one.running, finished.contains(key));
+                settle(one.running, finished.contains(key) || own.contains(key));
             } else {
                 setAside(one);
             }
         }
+    }
+
+    // Answers that got lost -----------------------------------------------------------------------------------
+
+    /** The statement that wrote these may have been committed all the same. */
+    private static void unanswered(List<Ended> batch, Throwable failure) {
+        if (!DatabaseFault.isAnswered(failure)) {
+            batch.forEach(one -> one.running.endUnanswered());
+        }
+    }
+
+    /**
+     * Of claims that this node has not got any more, those that it has ended itself, by a statement whose answer got lost. A job
+     * that was deleted or given back by that statement looks as if another node had taken it.
+     */
+    private Set<ClaimKey> endedByOurselves(UUID node, List<Ended> batch, Set<ClaimKey> gone) {
+        Map<ClaimKey, Integer> unanswered = new HashMap<>();
+        for (Ended one : batch) {
+            if (gone.contains(one.finish.key()) && one.running.isEndUnanswered()) {
+                unanswered.put(one.finish.key(), one.running.claimed().recoveries());
+            }
+        }
+        if (unanswered.isEmpty()) {
+            return Set.of();
+        }
+        Set<ClaimKey> own = jobs.endedByHolder(node, unanswered);
+        own.forEach(key ->
+                log.debug("job {} epoch {}: its end was written, only the answer got lost", key.id(), key.epoch()));
+        return own;
     }
 
     // All others ----------------------------------------------------------------------------------------------
@@ -382,7 +424,9 @@ final class Finisher {
         try {
             Set<ClaimKey> lost =
                     jobs.finish(node, batch.stream().map(Ended::finish).toList());
-            batch.forEach(one -> settle(one.running, !lost.contains(one.finish.key())));
+            Set<ClaimKey> own = endedByOurselves(node, batch, lost);
+            batch.forEach(
+                    one -> settle(one.running, !lost.contains(one.finish.key()) || own.contains(one.finish.key())));
             return null;
         } catch (DataAccessException e) {
             if (JobStore.isLocked(e)) {
@@ -390,12 +434,14 @@ final class Finisher {
                 return skippingLocked(node, batch, new int[] {0});
             }
             if (!JobStore.isRefusal(e)) {
+                unanswered(batch, e);
                 return e;
             }
             // One row that cannot be stored must not keep its neighbours from it.
             return batch.size() > 1 ? halves(node, batch, this::writeTogether) : refused(node, batch.get(0), e);
         } catch (RuntimeException | Error e) {
             // Whatever it is: without this thread no job would ever end.
+            unanswered(batch, e);
             return batch.size() > 1 ? halves(node, batch, this::writeTogether) : e;
         }
     }
@@ -427,22 +473,32 @@ final class Finisher {
                 finish.ranMillis(),
                 false);
         try {
-            settle(culprit.running, jobs.finish(node, List.of(failed)).isEmpty());
+            Set<ClaimKey> lost = jobs.finish(node, List.of(failed));
+            settle(
+                    culprit.running,
+                    endedByOurselves(node, List.of(culprit), lost).containsAll(lost));
             return null;
         } catch (DataAccessException e) {
             if (JobStore.isLocked(e)) {
                 setAside(culprit);
                 return null;
             }
+            unanswered(List.of(culprit), e);
             return e;
         }
     }
 
     /** What happened to it, once: whether its end is written, or its claim was lost. */
     void settle(Running running, boolean written) {
-        if (running.stage() != Running.Stage.ENDED) {
-            running.end();
+        if (running.stage() == Running.Stage.ENDED) {
+            return;
+        }
+        running.end();
+        try {
             settled.accept(running, written);
+        } catch (RuntimeException | Error e) {
+            // Its neighbours are settled all the same: they were written by the same statement.
+            log.warn("job {} {}: what follows its end failed", running.name(), running.id(), ErrorText.loggable(e));
         }
     }
 }

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashSet;

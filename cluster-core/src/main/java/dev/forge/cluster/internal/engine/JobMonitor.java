@@ -91,7 +91,7 @@ public interface JobMonitor {
         RETRIED,
         /** It failed for good. */
         FAILED,
-        /** Interrupted, because the node leaves; another will run it. */
+        /** Interrupted because the node leaves, or its transaction could not begin; it will be run later. */
         RETURNED,
         /** The job was no longer this node's; what the handler did was dropped. */
         LOST

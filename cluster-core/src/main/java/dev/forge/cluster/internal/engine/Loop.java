@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.ServerFailure;
 import java.time.Duration;
 import java.util.concurrent.ScheduledFuture;
@@ -13,8 +14,8 @@ import org.springframework.scheduling.TaskScheduler;
 
 /**
  * Name, pause, wake, pass. Runs its pass again and again, one pass at a time, with a pause that may change from pass to
- * pass. A pass that throws is logged and tried again after the pause: a loop ends only when it is stopped, also if the
- * logger or the pause itself throws.
+ * pass. A pass that throws is logged and tried again after the pause: a loop ends only when it is stopped, also if the pause
+ * itself throws.
  */
 final class Loop {
 
@@ -150,7 +151,7 @@ final class Loop {
         }
     }
 
-    // An appender may throw: its disk is full, its queue is closed. The loop goes on.
+    // Reporting may run out of memory. The loop goes on.
     private void reportQuietly(@Nullable Throwable failure) {
         try {
             report(failure);

@@ -6,7 +6,7 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.MDC;
 
-/** Who we are, in every line that a thread of ours logs. */
+/** Who we are, in every line that a thread of ours logs. A logging library that throws is ignored. */
 final class Mdc {
 
     static final String NODE_ID = "forge.node.id";
@@ -16,9 +16,17 @@ final class Mdc {
 
     static void put(@Nullable UUID id, NodeIdentity identity) {
         if (id != null) {
-            MDC.put(NODE_ID, id.toString());
+            put(NODE_ID, id.toString());
         }
-        MDC.put(NODE_NAME, identity.name());
+        put(NODE_NAME, identity.name());
+    }
+
+    static void put(String key, String value) {
+        try {
+            MDC.put(key, value);
+        } catch (RuntimeException | Error e) {
+            // Lines lack it.
+        }
     }
 
     /** Puts back what {@link MDC#getCopyOfContextMap()} has answered, and nothing else. */

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;

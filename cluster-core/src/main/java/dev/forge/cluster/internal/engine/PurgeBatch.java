@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.TransientFailure;
 import java.time.Duration;
 import java.util.function.IntUnaryOperator;
@@ -52,7 +53,8 @@ final class PurgeBatch {
             long took = nanos.getAsLong() - began;
             if (took > SLOW.toNanos()) {
                 size = Math.max(1, limit / 2);
-            } else if (took < FAST.toNanos()) {
+            } else if (took < FAST.toNanos() && deleted >= limit) {
+                // A statement that found less says nothing about as many rows.
                 size = Math.min(largest, limit * 2);
             }
             log.debug("deleted {} {}", deleted, what);

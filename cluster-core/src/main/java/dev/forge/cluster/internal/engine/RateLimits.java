@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.RateLimit;
 import dev.forge.cluster.RateLimitDecision;
 import dev.forge.cluster.RateLimiter;

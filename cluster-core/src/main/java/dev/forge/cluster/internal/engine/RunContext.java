@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobStatus;

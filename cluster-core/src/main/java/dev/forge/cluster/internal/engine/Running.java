@@ -59,6 +59,7 @@ final class Running implements JobContext, JobMonitor.Attempt, StuckHandlers.Han
     private volatile boolean marked;
     private volatile boolean ending;
     private volatile boolean back;
+    private volatile boolean endUnanswered;
     private volatile @Nullable String progress;
     private volatile @Nullable String checkpoint;
     private volatile JobMonitor.Ending ended = JobMonitor.Ending.FAILED;
@@ -169,6 +170,15 @@ final class Running implements JobContext, JobMonitor.Attempt, StuckHandlers.Han
 
     boolean isEnding() {
         return ending;
+    }
+
+    /** A statement or a commit that ends it was sent, and the answer got lost: it may have ended by this node's own hand. */
+    void endUnanswered() {
+        endUnanswered = true;
+    }
+
+    boolean isEndUnanswered() {
+        return endUnanswered;
     }
 
     void end() {
@@ -306,12 +316,17 @@ final class Running implements JobContext, JobMonitor.Attempt, StuckHandlers.Han
 
     /** Gives it back without having spent an attempt. */
     Finish givenBack(Duration delay) {
+        return givenBack(delay, null);
+    }
+
+    /** The same; the reason becomes its last error. */
+    Finish givenBack(Duration delay, @Nullable String reason) {
         comesBack();
         return new Finish(
                 key(),
                 JobStatus.PENDING,
                 null,
-                null,
+                reason,
                 delay.toMillis(),
                 1,
                 lateCheckpoint(),

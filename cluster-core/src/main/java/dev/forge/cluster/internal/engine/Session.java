@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.Schema;
@@ -120,12 +121,12 @@ final class Session {
         return livenessKey;
     }
 
-    // An appender may throw; without this thread the node would have no session any more.
-    private void reportQuietly(Throwable failure) {
+    /** Whatever the others make of what happens to the session: without this thread the node would have none any more. */
+    private static void tell(Runnable listener) {
         try {
-            report(failure);
+            listener.run();
         } catch (RuntimeException | Error e) {
-            // There is nowhere left to say so.
+            log.warn("session: a listener failed", ErrorText.loggable(e));
         }
     }
 
@@ -156,24 +157,24 @@ final class Session {
             if (current == null) {
                 return;
             }
-            listener.opening(current);
+            tell(() -> listener.opening(current));
             try (SessionConnection connection = SessionConnection.open(direct, schema, current)) {
                 serve(connection, current);
             } catch (RuntimeException | Error e) {
                 // An Error too: without this thread the node would be dead and not know it.
                 if (!reported) {
                     reported = true;
-                    reportQuietly(e);
+                    tell(() -> report(e));
                 }
             } finally {
                 if (connected) {
                     lostAt = nanos.getAsLong();
                 }
                 connected = false;
-                elector.sessionLost();
+                tell(elector::sessionLost);
             }
             if (isCurrent() && current.equals(node)) {
-                listener.lost();
+                tell(listener::lost);
                 pause(retry, current);
                 retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;
             }

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.ControlConnections;
@@ -188,7 +189,8 @@ public final class StartupActions {
                             name,
                             version);
                 }
-            } catch (DataAccessException | TransactionException e) {
+            } catch (RuntimeException | Error e) {
+                // Whatever it is: a task that throws may not be repeated.
                 log.warn("Startup action '{}' version '{}': could not extend its lease; retrying", name, version, e);
             }
         }

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobExplanation;
 import dev.forge.cluster.JobExplanation.Reason;
 import dev.forge.cluster.JobInfo;

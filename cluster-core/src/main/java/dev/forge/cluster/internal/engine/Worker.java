@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.store.JobStore;
 import java.time.Duration;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.Step;

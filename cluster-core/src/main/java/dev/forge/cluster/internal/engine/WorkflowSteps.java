@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.engine;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.Step;
@@ -7,6 +8,7 @@ import dev.forge.cluster.StepFailedException;
 import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
 import dev.forge.cluster.internal.engine.WorkflowMemory.Noted;
+import dev.forge.cluster.internal.store.BeginFailure;
 import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.StepRow;
@@ -35,7 +37,6 @@ import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
-import org.springframework.transaction.TransactionUsageException;
 import org.springframework.transaction.UnexpectedRollbackException;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionSynchronization;
@@ -734,11 +735,12 @@ final class WorkflowSteps {
         }
         try {
             return begin(definition);
-        } catch (TransactionUsageException e) {
-            // The manager cannot do what is asked for, and never will.
-            throw e;
         } catch (TransactionException e) {
-            throw memory.unwind(new Unwinding.Unwritten(e));
+            if (BeginFailure.passes(e)) {
+                throw memory.unwind(new Unwinding.Unwritten(e));
+            }
+            // It comes again with each attempt.
+            throw e;
         }
     }
 

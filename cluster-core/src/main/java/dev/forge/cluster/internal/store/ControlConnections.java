@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -21,7 +22,6 @@ import java.util.random.RandomGenerator;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.datasource.AbstractDataSource;
 
 /**
@@ -34,7 +34,7 @@ import org.springframework.jdbc.datasource.AbstractDataSource;
  */
 public final class ControlConnections extends AbstractDataSource implements AutoCloseable {
 
-    private static final Logger log = LoggerFactory.getLogger(ControlConnections.class);
+    private static final Logger log = GuardedLogger.of(ControlConnections.class);
     private static final Duration READ_TIMEOUT = Duration.ofSeconds(5);
     /** How long a connection is used; each one up to a fifth shorter, so that they are not all replaced together. */
     private static final Duration LONGEST_USE = Duration.ofMinutes(30);

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -7,13 +8,12 @@ import java.time.Duration;
 import javax.sql.DataSource;
 import org.postgresql.PGConnection;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 
 /** Opens the connections that are the cluster's own, so that neither end hangs on a network that was cut. */
 final class Dedicated {
 
-    private static final Logger log = LoggerFactory.getLogger(Dedicated.class);
+    private static final Logger log = GuardedLogger.of(Dedicated.class);
 
     /**
      * Each of these alone leaves a silently cut connection holding its locks for over a minute; together the server

@@ -1020,6 +1020,35 @@ public final class JobStore {
                 """, node, List.copyOf(keys)));
     }
 
+    /**
+     * Those of these claims that look as if their node had ended them itself: completed or failed by it, deleted, or given
+     * back. Asked where the answer to a statement that ends them got lost. A job that was taken from its node counts a recovery
+     * more, so it is not among them.
+     *
+     * @param recoveries of each job when it was claimed
+     */
+    public Set<ClaimKey> endedByHolder(UUID node, Map<ClaimKey, Integer> recoveries) {
+        List<Map.Entry<ClaimKey, Integer>> claims = List.copyOf(recoveries.entrySet());
+        return new HashSet<>(jdbc.query(
+                connection -> {
+                    PreparedStatement statement = connection.prepareStatement(schema.sql("""
+                            SELECT d.id, d.epoch
+                            FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::int[])) AS d (id, epoch, recoveries)
+                            LEFT JOIN ~.forge_jobs j ON j.id = d.id
+                            WHERE j.id IS NULL
+                               OR j.claim_epoch = d.epoch AND j.worker_id = ? AND j.status IN ('completed', 'failed')
+                               OR (j.claim_epoch > d.epoch OR j.claim_epoch = d.epoch AND j.status = 'pending')
+                                  AND j.recoveries <= d.recoveries
+                            """));
+                    statement.setArray(1, array(connection, "uuid", claims, claim -> claim.getKey().id));
+                    statement.setArray(2, array(connection, "int8", claims, claim -> claim.getKey().epoch));
+                    statement.setArray(3, array(connection, "int4", claims, Map.Entry::getValue));
+                    statement.setObject(4, node);
+                    return statement;
+                },
+                (row, n) -> new ClaimKey(row.getObject(1, UUID.class), row.getLong(2))));
+    }
+
     private int complete(UUID node, List<Finish> finishes, String patience) {
         return jdbc.update(schema.sql("""
                 UPDATE ~.forge_jobs j

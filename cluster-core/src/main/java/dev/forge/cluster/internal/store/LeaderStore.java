@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -16,7 +17,6 @@ import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.CannotAcquireLockException;
 import org.springframework.dao.DataAccessException;
@@ -34,9 +34,12 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class LeaderStore {
 
-    private static final Logger log = LoggerFactory.getLogger(LeaderStore.class);
+    private static final Logger log = GuardedLogger.of(LeaderStore.class);
     private static final String LOCK_NOT_AVAILABLE = "55P03";
     private static final String QUERY_CANCELED = "57014";
+
+    /** The last term, as the type of the column has it. */
+    public static final long LAST_TERM = 1_000_000_000_000_000_000L;
 
     /** How long a fenced write waits for its fence, which is locked by others only while a term begins. */
     private static final Duration FENCE_PATIENCE = Duration.ofSeconds(2);
@@ -81,6 +84,9 @@ public final class LeaderStore {
 
         /** Fenced writes were in flight for as long as the caller was willing to wait. */
         record FenceBusy() implements Beginning {}
+
+        /** The row names the last possible term: somebody has written it by SQL. */
+        record NoTermLeft() implements Beginning {}
     }
 
     /** Tries the locks of those roles; answers which it has got. Only on a session connection. */
@@ -177,11 +183,14 @@ public final class LeaderStore {
                     .param("patience", patience.toMillis() + "ms")
                     .query((row, n) -> row.getString(1))
                     .single();
-            lockFence(role);
+            long present = lockFence(role);
             jdbc.sql("SELECT set_config('statement_timeout', ?, true)")
                     .param(statementTimeout)
                     .query((row, n) -> true)
                     .single();
+            if (present >= LAST_TERM) {
+                return new Beginning.NoTermLeft();
+            }
             Term term = beginFenced(role, node, lease, ground);
             if (term == null) {
                 // Leaves no row of a role that nobody has ever led.
@@ -192,15 +201,18 @@ public final class LeaderStore {
         }));
     }
 
-    /** Before anything else is locked: who waits for the fence must not keep the present leader from renewing its lease. */
-    private void lockFence(String role) {
-        String lock = schema.sql("SELECT 1 FROM ~.forge_leaders WHERE role = ? FOR NO KEY UPDATE");
-        if (jdbc.sql(lock).param(role).query(Integer.class).optional().isEmpty()) {
+    /**
+     * Locks the role's row; answers its term. Before anything else is locked: who waits for the fence must not keep the present
+     * leader from renewing its lease.
+     */
+    private long lockFence(String role) {
+        String lock = schema.sql("SELECT current_term FROM ~.forge_leaders WHERE role = ? FOR NO KEY UPDATE");
+        return jdbc.sql(lock).param(role).query(Long.class).optional().orElseGet(() -> {
             jdbc.sql(schema.sql("INSERT INTO ~.forge_leaders (role) VALUES (?) ON CONFLICT DO NOTHING"))
                     .param(role)
                     .update();
-            jdbc.sql(lock).param(role).query(Integer.class).optional();
-        }
+            return jdbc.sql(lock).param(role).query(Long.class).optional().orElse(0L);
+        });
     }
 
     private @Nullable Term beginFenced(String role, UUID node, Duration lease, Ground ground) {

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.ClusterStartupException;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
@@ -20,7 +21,6 @@ import org.flywaydb.core.api.callback.Context;
 import org.flywaydb.core.api.callback.Event;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.dao.DataAccessException;
@@ -42,7 +42,7 @@ final class Migrator {
     /** How long a node waits for the migration of another one. */
     private static final Duration PATIENCE = Duration.ofMinutes(5);
 
-    private static final Logger log = LoggerFactory.getLogger(Migrator.class);
+    private static final Logger log = GuardedLogger.of(Migrator.class);
 
     /** How long a statement of a script waits for a lock: everybody who comes later waits behind it. */
     private static final Duration LOCK_TIMEOUT = Duration.ofSeconds(1);

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.NodeStatus;
@@ -23,7 +24,6 @@ import java.util.function.Consumer;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.TransactionDefinition;
@@ -33,7 +33,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 /** The rows of {@code forge_nodes}, and all that hangs on them when a node dies. */
 public final class NodeStore {
 
-    private static final Logger log = LoggerFactory.getLogger(NodeStore.class);
+    private static final Logger log = GuardedLogger.of(NodeStore.class);
 
     private final Schema schema;
     private final CrashRule crash;
@@ -171,7 +171,7 @@ public final class NodeStore {
     public Beat beat(UUID id, Load load, Deadlines deadlines) {
         return jdbc.sql(schema.sql("""
                 UPDATE ~.forge_nodes
-                SET beats = beats + 1, last_heartbeat = clock_timestamp(),
+                SET beats = (beats + 1) % 1000000000000000000, last_heartbeat = clock_timestamp(),
                     stale_at = clock_timestamp() + :stale * interval '1 millisecond',
                     dead_at = clock_timestamp() + :dead * interval '1 millisecond',
                     status = CASE WHEN status IN ('stale', 'joining') THEN 'active' ELSE status END,

@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
 import javax.sql.DataSource;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionStatus;
@@ -20,7 +20,7 @@ import org.springframework.transaction.support.DefaultTransactionStatus;
 final class OwnTransactions extends JdbcTransactionManager {
 
     private static final long serialVersionUID = 1L;
-    private static final Logger log = LoggerFactory.getLogger(OwnTransactions.class);
+    private static final Logger log = GuardedLogger.of(OwnTransactions.class);
 
     private final boolean readCommitted;
 

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
 import java.sql.Connection;
@@ -10,7 +11,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -67,7 +67,7 @@ public final class Schema {
                                        replace(quote_ident(f.nspname), '\\', '\\\\') || '.forge_', 'g');
             END LOOP; END $$""";
 
-    private static final Logger log = LoggerFactory.getLogger(Schema.class);
+    private static final Logger log = GuardedLogger.of(Schema.class);
 
     private final DataSource direct;
     private final String name;

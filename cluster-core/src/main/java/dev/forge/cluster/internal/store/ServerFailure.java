@@ -41,8 +41,7 @@ public final class ServerFailure {
 
     /** Whether the session is read-only, perhaps for good: a new one may not be. */
     public static boolean isReadOnly(Throwable failure) {
-        Throwable cause = failure;
-        for (int depth = 0; cause != null && depth < MOST_CAUSES; depth++, cause = cause.getCause()) {
+        for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && READ_ONLY.equals(sql.getSQLState())) {
                 return true;
             }

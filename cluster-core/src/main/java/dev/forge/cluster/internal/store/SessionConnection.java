@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -11,7 +12,6 @@ import javax.sql.DataSource;
 import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessResourceFailureException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
@@ -24,7 +24,7 @@ import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 public final class SessionConnection implements AutoCloseable {
 
     private static final Duration READ_TIMEOUT = Duration.ofSeconds(2);
-    private static final Logger log = LoggerFactory.getLogger(SessionConnection.class);
+    private static final Logger log = GuardedLogger.of(SessionConnection.class);
 
     private final Schema schema;
     private final Connection connection;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.store;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
@@ -25,7 +26,6 @@ import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.dao.DuplicateKeyException;
 import org.springframework.jdbc.core.ConnectionCallback;
@@ -55,7 +55,7 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class WorkflowStore {
 
-    private static final Logger log = LoggerFactory.getLogger(WorkflowStore.class);
+    private static final Logger log = GuardedLogger.of(WorkflowStore.class);
 
     /** Names of jobs that carry runs begin with it. */
     public static final String PREFIX = "workflow:";
@@ -823,7 +823,7 @@ public final class WorkflowStore {
                     WHERE signals < :most AND waiting.bytes + :bytes <= :most_bytes OR :awaited AND same = 0
                     RETURNING run_id),
                 counted AS (
-                    UPDATE ~.forge_workflow_runs r SET wake_seq = r.wake_seq + 1 FROM given WHERE r.id = given.run_id),
+                    UPDATE ~.forge_workflow_runs r SET wake_seq = (r.wake_seq + 1) % 1000000000000000000 FROM given WHERE r.id = given.run_id),
                 woken AS (
                     UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
                     WHERE id = :run AND status = 'pending' AND :awaited AND EXISTS (SELECT FROM given)
@@ -921,8 +921,8 @@ public final class WorkflowStore {
                 .list();
         return client.sql(schema.sql("""
                 UPDATE ~.forge_workflow_runs
-                SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = wake_seq + 1,
-                    awaits = NULL, updated_at = clock_timestamp()
+                SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                    wake_seq = (wake_seq + 1) %% 1000000000000000000, awaits = NULL, updated_at = clock_timestamp()
                 WHERE id = ANY (:runs::uuid[]) AND status NOT IN %s AND NOT unwinding
                 RETURNING id
                 """.formatted(FINAL)))
@@ -948,8 +948,8 @@ public final class WorkflowStore {
         client.sql(schema.sql("""
                 WITH run AS (
                     UPDATE ~.forge_workflow_runs r
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = r.wake_seq + 1,
-                        finished_at = NULL, updated_at = clock_timestamp()
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
                     WHERE r.id = :run AND r.parent_id = :parent AND r.status IN ('completed', 'failed')
                     RETURNING r.id, r.workflow_name, r.workflow_version),
                 again AS (
@@ -977,8 +977,8 @@ public final class WorkflowStore {
         return client.sql(schema.sql("""
                 WITH run AS (
                     UPDATE ~.forge_workflow_runs r
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason, wake_seq = r.wake_seq + 1,
-                        finished_at = NULL, updated_at = clock_timestamp()
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
                     WHERE r.id = :run AND r.status = 'failed'
                       AND EXISTS (SELECT FROM ~.forge_workflow_steps s
                                   WHERE s.run_id = r.id AND s.kind IN ('step', 'job', 'child')
@@ -1046,7 +1046,8 @@ public final class WorkflowStore {
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
                         SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END,
-                            finished_at = NULL, updated_at = clock_timestamp(), wake_seq = wake_seq + 1
+                            finished_at = NULL, updated_at = clock_timestamp(),
+                            wake_seq = (wake_seq + 1) %% 1000000000000000000
                         WHERE r.id = :run AND r.status IN ('failed', 'blocked_signature_mismatch')
                           AND (r.unwinding OR NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = r.id AND %3$s))
                         RETURNING r.id, r.unwinding, r.workflow_name, r.workflow_version),

@@ -12,6 +12,7 @@ import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.Leadership;
 import dev.forge.cluster.UnknownJobException;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowRejectedException;
@@ -20,7 +21,11 @@ import dev.forge.cluster.internal.engine.TestCluster.Member;
 import dev.forge.cluster.internal.store.StateStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
 import java.math.BigDecimal;
+import java.sql.Connection;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -30,9 +35,13 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
+import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.DelegatingDataSource;
 
 /** Values that are larger than they look, rows that cannot be read, and more of something than a node can hold. */
 @ClusterPostgres
@@ -311,14 +320,7 @@ class BoundsTests {
         work.on("broken", context -> {});
         work.on("order", context -> {});
         work.on("slow-order", context -> {});
-        jdbc.sql("""
-                CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-                BEGIN RAISE EXCEPTION 'index is corrupted' USING ERRCODE = 'index_corrupted'; END $$
-                """).update();
-        jdbc.sql("""
-                CREATE TRIGGER refuse BEFORE UPDATE OF worker_id ON forge_jobs FOR EACH ROW
-                WHEN (OLD.name = 'broken' AND NEW.worker_id IS NOT NULL) EXECUTE FUNCTION refuse()
-                """).update();
+        refuseClaims("broken");
         try {
             Member member = cluster.start("one", work, UnaryOperator.identity());
             UUID broken = member.jobs()
@@ -339,6 +341,109 @@ class BoundsTests {
         } finally {
             jdbc.sql("DROP TRIGGER IF EXISTS refuse ON forge_jobs").update();
             jdbc.sql("DROP FUNCTION refuse").update();
+        }
+    }
+
+    /** Lets looks at all queues fail, as they do that take too long. */
+    private DataSource withoutWholeLooks() {
+        return new DelegatingDataSource(database.dataSource()) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection connection = super.getConnection();
+                return (Connection) Proxy.newProxyInstance(
+                        BoundsTests.class.getClassLoader(),
+                        new Class<?>[] {Connection.class},
+                        (proxy, method, arguments) -> {
+                            if (method.getName().equals("prepareStatement")
+                                    && arguments[0].toString().contains("RECURSIVE gap")) {
+                                throw new SQLException("canceling statement due to user request", "57014");
+                            }
+                            try {
+                                return method.invoke(connection, arguments);
+                            } catch (InvocationTargetException e) {
+                                throw e.getTargetException();
+                            }
+                        });
+            }
+        };
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void problem_of_a_queue_that_has_gone_is_forgotten(boolean wholeLooks) {
+        work.poll = Duration.ofMillis(100);
+        work.on("broken", context -> {});
+        refuseClaims("broken");
+        try {
+            Member member = cluster.start(
+                    "one", wholeLooks ? database.dataSource() : withoutWholeLooks(), work, UnaryOperator.identity());
+            UUID broken = member.jobs().enqueueNamed("broken", null);
+            await().untilAsserted(
+                            () -> assertThat(member.engine().claimProblem()).contains("'broken'"));
+            assertThat(member.jobs().cancel(broken)).isTrue();
+            await().untilAsserted(
+                            () -> assertThat(member.engine().claimProblem()).isNull());
+        } finally {
+            jdbc.sql("DROP FUNCTION refuse CASCADE").update();
+        }
+    }
+
+    private void refuseClaims(String name) {
+        jdbc.sql("""
+                CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'index is corrupted' USING ERRCODE = 'index_corrupted'; END $$
+                """).update();
+        jdbc.sql("""
+                CREATE TRIGGER refuse BEFORE UPDATE OF worker_id ON forge_jobs FOR EACH ROW
+                WHEN (OLD.name = '%s' AND NEW.worker_id IS NOT NULL) EXECUTE FUNCTION refuse()
+                """.formatted(name)).update();
+    }
+
+    // Rows that take long to delete
+
+    @Test
+    void rows_that_cannot_be_deleted_together_in_time_are_deleted_in_smaller_batches() {
+        jdbc.sql("""
+                CREATE FUNCTION take_too_long() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    IF (SELECT count(*) > 100 FROM deleted) THEN
+                        RAISE query_canceled USING MESSAGE = 'canceling statement due to statement timeout';
+                    END IF;
+                    RETURN NULL;
+                END $$
+                """).update();
+        List<String> tables = List.of("forge_jobs", "forge_cron_runs", "forge_workflow_runs");
+        try {
+            TestWorkflows.Member one = flows.start("one");
+            await().until(() -> one.member().leadership().isLeader(Leadership.LOG_COMPACTOR));
+            tables.forEach(table -> jdbc.sql("""
+                    CREATE TRIGGER take_too_long AFTER DELETE ON %s REFERENCING OLD TABLE AS deleted
+                    FOR EACH STATEMENT EXECUTE FUNCTION take_too_long()
+                    """.formatted(table)).update());
+            jdbc.sql("""
+                    INSERT INTO forge_jobs (id, name, status, finished_at)
+                    SELECT gen_random_uuid(), 'old', 'completed', now() - interval '100 days' FROM generate_series(1, 700)
+                    """).update();
+            jdbc.sql("""
+                    INSERT INTO forge_cron_runs (cron, slot, outcome, fired_at)
+                    SELECT 'old', now() - n * interval '100 days', 'ran', now() - interval '100 days'
+                    FROM generate_series(1, 700) AS n
+                    """).update();
+            jdbc.sql("""
+                    INSERT INTO forge_workflow_runs (id, workflow_name, workflow_version, status, finished_at)
+                    SELECT gen_random_uuid(), 'old', '1', 'completed', now() - interval '100 days'
+                    FROM generate_series(1, 700)
+                    """).update();
+            one.member().engine().compact();
+            one.member().cronEngine().compact();
+            one.engine().keep();
+            tables.forEach(table -> assertThat(jdbc.sql("SELECT count(*) FROM " + table)
+                            .query(Long.class)
+                            .single())
+                    .as(table)
+                    .isZero());
+        } finally {
+            jdbc.sql("DROP FUNCTION take_too_long CASCADE").update();
         }
     }
 

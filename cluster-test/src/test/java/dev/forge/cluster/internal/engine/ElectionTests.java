@@ -42,6 +42,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.springframework.dao.CannotAcquireLockException;
+import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
@@ -717,6 +718,36 @@ class ElectionTests {
             assertThat(other.status("here")).isEqualTo("absent");
             assertThat(here.locks().tryLock("same")).isPresent();
             assertThat(there.locks().tryLock("same")).isPresent();
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("strategies")
+    void role_without_a_further_term_keeps_no_other_role_from_being_led(UnaryOperator<NodeSettings> strategy) {
+        // The largest that can be written.
+        long last = Stream.of(9223372036854775807L, 1000000000000000000L)
+                .filter(term -> writes(
+                        "INSERT INTO forge_leaders (role, current_term) VALUES ('%s', %d)".formatted(SCHEDULER, term)))
+                .findFirst()
+                .orElseThrow();
+        Member one = cluster.start("one", strategy);
+        await().until(() -> one.leadership().isLeader(Leadership.LOG_COMPACTOR));
+        long term = cluster.term(Leadership.LOG_COMPACTOR);
+        assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
+        assertThat(cluster.term(SCHEDULER)).isEqualTo(last);
+        jdbc.sql("UPDATE forge_leaders SET current_term = 41 WHERE role = ?")
+                .param(SCHEDULER)
+                .update();
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        assertThat(one.leadership().term(SCHEDULER)).hasValue(42);
+        assertThat(one.leadership().term(Leadership.LOG_COMPACTOR)).hasValue(term);
+    }
+
+    private boolean writes(String sql) {
+        try {
+            return jdbc.sql(sql).update() == 1;
+        } catch (DataIntegrityViolationException e) {
+            return false;
         }
     }
 }

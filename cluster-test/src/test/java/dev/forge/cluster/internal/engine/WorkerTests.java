@@ -18,9 +18,12 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.io.PrintWriter;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
+import java.sql.PreparedStatement;
 import java.sql.SQLException;
+import java.sql.SQLTransientConnectionException;
 import java.sql.Statement;
 import java.time.Duration;
 import java.time.Instant;
@@ -34,17 +37,25 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.CannotCreateTransactionException;
+import org.springframework.transaction.InvalidIsolationLevelException;
 import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.TransactionSystemException;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionStatus;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -166,7 +177,12 @@ class WorkerTests {
     }
 
     private Worker worker(Member member, List<Claimer.Intake> intakes) {
-        var store = new JobStore(cluster.schema, database.dataSource());
+        return worker(member, database.dataSource(), () -> 0, intakes);
+    }
+
+    /** @param ahead how many nanoseconds its clock is ahead of that of its node */
+    private Worker worker(Member member, DataSource source, LongSupplier ahead, List<Claimer.Intake> intakes) {
+        var store = new JobStore(cluster.schema, source);
         var setup = new Worker.Setup(
                 work.settings(),
                 work.handlers(),
@@ -188,7 +204,7 @@ class WorkerTests {
 
                     @Override
                     public long nanos() {
-                        return member.node().nanos();
+                        return member.node().nanos() + ahead.getAsLong();
                     }
 
                     @Override
@@ -279,6 +295,95 @@ class WorkerTests {
                 .isEqualTo(JobStatus.COMPLETED);
         assertThat(member.ended(old).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(looks).hasPositiveValue();
+    }
+
+    @Test
+    void look_back_that_takes_too_long_reaches_less_far() {
+        work.on("job", context -> {});
+        UUID old = UUID.randomUUID();
+        jdbc.sql("INSERT INTO forge_jobs (id, name, scheduled_at) VALUES (?, 'job', now() - interval '10 minutes')")
+                .param(old)
+                .update();
+        var reaches = new CopyOnWriteArrayList<Long>();
+        // As if dead entries began 20 seconds ago: looks that reach further take too long.
+        var source = new DelegatingDataSource(database.dataSource()) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                return proxy(Connection.class, super.getConnection(), (method, arguments, result) -> {
+                    if (!(result instanceof PreparedStatement statement)) {
+                        return result;
+                    }
+                    String sql = arguments[0].toString();
+                    if (sql.contains("RECURSIVE gap")) {
+                        throw new SQLException("canceling statement due to user request", "57014");
+                    }
+                    return !sql.contains("generate_series(0, 100)")
+                            ? statement
+                            : proxy(PreparedStatement.class, statement, (call, values, answer) -> {
+                                if (call.getName().equals("setLong")) {
+                                    reaches.add((Long) values[1]);
+                                    if ((Long) values[1] > 20_000) {
+                                        throw new SQLException("canceling statement due to user request", "57014");
+                                    }
+                                }
+                                return answer;
+                            });
+                });
+            }
+        };
+        Member member = cluster.start("one", source, work, UnaryOperator.identity());
+        await().until(() -> reaches.size() >= 8);
+        assertThat(reaches.subList(0, 8))
+                .containsExactly(1_000L, 2_000L, 4_000L, 8_000L, 16_000L, 32_000L, 16_000L, 32_000L);
+        // What is recent is claimed all the time.
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+                .isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.jobs().find(old).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+        jdbc.sql("DELETE FROM forge_jobs").update();
+    }
+
+    @Test
+    void whole_look_is_tried_again_a_minute_after_one_that_took_too_long() {
+        work.on("job", context -> {});
+        Member member = cluster.start("one", work, WorkerTests::enqueuing);
+        var ahead = new AtomicLong();
+        var wholeLooks = new AtomicInteger();
+        var source = new DelegatingDataSource(database.dataSource()) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                return proxy(Connection.class, super.getConnection(), (method, arguments, result) -> {
+                    if (result instanceof PreparedStatement
+                            && arguments[0].toString().contains("RECURSIVE gap")
+                            && wholeLooks.incrementAndGet() == 1) {
+                        throw new SQLException("canceling statement due to user request", "57014");
+                    }
+                    return result;
+                });
+            }
+        };
+        Worker worker = worker(
+                member,
+                source,
+                ahead::get,
+                List.of(new Claimer.Intake(lane("open"), () -> List.of("job"), List.of(""), () -> true)));
+        UUID old = UUID.randomUUID();
+        jdbc.sql("INSERT INTO forge_jobs (id, name, scheduled_at) VALUES (?, 'job', now() - interval '60 days')")
+                .param(old)
+                .update();
+        worker.begin();
+        try {
+            UUID recent = member.jobs().enqueueNamed("job", null);
+            worker.wake();
+            assertThat(member.ended(recent).status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(wholeLooks).hasValue(1);
+            assertThat(member.jobs().find(old).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+            ahead.set(Duration.ofSeconds(61).toNanos());
+            worker.wake();
+            assertThat(member.ended(old).status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(wholeLooks).hasValueGreaterThan(1);
+        } finally {
+            stop(worker);
+        }
     }
 
     @Test
@@ -451,7 +556,7 @@ class WorkerTests {
                 if (refusals.getAndDecrement() > 0) {
                     asked.countDown();
                     await().until(() -> locked.getCount() == 0);
-                    throw new CannotCreateTransactionException("the pool is exhausted");
+                    throw exhausted();
                 }
                 super.doBegin(transaction, definition);
             }
@@ -470,6 +575,222 @@ class WorkerTests {
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isOne();
         assertThat(job.epoch()).isEqualTo(2);
+    }
+
+    /** As HikariCP throws it. */
+    private static CannotCreateTransactionException exhausted() {
+        return new CannotCreateTransactionException(
+                "Could not open JDBC Connection for transaction",
+                new SQLTransientConnectionException("HikariPool-1 - Connection is not available, request timed out"));
+    }
+
+    /** Begins no transaction as long as there is such a failure. */
+    private JdbcTransactionManager refusing(Supplier<@Nullable RuntimeException> failure) {
+        return new JdbcTransactionManager(database.dataSource()) {
+            private static final long serialVersionUID = 1L;
+
+            @Override
+            protected void doBegin(Object transaction, TransactionDefinition definition) {
+                RuntimeException thrown = failure.get();
+                if (thrown != null) {
+                    throw thrown;
+                }
+                super.doBegin(transaction, definition);
+            }
+        };
+    }
+
+    static Stream<RuntimeException> transactionsThatNeverBegin() {
+        String hikari = "HikariPool-1 - Connection is not available, request timed out";
+        return Stream.of(
+                new InvalidIsolationLevelException("this manager supports no isolation levels"),
+                new CannotCreateTransactionException("no", new IllegalStateException("the factory is closed")),
+                new CannotCreateTransactionException("no", new SQLException("HikariDataSource has been closed")),
+                new CannotCreateTransactionException(
+                        "no",
+                        new SQLTransientConnectionException(
+                                hikari, "28P01", new SQLException("password authentication failed", "28P01"))));
+    }
+
+    @ParameterizedTest
+    @MethodSource("transactionsThatNeverBegin")
+    void transaction_that_can_never_begin_is_a_failed_attempt(RuntimeException failure) {
+        work.on(job("job").in(in(refusing(() -> failure))), (payload, context) -> null);
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null);
+        await().atMost(SOON)
+                .untilAsserted(
+                        () -> assertThat(member.jobs().find(id).orElseThrow().status())
+                                .isEqualTo(JobStatus.FAILED));
+        JobInfo job = member.ended(id);
+        assertThat(job.attempts()).isEqualTo(3);
+        assertThat(job.lastError()).contains(failure.getClass().getName());
+    }
+
+    @Test
+    void job_without_a_transaction_waits_longer_each_time_and_shows_why() {
+        var begins = new CopyOnWriteArrayList<Long>();
+        work.on(
+                job("job").attempts(1).in(in(refusing(() -> {
+                    begins.add(System.nanoTime());
+                    return begins.size() <= 3 ? exhausted() : null;
+                }))),
+                (payload, context) -> null);
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null);
+        await().until(() -> count("status = 'pending' AND attempts = 0 AND last_error LIKE '%HikariPool-1%'") == 1);
+        JobInfo job = member.ended(id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isOne();
+        assertThat(count("attempt_history IS NOT NULL")).isZero();
+        assertThat(begins).hasSize(4);
+        for (int i = 1; i < begins.size(); i++) {
+            assertThat((begins.get(i) - begins.get(i - 1)) / 1_000_000)
+                    .as("pause %d, ms", i)
+                    .isGreaterThanOrEqualTo(200L << (i - 1));
+        }
+    }
+
+    // Answers that get lost
+
+    /** Loses its connection after the server has done what it was asked for, once for each such text. */
+    private DataSource losingAnswers(String... statements) {
+        Set<String> left = new HashSet<>(List.of(statements));
+        return new DelegatingDataSource(database.dataSource()) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection connection = super.getConnection();
+                return proxy(Connection.class, connection, (method, arguments, result) -> {
+                    if (!(result instanceof PreparedStatement statement)) {
+                        return result;
+                    }
+                    String sql = arguments[0].toString();
+                    return proxy(PreparedStatement.class, statement, (executed, ignored, answer) -> {
+                        synchronized (left) {
+                            if (executed.getName().startsWith("execute") && left.removeIf(sql::contains)) {
+                                connection.abort(Runnable::run);
+                                throw new SQLException("somebody pulled the cable", "08006");
+                            }
+                        }
+                        return answer;
+                    });
+                });
+            }
+        };
+    }
+
+    private interface After {
+        Object call(Method method, Object[] arguments, Object result) throws SQLException;
+    }
+
+    private static <T> T proxy(Class<T> type, T target, After after) {
+        return type.cast(Proxy.newProxyInstance(
+                WorkerTests.class.getClassLoader(), new Class<?>[] {type}, (self, method, arguments) -> {
+                    try {
+                        return after.call(method, arguments, method.invoke(target, arguments));
+                    } catch (InvocationTargetException e) {
+                        throw e.getTargetException();
+                    }
+                }));
+    }
+
+    /** Names of jobs whose claim was lost or whose attempt was taken for failed. */
+    private List<String> misjudged() {
+        var names = new CopyOnWriteArrayList<String>();
+        work.monitor = new JobMonitor() {
+            @Override
+            public void claimLost(String name) {
+                names.add(name);
+            }
+
+            @Override
+            public void retried(String name) {
+                names.add(name);
+            }
+        };
+        return names;
+    }
+
+    @Test
+    void end_whose_answer_got_lost_is_no_lost_claim() {
+        List<String> misjudged = misjudged();
+        work.on(job("snoozed"), (payload, context) -> Outcome.snooze(Duration.ofHours(1)));
+        work.retention = Duration.ZERO;
+        work.on("deleted", context -> {});
+        Member member = cluster.start(
+                "one", losingAnswers("forge_jobs j USING", "SET status = d.status"), work, UnaryOperator.identity());
+        UUID deleted = member.jobs().enqueueNamed("deleted", null);
+        await().until(() ->
+                member.jobs().find(deleted).isEmpty() && member.engine().load() == 0);
+        UUID snoozed = member.jobs().enqueueNamed("snoozed", null);
+        await().until(() -> count("status = 'pending' AND claim_epoch = 1") == 1
+                && member.engine().load() == 0);
+        assertThat(misjudged).isEmpty();
+        assertThat(member.jobs().find(snoozed).orElseThrow().attempts()).isZero();
+        jdbc.sql("DELETE FROM forge_jobs").update();
+    }
+
+    @Test
+    void job_that_is_claimed_again_after_the_answer_to_its_return_got_lost_is_no_lost_claim() {
+        List<String> misjudged = misjudged();
+        work.on(job("back"), (payload, context) -> context.epoch() == 1 ? Outcome.snooze(Duration.ZERO) : null);
+        Member member = cluster.start("one", losingAnswers("SET status = d.status"), work, UnaryOperator.identity());
+        JobInfo back = member.ended(member.jobs().enqueueNamed("back", null));
+        assertThat(back.epoch()).isEqualTo(2);
+        await().until(() -> member.engine().load() == 0);
+        assertThat(misjudged).isEmpty();
+    }
+
+    @Test
+    void claim_that_was_taken_while_its_end_could_not_be_written_is_lost() throws Exception {
+        List<String> misjudged = misjudged();
+        var go = new CountDownLatch(1);
+        work.on("job", context -> until(go));
+        var source = new Breakable(database.dataSource(), "finish");
+        Member member = cluster.start("one", source, work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        await().until(() -> count("status = 'running'") == 1);
+        source.shut();
+        go.countDown();
+        await().until(() -> source.refused.get() > 0);
+        // What the sweeper does, and after it another node.
+        jdbc.sql("""
+                UPDATE forge_jobs
+                SET claim_epoch = claim_epoch + 1, recoveries = recoveries + 1, worker_id = gen_random_uuid()
+                WHERE id = ?
+                """).param(id).update();
+        source.open();
+        await().until(() -> member.engine().load() == 0);
+        assertThat(misjudged).containsExactly("job");
+        jdbc.sql("DELETE FROM forge_jobs").update();
+    }
+
+    @Test
+    void commit_whose_answer_got_lost_completes_its_job() {
+        List<String> misjudged = misjudged();
+        var runs = new AtomicInteger();
+        var manager = new JdbcTransactionManager(database.dataSource()) {
+            private static final long serialVersionUID = 1L;
+
+            @Override
+            protected void doCommit(DefaultTransactionStatus status) {
+                super.doCommit(status);
+                throw new TransactionSystemException(
+                        "Could not commit JDBC transaction", new SQLException("somebody pulled the cable", "08006"));
+            }
+        };
+        work.on(job("kept").in(in(manager)), (payload, context) -> runs.incrementAndGet());
+        work.retention = Duration.ZERO;
+        work.on(job("deleted").in(in(manager)), (payload, context) -> runs.incrementAndGet());
+        Member member = start();
+        JobInfo kept = member.ended(member.jobs().enqueueNamed("kept", null));
+        assertThat(kept.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(kept.attempts()).isOne();
+        UUID deleted = member.jobs().enqueueNamed("deleted", null);
+        await().until(() ->
+                member.jobs().find(deleted).isEmpty() && member.engine().load() == 0);
+        assertThat(runs).hasValue(2);
+        assertThat(misjudged).isEmpty();
     }
 
     @Test

@@ -14,6 +14,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.sql.SQLTransientConnectionException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -21,6 +22,8 @@ import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
@@ -28,6 +31,7 @@ import org.junit.jupiter.api.Test;
 import org.springframework.dao.DuplicateKeyException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.AbstractDataSource;
+import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.transaction.support.ResourceHolderSupport;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
@@ -207,6 +211,59 @@ class WorkflowBlameTests {
         assertThat(info.steps().get(0).compensationAttempts()).isEqualTo(1);
         assertThat(info.lastError()).as("why it was compensated").contains("fails");
         requirePauses();
+    }
+
+    @Test
+    void step_whose_transaction_can_never_begin_spends_its_attempts() {
+        var armed = new AtomicBoolean();
+        flows.source = refusing(flows.source, armed, () -> new SQLException("the pool has been closed"));
+        flows.on("closed", wf -> {
+            armed.set(true);
+            return step(wf, () -> calls.add(System.nanoTime()), it -> it);
+        });
+        Member one = flows.start("one");
+        WorkflowInfo info = one.ended(one.workflows().start("closed", null));
+        assertThat(info.status()).isEqualTo(WorkflowStatus.FAILED);
+        assertThat(calls).isEmpty();
+        assertThat(info.steps().get(0).attempts()).isEqualTo(ATTEMPTS);
+        assertThat(info.steps().get(0).lastError()).contains("the pool has been closed");
+    }
+
+    @Test
+    void step_that_finds_the_pool_exhausted_spends_no_attempt() {
+        var armed = new AtomicBoolean();
+        var refusals = new AtomicInteger();
+        flows.attempts = 1;
+        flows.source = refusing(flows.source, armed, () -> {
+            armed.set(refusals.incrementAndGet() < 3);
+            return new SQLTransientConnectionException("HikariPool-1 - Connection is not available");
+        });
+        flows.on("exhausted", wf -> {
+            armed.set(refusals.get() < 3);
+            return step(wf, () -> calls.add(System.nanoTime()), it -> it);
+        });
+        Member one = flows.start("one");
+        WorkflowInfo info = one.ended(one.workflows().start("exhausted", null));
+        assertThat(info.status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(refusals).hasValue(3);
+        assertThat(info.steps().get(0).attempts()).isEqualTo(1);
+    }
+
+    /** Gives no connection to a transaction of a step while it is armed. */
+    private static DataSource refusing(DataSource real, AtomicBoolean armed, Supplier<SQLException> failure) {
+        return new DelegatingDataSource(real) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                boolean begins = StackWalker.getInstance()
+                        .walk(frames ->
+                                frames.anyMatch(frame -> frame.getClassName().endsWith("WorkflowSteps")
+                                        && frame.getMethodName().equals("begin")));
+                if (begins && armed.get()) {
+                    throw failure.get();
+                }
+                return super.getConnection();
+            }
+        };
     }
 
     private void called(AtomicBoolean armed) {

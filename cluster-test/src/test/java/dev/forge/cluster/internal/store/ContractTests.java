@@ -262,6 +262,10 @@ class ContractTests {
             INSERT INTO forge_jobs (id, name, recoveries) VALUES (gen_random_uuid(), 'a', 2147483647)    | forge_jobs_count
             INSERT INTO forge_jobs (id, name, claim_epoch) VALUES (gen_random_uuid(), 'a', 9223372036854775807) | forge_jobs_epoch
             INSERT INTO forge_jobs (id, name, retention) VALUES (gen_random_uuid(), 'a', '1001 years')   | forge_jobs_retention
+            INSERT INTO forge_leaders (role, current_term) VALUES ('a', 9223372036854775807)             | forge_counter
+            INSERT INTO forge_leaders (role, current_term) VALUES ('a', -1)                              | forge_counter
+            INSERT INTO forge_workflow_runs (id, workflow_name, workflow_version, wake_seq) VALUES (gen_random_uuid(), 'a', '1', 9223372036854775807) | forge_counter
+            INSERT INTO forge_nodes (id, node_key, name, hostname, roles, version, stale_at, dead_at, beats) VALUES (gen_random_uuid(), 'a', 'a', 'a', '{}', '1', now(), now(), 9223372036854775807) | forge_counter
             INSERT INTO forge_workflow_signals (id, run_id, name) VALUES (gen_random_uuid(), gen_random_uuid(), E'\\n') | forge_workflow_signals_name
             """)
     void rows_with_unusable_values_are_refused(String insert, String constraint) {

@@ -31,6 +31,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -649,6 +650,38 @@ class JobStoreTests {
         assertThat(jobs.finish(one, List.of(completed(claimed, "1")))).isEmpty();
         assertThat(jobs.finish(one, List.of(completed(claimed, "1")))).isEmpty();
         assertThat(jobs.finish(two, List.of(completed(claimed, "1")))).containsExactly(key(claimed));
+    }
+
+    @Test
+    void end_of_a_claim_by_its_own_node_is_told_from_a_recovery() {
+        IntStream.range(0, 8).forEach(i -> insert());
+        List<Claimed> claimed = claim(one, 8);
+        Map<ClaimKey, Integer> keys = new HashMap<>();
+        claimed.forEach(job -> keys.put(key(job), job.recoveries()));
+        var own = new HashSet<ClaimKey>();
+        // Still held.
+        assertThat(jobs.endedByHolder(one, keys)).isEmpty();
+        // Completed, deleted, and given back by the holder itself.
+        jobs.finish(one, List.of(completed(claimed.get(0), "1"), again(claimed.get(1), 60_000)));
+        jdbc.sql("DELETE FROM forge_jobs WHERE id = ?")
+                .param(claimed.get(2).id())
+                .update();
+        // Given back, and claimed by another node since.
+        jobs.finish(one, List.of(again(claimed.get(3), 0)));
+        assertThat(claimOne(two).id()).isEqualTo(claimed.get(3).id());
+        claimed.subList(0, 4).forEach(job -> own.add(key(job)));
+        // Cancelled by somebody, and taken from the holder.
+        jobs.cancel(claimed.get(4).id());
+        jdbc.sql("UPDATE forge_jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (?, ?)")
+                .params(claimed.get(5).id(), claimed.get(6).id())
+                .update();
+        assertThat(jobs.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(2);
+        jdbc.sql("UPDATE forge_jobs SET scheduled_at = now() WHERE id = ?")
+                .param(claimed.get(6).id())
+                .update();
+        assertThat(claimOne(two).id()).isEqualTo(claimed.get(6).id());
+        assertThat(jobs.endedByHolder(one, keys)).isEqualTo(own);
+        assertThat(jobs.endedByHolder(two, Map.of(key(claimed.get(0)), 0))).isEmpty();
     }
 
     @Test

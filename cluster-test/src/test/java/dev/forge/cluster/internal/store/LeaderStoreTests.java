@@ -22,6 +22,9 @@ import java.util.concurrent.TimeoutException;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
@@ -246,5 +249,46 @@ class LeaderStoreTests {
         Term third = begin(one);
         assertThat(third.disputed()).isBetween(Duration.ofSeconds(25), LEASE);
         assertThat(third.predecessor()).isEqualTo(two);
+    }
+
+    @ParameterizedTest
+    @ValueSource(longs = {9223372036854775807L, 1000000000000000000L, 999999999999999999L})
+    void row_near_the_last_term_fails_no_statement(long term) {
+        try {
+            jdbc.sql("INSERT INTO forge_leaders (role, current_term) VALUES (?, ?)")
+                    .params(ROLE, term)
+                    .update();
+        } catch (DataIntegrityViolationException e) {
+            assertThat(term).as("a term that cannot be written").isGreaterThan(1000000000000000000L);
+            return;
+        }
+        Beginning beginning = store.begin(ROLE, one, LEASE, Ground.LOCK, Duration.ofSeconds(5));
+        if (term == 1000000000000000000L) {
+            assertThat(beginning).isInstanceOf(Beginning.NoTermLeft.class);
+            assertThat(store.fence(ROLE, one, term)).isFalse();
+        } else {
+            assertThat(beginning).isInstanceOf(Beginning.Begun.class);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(longs = {9223372036854775807L, 1000000000000000000L, 999999999999999999L, 0})
+    void heartbeat_changes_every_counter_that_a_row_can_have(long beats) {
+        try {
+            jdbc.sql("UPDATE forge_nodes SET beats = ? WHERE id = ?")
+                    .params(beats, one)
+                    .update();
+        } catch (DataIntegrityViolationException e) {
+            assertThat(beats).as("a counter that cannot be written").isGreaterThan(1000000000000000000L);
+            return;
+        }
+        var deadlines = new NodeStore.Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15));
+        var load = new NodeStore.Load(0, 0, null, null);
+        assertThat(nodes.beat(one, load, deadlines)).isEqualTo(NodeStore.Beat.SEEN);
+        long next = nodes.holderOf("one").orElseThrow().beats();
+        assertThat(next).isNotEqualTo(beats).isNotNegative();
+        assertThat(nodes.beat(one, load, deadlines)).isEqualTo(NodeStore.Beat.SEEN);
+        assertThat(nodes.holderOf("one").orElseThrow().beats()).isNotEqualTo(next);
+        assertThat(nodes.holderOf("nobody")).isEmpty();
     }
 }

@@ -38,6 +38,9 @@ import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
@@ -153,6 +156,32 @@ class WorkflowStoreTests {
                     .isEqualTo(new Signalled.TooMany(3, 3));
             assertThat(wakeSeq(run)).isEqualTo(3);
         }
+    }
+
+    @ParameterizedTest
+    @ValueSource(longs = {9223372036854775807L, 1000000000000000000L, 999999999999999999L})
+    void signal_wakes_a_run_whatever_its_counter_is(long counter) {
+        var store = new WorkflowStore(schema, database.dataSource());
+        var limits = new SignalLimits(10, 1_000);
+        UUID run = running(1).get(0);
+        try {
+            jdbc.sql("UPDATE forge_workflow_runs SET wake_seq = ?")
+                    .param(counter)
+                    .update();
+        } catch (DataIntegrityViolationException e) {
+            assertThat(counter).as("a counter that cannot be written").isGreaterThan(1000000000000000000L);
+            return;
+        }
+        assertThat(store.signal(run, signal("go", null), limits)).isInstanceOf(Signalled.Given.class);
+        assertThat(wakeSeq(run)).isNotEqualTo(counter).isNotNegative();
+        // It has not seen the signal, so it does not wait.
+        assertThat(store.suspend(claim(run), forSignal(counter), () -> {})).isTrue();
+        assertThat(jdbc.sql("SELECT scheduled_at = 'infinity' FROM forge_jobs")
+                        .query(Boolean.class)
+                        .single())
+                .as("waits")
+                .isFalse();
+        assertThat(store.cancel(run, "no longer wanted").runs()).containsExactly(run);
     }
 
     @Test

@@ -1,4 +1,4 @@
-package dev.forge.cluster.internal.engine;
+package dev.forge.cluster.internal.log;
 
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
@@ -13,7 +13,7 @@ import org.slf4j.spi.LocationAwareLogger;
  * A logger that never throws. An appender or a filter of the application may: its disk is full, its queue is closed. A line that
  * cannot be logged must end no thread of the cluster, and must not change how a job ends or who leads.
  */
-final class GuardedLogger extends AbstractLogger {
+public final class GuardedLogger extends AbstractLogger {
 
     private static final long serialVersionUID = 1L;
     /** Whose frames are not the caller: those who find out where a line was logged skip them. */
@@ -26,7 +26,8 @@ final class GuardedLogger extends AbstractLogger {
         this.name = logger.getName();
     }
 
-    static Logger of(Class<?> type) {
+    /** Returns the logger of a class. */
+    public static Logger of(Class<?> type) {
         return new GuardedLogger(LoggerFactory.getLogger(type));
     }
 
