@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.internal.engine.WorkSettings.LaneSettings;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;
 import dev.forge.cluster.internal.store.JobStore.Claiming;

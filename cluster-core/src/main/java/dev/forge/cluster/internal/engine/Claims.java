@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.engine.WorkSettings.Leases;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import dev.forge.cluster.internal.store.JobStore.Claimed;

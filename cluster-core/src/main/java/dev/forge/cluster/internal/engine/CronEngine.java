@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.CronRun.Outcome;
 import dev.forge.cluster.CronTarget;
 import dev.forge.cluster.JobPriority;
@@ -9,6 +8,7 @@ import dev.forge.cluster.Misfire;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.engine.CronPlan.Decision;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.CronStore;
 import dev.forge.cluster.internal.store.CronStore.Active;
 import dev.forge.cluster.internal.store.CronStore.Advance;

@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.DaemonScope;
 import dev.forge.cluster.DaemonStatus;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.internal.engine.DaemonRun.Stop;
 import dev.forge.cluster.internal.engine.DaemonRun.Unwritten;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.DaemonStore;
 import dev.forge.cluster.internal.store.DaemonStore.Acquisition;
 import dev.forge.cluster.internal.store.DaemonStore.Look;
@@ -33,7 +33,6 @@ import java.util.random.RandomGenerator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.MDC;
 import org.slf4j.event.Level;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 
@@ -483,13 +482,14 @@ public final class DaemonEngine implements Work {
     private void recoverFromServer(DaemonRun run, Throwable failure) {
         int failures = run.failedByServer(failure);
         Duration delay = restart(run, failures, LONGEST_DELAY_OF_SERVER);
-        log.atLevel(failures == 1 ? Level.WARN : Level.DEBUG).log(
-                "daemon {} term {}: threw because the database server failed: {}. Starts again in {} ms; maxRestarts does"
-                        + " not count this. Further failures of the server are logged at DEBUG.",
-                run.label(),
-                run.term(),
-                ServerFailure.brief(failure),
-                delay.toMillis());
+        log.atLevel(failures == 1 ? Level.WARN : Level.DEBUG)
+                .log(
+                        "daemon {} term {}: threw because the database server failed: {}. Starts again in {} ms; maxRestarts does"
+                                + " not count this. Further failures of the server are logged at DEBUG.",
+                        run.label(),
+                        run.term(),
+                        ServerFailure.brief(failure),
+                        delay.toMillis());
     }
 
     /** Starts it again, the later the more often in a row it has ended soon. */

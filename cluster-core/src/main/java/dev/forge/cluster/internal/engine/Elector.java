@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.LeadershipAcquired;
 import dev.forge.cluster.LeadershipLost;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.LeaderStore.Beginning;
 import dev.forge.cluster.internal.store.LeaderStore.Ground;

@@ -1,12 +1,12 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.RateLimitExceededException;
 import dev.forge.cluster.internal.engine.JobMonitor.Ending;
 import dev.forge.cluster.internal.engine.Running.Stop;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.BeginFailure;
 import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
@@ -343,11 +343,11 @@ final class Execution {
         log.atLevel(unbegun.getAndIncrement() == 0 ? Level.WARN : Level.DEBUG)
                 .log(
                         "Job {} ({}): its transaction could not begin, the attempt is not counted; next try in {} ms: {}. Further failures"
-                        + " are logged at DEBUG until a transaction begins.",
-                running.name(),
-                running.id(),
-                pause,
-                cause);
+                                + " are logged at DEBUG until a transaction begins.",
+                        running.name(),
+                        running.id(),
+                        pause,
+                        cause);
         running.ended(Ending.RETURNED, null);
         return running.givenBack(
                 Duration.ofMillis(pause),

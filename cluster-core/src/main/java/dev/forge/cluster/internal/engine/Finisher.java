@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobStatus;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;

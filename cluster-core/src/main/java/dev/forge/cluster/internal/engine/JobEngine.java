@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.JobStatus;
@@ -8,6 +7,7 @@ import dev.forge.cluster.Leadership;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Recovered;

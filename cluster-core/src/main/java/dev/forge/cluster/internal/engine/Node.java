@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.Leadership;
@@ -14,6 +13,7 @@ import dev.forge.cluster.NodeIdentityProvider;
 import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.NodeStatus;
 import dev.forge.cluster.internal.engine.NodeSettings.Election;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import dev.forge.cluster.internal.store.ControlConnections;
 import dev.forge.cluster.internal.store.DaemonStore;
@@ -37,7 +37,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;

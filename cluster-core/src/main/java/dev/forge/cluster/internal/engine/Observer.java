@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.NodeDied;
 import dev.forge.cluster.NodeJoined;
 import dev.forge.cluster.NodeLeft;
 import dev.forge.cluster.NodeStatus;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
 import dev.forge.cluster.internal.store.NodeStore;
 import dev.forge.cluster.internal.store.NodeStore.Sighting;

@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.RateLimit;
 import dev.forge.cluster.RateLimitDecision;
 import dev.forge.cluster.RateLimiter;
 import dev.forge.cluster.RateLimiterBackend;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.ConnectionLoss;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobInfo;
 import dev.forge.cluster.JobOptions;
 import dev.forge.cluster.JobStatus;
@@ -11,6 +10,7 @@ import dev.forge.cluster.WorkflowContext;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowStatus;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobStore.NewJob;
 import dev.forge.cluster.internal.store.StepRow;
 import dev.forge.cluster.internal.store.WorkflowStore;

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobExplanation;
 import dev.forge.cluster.JobExplanation.Reason;
 import dev.forge.cluster.JobInfo;
@@ -11,6 +10,7 @@ import dev.forge.cluster.JobRejectedException;
 import dev.forge.cluster.Jobs;
 import dev.forge.cluster.UniquePolicy;
 import dev.forge.cluster.UnknownJobException;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobKeeping;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.JobReports.Obstacles;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.engine.JobEngine.StuckHandler;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Comparator;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.engine.Running.Stop;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import java.time.Duration;
 import java.util.ArrayList;

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.JobInfo;
@@ -10,6 +9,7 @@ import dev.forge.cluster.Outcome;
 import dev.forge.cluster.WorkflowInfo;
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobReports;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Claimed;

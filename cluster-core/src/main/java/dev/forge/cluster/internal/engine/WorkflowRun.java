@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.Outcome;
 import dev.forge.cluster.PermanentJobFailure;
 import dev.forge.cluster.Step;
@@ -10,6 +9,7 @@ import dev.forge.cluster.internal.engine.Unwinding.Plain;
 import dev.forge.cluster.internal.engine.Unwinding.Waits;
 import dev.forge.cluster.internal.engine.WorkflowSteps.Undoable;
 import dev.forge.cluster.internal.engine.WorkflowSteps.Undoing;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.StepRow;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;

@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.engine;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.Leadership;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.LeaderStore;
 import dev.forge.cluster.internal.store.WorkflowKeeping;
 import dev.forge.cluster.internal.store.WorkflowStore.Version;

@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.store;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.NodeIdentity;
 import dev.forge.cluster.NodeRole;
 import dev.forge.cluster.NodeStatus;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobStore.CrashRule;
 import dev.forge.cluster.internal.store.JobStore.Recovered;
 import java.sql.Array;

@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.store;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.SQLException;

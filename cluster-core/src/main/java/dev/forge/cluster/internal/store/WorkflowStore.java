@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.store;
 
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.WorkflowRejectedException;
 import dev.forge.cluster.WorkflowStatus;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.JobStore.ClaimKey;
 import java.sql.ResultSet;
 import java.sql.SQLException;
