@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterCoordinator;
 import dev.forge.cluster.JobPriority;
 import dev.forge.cluster.internal.engine.ErrorText;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
@@ -12,7 +13,6 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.springframework.context.SmartLifecycle;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
@@ -24,7 +24,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
  */
 final class BrokerCoordinator implements ClusterCoordinator, SmartLifecycle {
 
-    private static final Logger log = LoggerFactory.getLogger(BrokerCoordinator.class);
+    private static final Logger log = GuardedLogger.of(BrokerCoordinator.class);
 
     private static final String WORK = " work";
     private static final String PROBE = " probe";

@@ -1,11 +1,11 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.internal.engine.ErrorText;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.util.Map;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import org.slf4j.MDC;
 import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
@@ -16,7 +16,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
  */
 final class EventThread implements Consumer<Object> {
 
-    private static final Logger log = LoggerFactory.getLogger(EventThread.class);
+    private static final Logger log = GuardedLogger.of(EventThread.class);
 
     private final ApplicationEventPublisher publisher;
     private final ThreadPoolTaskExecutor executor = new ThreadPoolTaskExecutor();

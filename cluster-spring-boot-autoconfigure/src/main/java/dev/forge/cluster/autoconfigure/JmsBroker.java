@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import jakarta.jms.Connection;
 import jakarta.jms.ConnectionFactory;
 import jakarta.jms.DeliveryMode;
@@ -11,7 +12,6 @@ import jakarta.jms.TextMessage;
 import jakarta.jms.Topic;
 import java.time.Duration;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * A JMS topic, on a connection of its own. The broker itself keeps a node's own words from it, by a selector, all but
@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
  */
 record JmsBroker(ConnectionFactory factory, String place) implements Broker {
 
-    private static final Logger log = LoggerFactory.getLogger(JmsBroker.class);
+    private static final Logger log = GuardedLogger.of(JmsBroker.class);
 
     private static final String FROM = "forgeFrom";
     private static final String TO = "forgeTo";

@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.JobContext;
 import dev.forge.cluster.internal.engine.JobMonitor;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import io.micrometer.observation.Observation;
 import io.micrometer.observation.ObservationRegistry;
 import io.micrometer.observation.transport.Kind;
@@ -12,7 +13,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * An observation around each attempt, of jobs and of steps of workflows, from the beginning of its transaction to the commit.
@@ -26,7 +26,7 @@ final class JobObservations implements JobMonitor {
     /** Of steps that are undone. */
     static final String COMPENSATION = "forge.cluster.workflow.compensation";
 
-    private static final Logger log = LoggerFactory.getLogger(JobObservations.class);
+    private static final Logger log = GuardedLogger.of(JobObservations.class);
 
     /** Names of steps per workflow that become tags. A name that holds an id would make a meter for each run. */
     private static final int MOST_STEPS = 100;
