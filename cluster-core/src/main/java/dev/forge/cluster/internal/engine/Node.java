@@ -246,6 +246,8 @@ public final class Node {
             works.forEach(Work::begin);
             if (settings.presence().mode() == NodeMode.LEADER) {
                 requireElection();
+                // Not only with the next look: a leadership that is lost before it would go unnoticed.
+                hasLed = true;
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
