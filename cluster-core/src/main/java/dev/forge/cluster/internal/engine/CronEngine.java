@@ -9,6 +9,7 @@ import dev.forge.cluster.NodeMode;
 import dev.forge.cluster.Overlap;
 import dev.forge.cluster.internal.engine.CronPlan.Decision;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.store.Causes;
 import dev.forge.cluster.internal.store.CronStore;
 import dev.forge.cluster.internal.store.CronStore.Active;
 import dev.forge.cluster.internal.store.CronStore.Advance;
@@ -49,7 +50,6 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.dao.TransientDataAccessException;
 
@@ -371,8 +371,7 @@ public final class CronEngine implements Work {
 
     private boolean setAside(Leader leader, String cron, RuntimeException cause) {
         // Of its message the first line: the others may show values.
-        String message =
-                String.valueOf(NestedExceptionUtils.getMostSpecificCause(cause).getMessage());
+        String message = String.valueOf(Causes.root(cause).getMessage());
         String problem = "could not be fired: " + message.lines().findFirst().orElse("");
         if (!fenced(leader, () -> store.setAside(cron, problem))) {
             return false;

@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.engine.JobMonitor.Ending;
 import dev.forge.cluster.internal.engine.Running.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.store.BeginFailure;
+import dev.forge.cluster.internal.store.Causes;
 import dev.forge.cluster.internal.store.DatabaseFault;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.JobStore.Finish;
@@ -21,7 +22,6 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.MDC;
 import org.slf4j.event.Level;
-import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.TransactionStatus;
@@ -339,7 +339,7 @@ final class Execution {
     /** The database or the pool has kept it from starting, which is no fault of the job: it waits longer each time. */
     private Finish withoutTransaction(Running running, TransactionException failure) {
         long pause = (long) (pauses.next(running.id()).toMillis() * (1 + random.nextDouble()));
-        String cause = ErrorText.brief(NestedExceptionUtils.getMostSpecificCause(failure));
+        String cause = ErrorText.brief(Causes.root(failure));
         log.atLevel(unbegun.getAndIncrement() == 0 ? Level.WARN : Level.DEBUG)
                 .log(
                         "Job {} ({}): its transaction could not begin, the attempt is not counted; next try in {} ms: {}. Further failures"

@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.engine.Unwinding.Waits;
 import dev.forge.cluster.internal.engine.WorkflowSteps.Undoable;
 import dev.forge.cluster.internal.engine.WorkflowSteps.Undoing;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.store.Causes;
 import dev.forge.cluster.internal.store.JobStore;
 import dev.forge.cluster.internal.store.StepRow;
 import dev.forge.cluster.internal.store.WorkflowStore.Loaded;
@@ -23,7 +24,6 @@ import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.springframework.core.NestedExceptionUtils;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
@@ -260,7 +260,7 @@ final class WorkflowRun {
             return Outcome.snooze(pause);
         }
         // What the driver or the server said: messages of its wrappers begin with our statement.
-        String brief = ErrorText.brief(NestedExceptionUtils.getMostSpecificCause(cause));
+        String brief = ErrorText.brief(Causes.root(cause));
         log.info(
                 "workflow {} run {}: the database failed, the run is repeated in {} ms: {}",
                 handler.version().label(),

@@ -5,7 +5,7 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /** The causes of a failure. An application's own exceptions may form a circle, or throw when they are asked for their cause. */
-final class Causes {
+public final class Causes {
 
     private static final int MOST = 20;
 
@@ -20,6 +20,12 @@ final class Causes {
             cause = causeOf(cause);
         }
         return causes;
+    }
+
+    /** Returns the last of the causes; the failure itself if it has none. */
+    public static Throwable root(Throwable failure) {
+        List<Throwable> causes = of(failure);
+        return causes.get(causes.size() - 1);
     }
 
     private static @Nullable Throwable causeOf(Throwable failure) {
