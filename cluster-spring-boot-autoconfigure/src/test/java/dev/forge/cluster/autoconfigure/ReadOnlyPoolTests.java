@@ -45,25 +45,9 @@ class ReadOnlyPoolTests {
         }
     }
 
-    /** Changes the default for new sessions. The sessions that exist keep theirs, so a window begins by ending them. */
-    private void readOnly(boolean whether) throws SQLException {
-        try (Connection operator = database.dataSource().getConnection();
-                Statement statement = operator.createStatement()) {
-            statement.execute("SET default_transaction_read_only = off");
-            statement.execute("ALTER DATABASE %s SET default_transaction_read_only = %s"
-                    .formatted(database.name(), whether ? "on" : "off"));
-            if (whether) {
-                statement.execute("""
-                        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-                        """);
-            }
-        }
-    }
-
     @AfterEach
-    void writable() throws SQLException {
-        readOnly(false);
+    void writable() {
+        database.setReadOnly(false);
     }
 
     @Test
@@ -75,11 +59,11 @@ class ReadOnlyPoolTests {
                 .run(context -> {
                     Node node = context.getBean(ClusterLifecycle.Parts.class).node();
                     DataSource pool = context.getBean(DataSource.class);
-                    readOnly(true);
+                    database.setReadOnly(true);
                     await().until(() -> !node.isInContact());
                     await().until(() -> isReadOnly(pool));
                     await().until(node::isReadOnly);
-                    readOnly(false);
+                    database.setReadOnly(false);
                     await().until(node::isInContact);
 
                     UUID job = context.getBean(Jobs.class).enqueueNamed("write", null);

@@ -1,5 +1,8 @@
 package dev.forge.cluster.test;
 
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
 import java.util.List;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -48,6 +51,27 @@ public final class TestDatabase implements AutoCloseable {
     /** Statements on connections that are closed after each. */
     public JdbcClient jdbc() {
         return JdbcClient.create(dataSource);
+    }
+
+    /**
+     * Begins or ends a read-only window, as an operator does for maintenance: changes the default for new sessions, and at the
+     * beginning ends all sessions that exist. Sessions that are opened during the window stay read-only.
+     */
+    public void setReadOnly(boolean readOnly) {
+        try (Connection operator = dataSource.getConnection();
+                Statement statement = operator.createStatement()) {
+            statement.execute("SET default_transaction_read_only = off");
+            statement.execute("ALTER DATABASE %s SET default_transaction_read_only = %s"
+                    .formatted(name, readOnly ? "on" : "off"));
+            if (readOnly) {
+                statement.execute("""
+                        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+                        """);
+            }
+        } catch (SQLException e) {
+            throw new IllegalStateException("cannot change the default of database " + name, e);
+        }
     }
 
     /** Every session that is open on this database now, one line each. */

@@ -4,28 +4,18 @@ import static dev.forge.cluster.internal.engine.TestDaemons.daemon;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
-import ch.qos.logback.classic.Level;
-import ch.qos.logback.classic.Logger;
-import ch.qos.logback.classic.LoggerContext;
-import ch.qos.logback.classic.turbo.TurboFilter;
-import ch.qos.logback.core.spi.FilterReply;
 import dev.forge.cluster.JobStatus;
 import dev.forge.cluster.Leadership;
 import dev.forge.cluster.internal.engine.TestCluster.Member;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
-import java.util.Set;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.slf4j.LoggerFactory;
-import org.slf4j.Marker;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** A logging library that throws, as one may whose disk is full: a node goes on, without the lines. */
@@ -37,27 +27,10 @@ class LoggerFailureTests {
     private final TestCluster cluster;
     private final TestJobs work;
 
-    /** The loggers that have thrown. */
-    private final Set<String> thrown = ConcurrentHashMap.newKeySet();
-
     /** Which loggers throw. */
     private volatile Predicate<String> broken = name -> false;
 
-    private final LoggerContext logging = (LoggerContext) LoggerFactory.getILoggerFactory();
-    private final TurboFilter filter = new TurboFilter() {
-        @Override
-        public FilterReply decide(
-                Marker marker, Logger logger, Level level, String format, Object[] arguments, Throwable failure) {
-            String name = logger.getName().substring(logger.getName().lastIndexOf('.') + 1);
-            if (logger.getName().startsWith("dev.forge.cluster.internal")
-                    && level.isGreaterOrEqual(Level.INFO)
-                    && broken.test(name)) {
-                thrown.add(name);
-                throw new IllegalStateException("no space left on device");
-            }
-            return FilterReply.NEUTRAL;
-        }
-    };
+    private final ThrowingLoggers loggers = new ThrowingLoggers(name -> broken.test(name));
 
     LoggerFailureTests(TestDatabase database) {
         this.jdbc = database.jdbc();
@@ -66,20 +39,14 @@ class LoggerFailureTests {
         this.work = new TestJobs(database.dataSource());
     }
 
-    @BeforeEach
-    void breakLoggers() {
-        logging.addTurboFilter(filter);
-    }
-
     @AfterEach
     void close() {
-        broken = name -> false;
-        logging.getTurboFilterList().remove(filter);
+        loggers.close();
         daemons.close();
     }
 
     private void awaitThrowing(String logger) {
-        await().until(() -> thrown.contains(logger));
+        await().until(() -> loggers.thrown.contains(logger));
     }
 
     @Test
@@ -195,6 +162,6 @@ class LoggerFailureTests {
         assertThat(member.ended(flaky).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.ended(flaky).attempts()).isEqualTo(3);
         assertThat(member.ended(failing).attempts()).isEqualTo(3);
-        assertThat(thrown).contains("Execution");
+        assertThat(loggers.thrown).contains("Execution");
     }
 }

@@ -13,7 +13,6 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
-import java.sql.Statement;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
@@ -68,27 +67,11 @@ class ReadOnlyServerTests {
     }
 
     @AfterEach
-    void stop() throws SQLException {
-        readOnly(false);
+    void stop() {
+        database.setReadOnly(false);
         cluster.close();
         logger.detachAppender(appender);
         logger.setLevel(null);
-    }
-
-    /** Changes the default for new sessions and ends those that have another one. */
-    private void readOnly(boolean whether) throws SQLException {
-        try (Connection operator = database.dataSource().getConnection();
-                Statement statement = operator.createStatement()) {
-            statement.execute("SET default_transaction_read_only = off");
-            statement.execute("ALTER DATABASE %s SET default_transaction_read_only = %s"
-                    .formatted(database.name(), whether ? "on" : "off"));
-            if (whether) {
-                statement.execute("""
-                        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-                        """);
-            }
-        }
     }
 
     private Member start(String name, TestJobs jobs) {
@@ -120,10 +103,10 @@ class ReadOnlyServerTests {
         Member one = start("one", jobs);
         await().until(() -> one.leadership().isLeader("scheduler"));
         UUID id = one.node().id();
-        readOnly(true);
+        database.setReadOnly(true);
         // It reads what it likes, but nobody hears its heartbeats.
         await().until(() -> !one.node().isInContact());
-        readOnly(false);
+        database.setReadOnly(false);
         long before = beats(id);
         await().atMost(Duration.ofSeconds(5))
                 .until(() -> beats(id) > before && one.node().isInContact());
@@ -136,7 +119,7 @@ class ReadOnlyServerTests {
     void node_backs_off_and_says_once_what_is_wrong() throws Exception {
         Member one = start("one", new TestJobs(database.dataSource()));
         await().until(() -> one.leadership().isLeader("scheduler"));
-        readOnly(true);
+        database.setReadOnly(true);
         await().until(() -> lines.stream().anyMatch(line -> line.getLevel() == Level.WARN));
         int before = opened.get();
         // Twice a second for each of its three connections is plenty; a tight loop opens dozens.
@@ -153,13 +136,13 @@ class ReadOnlyServerTests {
         Member two = start("two", new TestJobs(database.dataSource()));
         List<UUID> ids = List.of(one.node().id(), two.node().id());
         await().until(() -> one.node().liveWorkers() == 2 && two.node().liveWorkers() == 2);
-        readOnly(true);
+        database.setReadOnly(true);
         // For longer than either of them declares.
         await().until(() -> database.jdbc()
                 .sql("SELECT bool_and(dead_at + interval '1 second' < clock_timestamp()) FROM forge_nodes")
                 .query(Boolean.class)
                 .single());
-        readOnly(false);
+        database.setReadOnly(false);
         await().until(() -> one.node().isInContact() && two.node().isInContact());
         await().during(Duration.ofSeconds(3))
                 .until(() -> ids.equals(List.of(one.node().id(), two.node().id())));

@@ -5,17 +5,28 @@ import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.LoggerContext;
 import ch.qos.logback.classic.turbo.TurboFilter;
 import ch.qos.logback.core.spi.FilterReply;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
 import org.slf4j.LoggerFactory;
 import org.slf4j.Marker;
 
-/** Makes each line that the cluster logs at INFO or above throw, as an appender does whose disk is full. */
+/** Makes lines that the cluster logs at INFO or above throw, as an appender does whose disk is full. */
 final class ThrowingLoggers extends TurboFilter implements AutoCloseable {
 
-    final AtomicInteger thrown = new AtomicInteger();
+    /** Simple names of the classes whose loggers have thrown. */
+    final Set<String> thrown = ConcurrentHashMap.newKeySet();
+
+    private final Predicate<String> broken;
     private final LoggerContext all = (LoggerContext) LoggerFactory.getILoggerFactory();
 
     ThrowingLoggers() {
+        this(name -> true);
+    }
+
+    /** @param broken which loggers throw, by the simple name of their class */
+    ThrowingLoggers(Predicate<String> broken) {
+        this.broken = broken;
         start();
         all.addTurboFilter(this);
     }
@@ -23,8 +34,11 @@ final class ThrowingLoggers extends TurboFilter implements AutoCloseable {
     @Override
     public FilterReply decide(
             Marker marker, Logger logger, Level level, String format, Object[] params, Throwable failure) {
-        if (logger.getName().startsWith("dev.forge.cluster.internal") && level.isGreaterOrEqual(Level.INFO)) {
-            thrown.incrementAndGet();
+        String name = logger.getName().substring(logger.getName().lastIndexOf('.') + 1);
+        if (logger.getName().startsWith("dev.forge.cluster.internal")
+                && level.isGreaterOrEqual(Level.INFO)
+                && broken.test(name)) {
+            thrown.add(name);
             throw new IllegalStateException("no space left on device");
         }
         return FilterReply.NEUTRAL;
