@@ -58,6 +58,28 @@ public class StormApplication {
             effect(job);
         }
 
+        /** Runs until the test releases it, however slow the machine is. */
+        @ClusterJob(name = "held-transactional")
+        @Transactional
+        public void heldTransactional(JobContext job) throws InterruptedException {
+            effect(job);
+            awaitRelease();
+        }
+
+        @ClusterJob(name = "held-plain")
+        public void heldPlain(JobContext job) throws InterruptedException {
+            awaitRelease();
+            effect(job);
+        }
+
+        private void awaitRelease() throws InterruptedException {
+            while (!jdbc.sql("SELECT EXISTS (SELECT FROM released)")
+                    .query(Boolean.class)
+                    .single()) {
+                TimeUnit.MILLISECONDS.sleep(50);
+            }
+        }
+
         @ClusterJob(name = "poison")
         public void poison() {
             Runtime.getRuntime().halt(1);
