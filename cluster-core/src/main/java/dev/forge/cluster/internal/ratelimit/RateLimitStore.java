@@ -4,6 +4,7 @@ import dev.forge.cluster.internal.database.Schema;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
+import java.util.Set;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
@@ -79,6 +80,20 @@ public final class RateLimitStore {
                 .param("rates", wishes.stream().map(Wish::perSecond).toArray(Double[]::new))
                 .query((row, n) -> new Grant(row.getString(1), row.getInt(2), row.getDouble(3)))
                 .list();
+    }
+
+    /** Returns those of the buckets whose rows another session has locked. Does not wait. */
+    public Set<String> locked(Collection<String> buckets) {
+        return client.sql(schema.sql("""
+                WITH free AS MATERIALIZED (
+                    SELECT bucket FROM ~.forge_rate_limits WHERE bucket = ANY (:buckets)
+                    ORDER BY bucket FOR NO KEY UPDATE SKIP LOCKED)
+                SELECT bucket FROM ~.forge_rate_limits
+                WHERE bucket = ANY (:buckets) AND bucket NOT IN (SELECT bucket FROM free)
+                """))
+                .param("buckets", buckets.toArray(String[]::new))
+                .query(String.class)
+                .set();
     }
 
     /** Deletes buckets that have been full for that long, up to that many: a new one is full, too. */

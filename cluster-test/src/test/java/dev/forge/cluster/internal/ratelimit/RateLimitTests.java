@@ -31,6 +31,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import javax.sql.DataSource;
@@ -231,6 +232,39 @@ class RateLimitTests {
             assertThat(locked.get().allowed()).isFalse();
             assertThat(spent("third[key]")).isPositive();
         } finally {
+            threads.shutdownNow();
+        }
+    }
+
+    @Test
+    void callers_who_keep_asking_for_a_locked_bucket_hold_up_nobody_else() throws Exception {
+        RateLimiter node = node(true);
+        RateLimit limit = RateLimit.of(1, Duration.ofDays(1)).withBurst(1_000);
+        assertThat(node.tryAcquire("locked", limit).allowed()).isTrue();
+        var threads = Executors.newFixedThreadPool(4);
+        var asks = new AtomicInteger();
+        var stop = new AtomicBoolean();
+        try (Connection connection = database.dataSource().getConnection();
+                Statement statement = connection.createStatement()) {
+            connection.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_rate_limits WHERE bucket = 'locked' FOR UPDATE");
+            for (int i = 0; i < 4; i++) {
+                threads.execute(() -> {
+                    while (!stop.get()) {
+                        node.tryAcquire("locked", limit);
+                        asks.incrementAndGet();
+                    }
+                });
+            }
+            // The first statement has timed out.
+            await().until(() -> asks.get() > 0);
+            for (int i = 0; i < 20; i++) {
+                assertThat(node.tryAcquire("other", limit).allowed()).isTrue();
+            }
+            // All of them were decided by the table. A call that has waited for too long is decided by its node.
+            assertThat(spent("other")).isGreaterThan(19.9);
+        } finally {
+            stop.set(true);
             threads.shutdownNow();
         }
     }
