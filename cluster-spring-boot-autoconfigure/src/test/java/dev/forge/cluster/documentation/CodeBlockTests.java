@@ -115,19 +115,17 @@ class CodeBlockTests {
         var errors = new ArrayList<String>();
         sources.put("guide/Beans.java", BEANS);
         for (Pages.Block block : blocks) {
-            String page = block.page()
-                    .getFileName()
-                    .toString()
-                    .replaceAll("\\W", "_")
-                    .toLowerCase(Locale.ROOT);
+            String page =
+                    block.page().getFileName().toString().replaceAll("\\W", "_").toLowerCase(Locale.ROOT);
             String header = "package guide.%s;%n%s".formatted(page, IMPORTS);
-            sources.put("guide/%s/Context.java".formatted(page), "%sabstract class Context extends guide.Beans {%n%s}%n"
-                    .formatted(header, context(block.page())));
+            sources.put(
+                    "guide/%s/Context.java".formatted(page),
+                    "%sabstract class Context extends guide.Beans {%n%s}%n".formatted(header, context(block.page())));
             String name = "Block" + block.line();
             String body = block.text().replace("{ ... }", "{ throw new UnsupportedOperationException(); }");
             String members = "%sclass %s extends Context {%n%s}%n".formatted(header, name, body);
-            String statements =
-                    "%sclass %s extends Context { void block() throws Exception {%n%s} }%n".formatted(header, name, body);
+            String statements = "%sclass %s extends Context { void block() throws Exception {%n%s} }%n"
+                    .formatted(header, name, body);
             String file = "guide/%s/%s.java".formatted(page, name);
             if (parses(file, members)) {
                 sources.put(file, members);
@@ -157,8 +155,8 @@ class CodeBlockTests {
 
     private boolean parses(String file, String source) {
         var problems = new DiagnosticCollector<JavaFileObject>();
-        var task = (JavacTask) compiler.getTask(
-                null, null, problems, List.of("-proc:none"), null, List.of(new Source(file, source)));
+        var task = (JavacTask)
+                compiler.getTask(null, null, problems, List.of("-proc:none"), null, List.of(new Source(file, source)));
         try {
             task.parse();
         } catch (IOException e) {
@@ -170,8 +168,7 @@ class CodeBlockTests {
     private List<Diagnostic<? extends JavaFileObject>> compile(Map<String, String> sources) {
         var problems = new DiagnosticCollector<JavaFileObject>();
         // Surefire hides the class path in the manifest of a jar, and tells it by a property of its own.
-        String classPath =
-                System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
+        String classPath = System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
         List<Source> units = sources.entrySet().stream()
                 .map(source -> new Source(source.getKey(), source.getValue()))
                 .toList();

@@ -73,14 +73,16 @@ class ConfigurationPageTests {
         for (Map<String, Object> property : properties) {
             String name = name(property);
             String key = name.startsWith(PREFIX) ? name.substring(PREFIX.length()) : "";
-            String group = key.isEmpty() ? "Endpoint" : key.contains(".") ? key.substring(0, key.indexOf('.')) : "General";
+            String group =
+                    key.isEmpty() ? "Endpoint" : key.contains(".") ? key.substring(0, key.indexOf('.')) : "General";
             assertThat(groups).as(name).containsKey(group);
             groups.get(group).add(property);
         }
         return groups.entrySet().stream()
                 .map(group -> "## %s%n%n| Key | Type | Default | Description |%n|---|---|---|---|%n%s%n"
                         .formatted(
-                                group.getKey().equals("General") || group.getKey().equals("Endpoint")
+                                group.getKey().equals("General")
+                                                || group.getKey().equals("Endpoint")
                                         ? group.getKey()
                                         : "%s%s.*".formatted(PREFIX, group.getKey()),
                                 group.getValue().stream()
@@ -91,9 +93,8 @@ class ConfigurationPageTests {
 
     private static String row(Map<String, Object> property) {
         Object value = property.get("defaultValue");
-        String text = value instanceof List<?> list
-                ? list.stream().map(String::valueOf).collect(Collectors.joining(","))
-                : String.valueOf(value).replace('_', '-');
+        // A list is written in brackets, a constant of another project's enum with an underscore.
+        String text = String.valueOf(value).replaceAll("[\\[\\] ]", "").replace('_', '-');
         return "| `%s` | %s | %s | %s |%n"
                 .formatted(
                         name(property),
@@ -108,6 +109,10 @@ class ConfigurationPageTests {
 
     /** What may be written as the value. */
     private static String type(String name) {
+        if (name.matches("java\\.util\\.(List|Set)<.*>")) {
+            String element = type(name.replaceFirst(".*<(.*)>", "$1"));
+            return element.startsWith("`") ? "list of " + element : "list";
+        }
         Class<?> type = load(name);
         if (type != null && type.isEnum()) {
             return Arrays.stream(type.getEnumConstants())
@@ -123,7 +128,6 @@ class ConfigurationPageTests {
             case "Integer", "Long", "Double" -> "number";
             case "Duration" -> "duration";
             case "DataSize" -> "size";
-            case "List", "Set" -> "list";
             case "Map" -> "map";
             default -> "text";
         };
@@ -138,6 +142,7 @@ class ConfigurationPageTests {
     }
 
     private static String kebab(String name) {
-        return ConfigurationPropertyName.adapt(name.replaceAll("([A-Z])", "-$1"), '.').toString();
+        return ConfigurationPropertyName.adapt(name.replaceAll("([A-Z])", "-$1"), '.')
+                .toString();
     }
 }

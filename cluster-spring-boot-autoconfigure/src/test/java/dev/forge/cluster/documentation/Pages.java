@@ -73,9 +73,7 @@ final class Pages {
 
     /** The blocks of README and guide in that language. */
     static List<Block> blocks(String language) {
-        return guide().stream()
-                .flatMap(page -> blocks(page, language).stream())
-                .collect(Collectors.toList());
+        return guide().stream().flatMap(page -> blocks(page, language).stream()).collect(Collectors.toList());
     }
 
     static String withoutBlocks(String text) {
