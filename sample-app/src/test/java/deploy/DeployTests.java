@@ -68,7 +68,7 @@ class DeployTests {
     /** After the drain: session, loops, workers and the row of the node, each with a limit of its own. */
     private static final Duration LEAVING = Duration.ofSeconds(20);
 
-    /** For how long a node tries to migrate before its start fails; docs/deployment.md, "Migrations under load". */
+    /** For how long a node tries to migrate before its start fails; docs/reference/deployment.md, "Migrations under load". */
     private static final Duration MIGRATING = Duration.ofMinutes(5);
 
     /** What the image of PostgreSQL is configured with. */
@@ -466,7 +466,7 @@ class DeployTests {
     /** Blocks of the page that begin with a comment naming their file, and YAML blocks that look like ours. */
     @Test
     void snippets_of_the_page_are_parts_of_the_files() throws IOException {
-        String page = Files.readString(DeployFiles.ROOT.resolve("docs/deployment.md"));
+        String page = Files.readString(DeployFiles.ROOT.resolve("docs/reference/deployment.md"));
         Matcher block = Pattern.compile("(?:<!-- (deploy/\\S+) -->\\n)?```(\\w+)\\n(.*?)```", Pattern.DOTALL)
                 .matcher(page);
         var shown = new ArrayList<String>();
@@ -491,7 +491,7 @@ class DeployTests {
         while (name.find()) {
             assertThat(DeployFiles.ROOT.resolve(name.group())).exists();
         }
-        assertThat(Path.of("../docs/deployment.md")).content().doesNotContain("preStop: {sleep");
+        assertThat(Path.of("../docs/reference/deployment.md")).content().doesNotContain("preStop: {sleep");
     }
 
     /** Whether the text's lines follow each other in the file, at whatever depth. */

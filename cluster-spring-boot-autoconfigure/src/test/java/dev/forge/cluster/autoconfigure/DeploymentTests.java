@@ -32,7 +32,7 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.PropertySource;
 import org.springframework.core.io.ByteArrayResource;
 
-/** docs/deployment.md, held against the product. */
+/** docs/reference/deployment.md, held against the product. */
 @ClusterPostgres
 class DeploymentTests {
 
@@ -47,7 +47,7 @@ class DeploymentTests {
     }
 
     static Stream<Arguments> documents() throws IOException {
-        String page = Files.readString(Path.of("../docs/deployment.md"));
+        String page = Files.readString(Path.of("../docs/reference/deployment.md"));
         Matcher block = Pattern.compile("```yaml\\n# ([a-z-]+)\\n(.*?)```", Pattern.DOTALL)
                 .matcher(page);
         var documents = new ArrayList<Arguments>();

@@ -293,7 +293,7 @@ public final class Node implements Candidate {
                     "forge.cluster.node.mode (leader): this node was not elected within %d s%s"
                             .formatted(patience.toSeconds(), leader == null ? "" : "; node %s leads".formatted(leader)),
                     leader == null
-                            ? "Look for what keeps it from leading: \"No leader is elected\" in docs/troubleshooting.md."
+                            ? "Look for what keeps it from leading: \"No leader is elected\" in docs/reference/troubleshooting.md."
                             : "Stop that node, or set forge.cluster.node.mode=auto to stand by.");
         }
     }

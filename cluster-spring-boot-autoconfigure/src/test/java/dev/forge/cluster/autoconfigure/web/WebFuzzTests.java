@@ -17,7 +17,7 @@ import org.springframework.boot.test.context.SpringBootTest;
 import org.springframework.boot.test.web.server.LocalServerPort;
 import org.springframework.test.annotation.DirtiesContext;
 
-/** Whatever a client sends, the answer is one of those that the README describes, and never a 5xx. */
+/** Whatever a client sends, the answer is one of those that docs/reference/http.md describes, and never a 5xx. */
 @ClusterPostgres
 @SpringBootTest(
         classes = WebTestApplication.class,

@@ -59,7 +59,7 @@ class WebSecurityTests {
 
     private UUID job;
 
-    /** As in the README. */
+    /** As in docs/reference/http.md. */
     @Configuration(proxyBeanMethods = false)
     @ImportAutoConfiguration({
         SecurityAutoConfiguration.class,

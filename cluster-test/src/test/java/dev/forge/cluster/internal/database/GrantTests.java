@@ -30,7 +30,7 @@ import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** The grants that docs/security.md prints, as it prints them: enough for their purpose, and nothing more. */
+/** The grants that docs/reference/security.md prints, as it prints them: enough for their purpose, and nothing more. */
 @ClusterPostgres
 class GrantTests {
 
@@ -58,7 +58,7 @@ class GrantTests {
 
     /** The block of the document whose grants are to that role. */
     private static String printed(String role) throws IOException {
-        Path path = Path.of("docs/security.md");
+        Path path = Path.of("docs/reference/security.md");
         String document =
                 Files.readString(Files.exists(path) ? path : Path.of("..").resolve(path));
         List<String> blocks = BLOCK.matcher(document)

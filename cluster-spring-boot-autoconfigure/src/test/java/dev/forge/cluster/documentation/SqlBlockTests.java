@@ -1,0 +1,47 @@
+package dev.forge.cluster.documentation;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.util.ArrayList;
+import org.junit.jupiter.api.Test;
+
+/** PostgreSQL can plan every query and update that the guide shows. Grants are executed by GrantTests. */
+@ClusterPostgres
+class SqlBlockTests {
+
+    private final TestDatabase database;
+
+    SqlBlockTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    @Test
+    void every_query_of_the_guide_can_be_planned() throws SQLException {
+        var broken = new ArrayList<String>();
+        int planned = 0;
+        try (Connection connection = database.dataSource().getConnection();
+                Statement statement = connection.createStatement()) {
+            for (Pages.Block block : Pages.blocks("sql")) {
+                // Where the guide names a schema, it is that of its example.
+                String text = block.text().replaceAll("--.*", "").replaceAll("\\bforge\\.(?=forge_)", "");
+                for (String sql : text.split(";", -1)) {
+                    if (sql.strip().matches("(?s)(SELECT|UPDATE)\\b.*")) {
+                        planned++;
+                        try {
+                            statement.execute("EXPLAIN " + sql);
+                        } catch (SQLException e) {
+                            broken.add("%s: %s".formatted(block.place(), e.getMessage()));
+                        }
+                    }
+                }
+            }
+        }
+        assertThat(broken).isEmpty();
+        assertThat(planned).isGreaterThan(10);
+    }
+}
