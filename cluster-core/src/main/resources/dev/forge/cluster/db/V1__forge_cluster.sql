@@ -51,8 +51,27 @@ COMMENT ON COLUMN forge_settings.channel IS
 COMMENT ON COLUMN forge_settings.max_payload_bytes IS
     'Largest payload that forge_enqueue accepts, in bytes of printed JSON. Should equal forge.cluster.job.max-payload-size.';
 
--- Default privileges may have granted rights on the new table.
+-- Default privileges (ALTER DEFAULT PRIVILEGES) of the installing role may have granted rights on the new table. Roles that may not
+-- insert rows cannot run a node, so they must not read the channel.
 REVOKE ALL ON forge_settings FROM PUBLIC;
+DO $revoke$
+DECLARE
+    reader text;
+BEGIN
+    FOR reader IN
+        SELECT pg_catalog.quote_ident(r.rolname::text)
+        FROM pg_catalog.pg_class c
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) a
+        JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+        WHERE n.nspname = pg_catalog.current_schema() AND c.relname = 'forge_settings'::name AND a.grantee <> c.relowner
+        GROUP BY r.rolname
+        HAVING NOT pg_catalog.bool_or(a.privilege_type = 'INSERT'::text)
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON %I.forge_settings FROM %s', pg_catalog.current_schema(), reader);
+    END LOOP;
+END
+$revoke$;
 INSERT INTO forge_settings DEFAULT VALUES;
 
 -- Nodes ------------------------------------------------------------------------------------------------------------------------------
