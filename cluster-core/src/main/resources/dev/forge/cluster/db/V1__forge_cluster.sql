@@ -1,41 +1,84 @@
 -- Forge Cluster, schema version 1.
 --
--- Runs as it stands with psql too (forge.cluster.schema.mode=validate):
+-- This script runs under Flyway and, unchanged, under psql (then set forge.cluster.schema.mode=validate):
 --   psql -v ON_ERROR_STOP=1 -1 -c 'SET search_path TO my_schema' -f V1__forge_cluster.sql
--- Everything is created in the first schema of the search path. Migrations only ever add: nodes of the
--- previous version keep working on the new schema.
+-- It creates all objects in the first schema of the search path. Run it in one transaction.
+--
+-- Contents: versions, settings, nodes, leaders, locks, one-time state, start-up actions, jobs, crons, daemons, workflows,
+-- rate limits, functions for other roles, views for operators, rights.
+--
+-- Conventions:
+-- * The database clock decides: all times are written with now() or clock_timestamp().
+-- * Functions contain the name of this schema and have a fixed search path. They work for callers whose search path does not contain
+--   the schema, and no object in a caller's search path can replace an object that they use. For the same reason this script
+--   qualifies the functions that it calls (pg_catalog.format): an overload with the exact argument types would be preferred.
+-- * Functions with the rights of the owner (SECURITY DEFINER) are closed to PUBLIC.
+-- * Trigger functions that search a table set plan_cache_mode = force_custom_plan: a cached plan from the time when the table was
+--   small would read the whole table.
+
+-- Versions ---------------------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE forge_schema_versions (
     version       int PRIMARY KEY,
-    -- The oldest library (by its own newest version) that may work on this schema.
     needs_library int NOT NULL,
     installed_at  timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON TABLE forge_schema_versions IS
+    'Versions of the Forge Cluster schema that are installed. The last statement of each script adds a row.';
+COMMENT ON COLUMN forge_schema_versions.version IS 'Number of the script.';
+COMMENT ON COLUMN forge_schema_versions.needs_library IS 'Oldest library that can use this version, as the newest version that library knows.';
+COMMENT ON COLUMN forge_schema_versions.installed_at IS 'Start of the transaction that installed this version.';
 
--- Settings ------------------------------------------------------------------------------------------------
+-- Settings ---------------------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE forge_settings (
     only_row          boolean PRIMARY KEY DEFAULT true,
-    -- On which nodes notify each other. Every role that may connect can send on a channel whose name it knows, and a flood would
-    -- fill the memory of all nodes. So the name has 122 random bits, and only roles that may read this table know it.
     channel           text NOT NULL DEFAULT 'forge_cluster_'
                           || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''),
-    -- Bytes that forge_enqueue accepts. A table, because any role can change a parameter of its session.
     max_payload_bytes bigint NOT NULL DEFAULT pg_catalog.pg_size_bytes('1MB'),
     CONSTRAINT forge_settings_only_row CHECK (only_row),
-    -- Longer names of channels are rejected by NOTIFY.
+    -- NOTIFY rejects longer names.
     CONSTRAINT forge_settings_channel CHECK (pg_catalog.octet_length(channel) BETWEEN 1 AND 63),
     CONSTRAINT forge_settings_max_payload_bytes CHECK (max_payload_bytes BETWEEN 1 AND 100000000)
 );
--- Default privileges may have granted it.
+COMMENT ON TABLE forge_settings IS
+    'Settings of this cluster, in one row. The table contains a secret: grant SELECT to the role of the nodes only.';
+COMMENT ON COLUMN forge_settings.only_row IS 'Always true, so that the table has at most one row.';
+-- Every role that may connect can send on a channel whose name it knows, and a flood would fill the memory of all nodes.
+COMMENT ON COLUMN forge_settings.channel IS
+    'Name of the channel on which nodes notify each other. It contains 122 random bits and is secret. Nodes read it when they start.';
+-- A column, because every role can change the parameters of its own session.
+COMMENT ON COLUMN forge_settings.max_payload_bytes IS
+    'Largest payload that forge_enqueue accepts, in bytes of printed JSON. Should equal forge.cluster.job.max-payload-size.';
+
+-- Default privileges (ALTER DEFAULT PRIVILEGES) of the installing role may have granted rights on the new table. Roles that may not
+-- insert rows cannot run a node, so they must not read the channel.
 REVOKE ALL ON forge_settings FROM PUBLIC;
+DO $revoke$
+DECLARE
+    reader text;
+BEGIN
+    FOR reader IN
+        SELECT pg_catalog.quote_ident(r.rolname::text)
+        FROM pg_catalog.pg_class c
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) a
+        JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+        WHERE n.nspname = pg_catalog.current_schema() AND c.relname = 'forge_settings'::name AND a.grantee <> c.relowner
+        GROUP BY r.rolname
+        HAVING NOT pg_catalog.bool_or(a.privilege_type = 'INSERT'::text)
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON %I.forge_settings FROM %s', pg_catalog.current_schema(), reader);
+    END LOOP;
+END
+$revoke$;
 INSERT INTO forge_settings DEFAULT VALUES;
 
--- Nodes ---------------------------------------------------------------------------------------------------
+-- Nodes ------------------------------------------------------------------------------------------------------------------------------
 
--- Statements that count further never fail at the limit, whoever has written the row: counters that only have to change begin anew,
--- and a role whose term is the last one is not led.
 CREATE DOMAIN forge_counter AS bigint CONSTRAINT forge_counter CHECK (VALUE BETWEEN 0 AND 1000000000000000000);
+COMMENT ON DOMAIN forge_counter IS
+    'Counter that statements can always increase without an overflow: beats and wake_seq start again at 0, and no node leads a role whose term is the last one.';
 
 CREATE TABLE forge_nodes (
     id                  uuid PRIMARY KEY,
@@ -57,43 +100,138 @@ CREATE TABLE forge_nodes (
     cpu_usage           double precision,
     memory_usage        double precision,
     info                jsonb NOT NULL DEFAULT '{}',
-    -- The advisory lock that this node's session holds while it lives; NULL: it holds none.
     liveness_key        int,
     CONSTRAINT forge_nodes_status CHECK (status IN ('joining', 'active', 'stale', 'draining', 'dead'))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
-
--- A node.id belongs to one live node.
+-- At most one live node has a given node.id.
 CREATE UNIQUE INDEX forge_nodes_live_key ON forge_nodes (node_key) WHERE status <> 'dead';
+COMMENT ON TABLE forge_nodes IS
+    'Nodes of the cluster. A node updates its row with each heartbeat and deletes it when it leaves; dead nodes are deleted later.';
+COMMENT ON COLUMN forge_nodes.id IS 'Identity of one registration. A node that was declared dead registers again with a new id.';
+COMMENT ON COLUMN forge_nodes.node_key IS 'Configured forge.cluster.node.id, or the name with a random suffix.';
+COMMENT ON COLUMN forge_nodes.name IS 'Name of the node in logs and reports.';
+COMMENT ON COLUMN forge_nodes.hostname IS 'Name of the host.';
+COMMENT ON COLUMN forge_nodes.roles IS 'Roles of the node: gateway, function, worker, scheduler.';
+COMMENT ON COLUMN forge_nodes.worker_capabilities IS 'Capabilities that jobs can require.';
+COMMENT ON COLUMN forge_nodes.handlers IS 'Names of the jobs, crons, daemons and workflows that the node has handlers for.';
+COMMENT ON COLUMN forge_nodes.status IS
+    'joining, active, stale (heartbeats are late), draining (finishes its work and leaves) or dead. Operators may set draining.';
+COMMENT ON COLUMN forge_nodes.version IS 'Version of the Forge Cluster library.';
+COMMENT ON COLUMN forge_nodes.started_at IS 'Time of the registration.';
+COMMENT ON COLUMN forge_nodes.last_heartbeat IS 'Time of the last heartbeat.';
+COMMENT ON COLUMN forge_nodes.beats IS 'Number of heartbeats. Other nodes check whether this counter changes.';
+COMMENT ON COLUMN forge_nodes.stale_at IS 'Time at which other nodes may declare this node stale unless it sends a heartbeat.';
+COMMENT ON COLUMN forge_nodes.dead_at IS 'Time at which other nodes may declare this node dead unless it sends a heartbeat.';
+COMMENT ON COLUMN forge_nodes.current_connections IS 'Open connections of the pool of the application. 0 if unknown.';
+COMMENT ON COLUMN forge_nodes.current_jobs IS 'Jobs that the node is running.';
+COMMENT ON COLUMN forge_nodes.cpu_usage IS 'CPU usage between 0 and 1. NULL: unknown.';
+COMMENT ON COLUMN forge_nodes.memory_usage IS 'Memory usage between 0 and 1. NULL: unknown.';
+COMMENT ON COLUMN forge_nodes.info IS
+    'Texts by key: mode, slots, the digest of the declared crons (see forge_cron_sets) and forge.cluster.node.info.';
+COMMENT ON COLUMN forge_nodes.liveness_key IS
+    'Key of the advisory lock that the session of the node holds while the node lives. NULL: the node holds no such lock.';
 
--- Leadership ----------------------------------------------------------------------------------------------
+-- Leaders ----------------------------------------------------------------------------------------------------------------------------
 
--- Changed only by election and release: fenced transactions hold a share lock on these rows.
+-- Two tables: fenced transactions hold a share lock on rows of forge_leaders, which therefore change only when a leader is elected
+-- or resigns. Leases are renewed every second.
 CREATE TABLE forge_leaders (
     role         text PRIMARY KEY,
     node_id      uuid,
     current_term forge_counter NOT NULL DEFAULT 0,
     acquired_at  timestamptz
 );
+COMMENT ON TABLE forge_leaders IS 'Current leader and term of each role. Fenced writes check the term under a share lock.';
+COMMENT ON COLUMN forge_leaders.role IS 'Name of the role.';
+COMMENT ON COLUMN forge_leaders.node_id IS 'Leader. NULL: the role has none.';
+COMMENT ON COLUMN forge_leaders.current_term IS 'Number of the current or last term. It increases with each election.';
+COMMENT ON COLUMN forge_leaders.acquired_at IS 'Start of the current or last term.';
 
--- Renewed every second, hence apart from the rows that fences lock.
 CREATE TABLE forge_leader_leases (
     role           text PRIMARY KEY,
     node_id        uuid,
     lease_until    timestamptz NOT NULL,
     backend_pid    int,
     backend_start  timestamptz,
-    -- Until when a former leader, whose session ended without a release, may still believe that it leads.
     disputed_until timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+COMMENT ON TABLE forge_leader_leases IS 'Leases of the leaders.';
+COMMENT ON COLUMN forge_leader_leases.role IS 'Name of the role.';
+COMMENT ON COLUMN forge_leader_leases.node_id IS 'Holder of the lease. NULL: the leader has resigned.';
+COMMENT ON COLUMN forge_leader_leases.lease_until IS 'End of the lease.';
+COMMENT ON COLUMN forge_leader_leases.backend_pid IS
+    'Process id of the session that holds the advisory lock of the role. NULL: the leader holds only the lease.';
+COMMENT ON COLUMN forge_leader_leases.backend_start IS 'Start of that session: process ids are reused.';
+COMMENT ON COLUMN forge_leader_leases.disputed_until IS
+    'Time until which a former leader whose session ended without a resignation may still act as the leader.';
 
--- Jobs ----------------------------------------------------------------------------------------------------
+-- Locks ------------------------------------------------------------------------------------------------------------------------------
 
--- What a column may hold is said by its type, not by a CHECK of the table. The checks of a table are parsed anew for each statement
--- and evaluated for each row that changes: here they made the insertion of one job half as expensive again. Those of a domain
--- are cached, and evaluated for the columns that a statement sets.
+CREATE SEQUENCE forge_lock_tokens;
+COMMENT ON SEQUENCE forge_lock_tokens IS
+    'Fencing tokens. All locks share the sequence, so a token is never used again, even after the row of its lock was deleted.';
+
+CREATE TABLE forge_locks (
+    lock_name  text PRIMARY KEY,
+    owner_node uuid NOT NULL,
+    token      bigint NOT NULL DEFAULT nextval('forge_lock_tokens'),
+    locked_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    expires_at timestamptz NOT NULL
+);
+COMMENT ON TABLE forge_locks IS
+    'Locks of ClusterLocks and of start-up actions. A lock whose expiry time has passed is free; its row is deleted later.';
+COMMENT ON COLUMN forge_locks.lock_name IS 'Name of the lock.';
+COMMENT ON COLUMN forge_locks.owner_node IS 'Node that took the lock last.';
+COMMENT ON COLUMN forge_locks.token IS 'Fencing token of the last holder, larger than all earlier ones.';
+COMMENT ON COLUMN forge_locks.locked_at IS 'Time at which the last holder took the lock.';
+COMMENT ON COLUMN forge_locks.expires_at IS 'End of the lease. A release sets it to the current time.';
+
+-- One-time state ---------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_state (
+    state_key   text PRIMARY KEY,
+    state_value jsonb NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    expires_at  timestamptz NOT NULL
+);
+CREATE INDEX forge_state_expiry ON forge_state (expires_at);
+-- Pending OAuth2 logins, which are counted before a new login is stored.
+CREATE INDEX forge_state_logins ON forge_state (expires_at) WHERE state_key LIKE '@oauth2/%';
+COMMENT ON TABLE forge_state IS 'Values of ClusterStateStore, each of which can be taken once. Also pending OAuth2 logins.';
+COMMENT ON COLUMN forge_state.state_key IS 'Key of the value. Keys of pending OAuth2 logins begin with @oauth2/.';
+COMMENT ON COLUMN forge_state.state_value IS 'Value as JSON.';
+COMMENT ON COLUMN forge_state.created_at IS 'Time at which the value was stored, for operators.';
+COMMENT ON COLUMN forge_state.expires_at IS 'Time from which the value can no longer be taken.';
+
+-- Start-up actions -------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_startup_actions (
+    name         text NOT NULL,
+    version      text NOT NULL,
+    node_id      uuid NOT NULL,
+    node_name    text NOT NULL,
+    token        bigint NOT NULL,
+    started_at   timestamptz NOT NULL,
+    completed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (name, version)
+);
+COMMENT ON TABLE forge_startup_actions IS
+    'Actions that StartupCoordinator.once has completed. Only the holder of the lock of an action adds its row.';
+COMMENT ON COLUMN forge_startup_actions.name IS 'Name of the action.';
+COMMENT ON COLUMN forge_startup_actions.version IS 'Version of the action. Each version runs once.';
+COMMENT ON COLUMN forge_startup_actions.node_id IS 'Node that ran the action.';
+COMMENT ON COLUMN forge_startup_actions.node_name IS 'Name of that node, whose row may have been deleted.';
+COMMENT ON COLUMN forge_startup_actions.token IS 'Fencing token of the lock.';
+COMMENT ON COLUMN forge_startup_actions.started_at IS 'Time at which the node took the lock.';
+COMMENT ON COLUMN forge_startup_actions.completed_at IS 'Time at which the action was completed.';
+
+-- Jobs -------------------------------------------------------------------------------------------------------------------------------
+
+-- Domains instead of CHECK constraints of the table: PostgreSQL parses the constraints of a table again for each statement and evaluates
+-- them for each changed row, which made the insertion of one job half as expensive again. It caches the constraints of a domain
+-- and evaluates them only for the columns that a statement sets.
 CREATE DOMAIN forge_job_status AS text CONSTRAINT forge_jobs_status CHECK
     (VALUE IN ('pending', 'claimed', 'running', 'completed', 'failed', 'cancelled', 'abandoned'));
--- Room for the prefix and the version of a workflow. No control characters: names and keys are logged.
 CREATE DOMAIN forge_job_name AS text CONSTRAINT forge_jobs_name CHECK
     (VALUE <> '' AND pg_catalog.char_length(VALUE) <= 1000 AND VALUE !~ '[\x01-\x1f\x7f-\x9f]');
 CREATE DOMAIN forge_job_key AS text CONSTRAINT forge_jobs_key CHECK
@@ -103,9 +241,23 @@ CREATE DOMAIN forge_job_capability AS text CONSTRAINT forge_jobs_capability CHEC
 CREATE DOMAIN forge_job_priority AS int CONSTRAINT forge_jobs_priority CHECK (VALUE BETWEEN 0 AND 100);
 CREATE DOMAIN forge_job_time AS timestamptz CONSTRAINT forge_jobs_time CHECK (VALUE >= '1970-01-01 00:00:00+00');
 CREATE DOMAIN forge_job_limit AS int CONSTRAINT forge_jobs_limit CHECK (VALUE >= 1);
--- Statements that count further stop at these, so that no row makes them fail, nor the rows beside it.
 CREATE DOMAIN forge_job_count AS int CONSTRAINT forge_jobs_count CHECK (VALUE BETWEEN 0 AND 1000000000);
 CREATE DOMAIN forge_job_epoch AS bigint CONSTRAINT forge_jobs_epoch CHECK (VALUE BETWEEN 0 AND 1000000000000000000);
+CREATE DOMAIN forge_job_retention AS interval CONSTRAINT forge_jobs_retention CHECK
+    (VALUE BETWEEN interval '0 seconds' AND interval '1000 years');
+COMMENT ON DOMAIN forge_job_status IS 'Status of a job. Pending, claimed and running jobs are active; the others are finished.';
+COMMENT ON DOMAIN forge_job_name IS
+    'Name of a job, with room for the prefix and the version of a workflow. Names are logged, so control characters are refused.';
+COMMENT ON DOMAIN forge_job_key IS 'Unique key of a job. Keys are logged, so control characters are refused.';
+COMMENT ON DOMAIN forge_job_capability IS 'Capability that a job requires. Capabilities are logged, so control characters are refused.';
+COMMENT ON DOMAIN forge_job_priority IS 'Priority of a job: 100 is the most urgent.';
+COMMENT ON DOMAIN forge_job_time IS 'Time of a job, not before 1970.';
+COMMENT ON DOMAIN forge_job_limit IS 'Limit of at least 1.';
+COMMENT ON DOMAIN forge_job_count IS
+    'Counter. Statements that increase it stop at the upper limit, so no row makes them fail for the other rows.';
+COMMENT ON DOMAIN forge_job_epoch IS
+    'Number of claims. A job whose number is at the upper limit is not claimed, so no row makes a claim fail for the other rows.';
+COMMENT ON DOMAIN forge_job_retention IS 'Retention. The sum of it and the time at which a job finished must be a valid time.';
 
 CREATE TABLE forge_jobs (
     id                uuid PRIMARY KEY,
@@ -116,7 +268,6 @@ CREATE TABLE forge_jobs (
     worker_capability forge_job_capability,
     scheduled_at      forge_job_time NOT NULL DEFAULT now(),
     attempts          forge_job_count NOT NULL DEFAULT 0,
-    -- NULL: whatever the node that runs it is configured to allow.
     max_attempts      forge_job_limit,
     recoveries        forge_job_count NOT NULL DEFAULT 0,
     worker_id         uuid,
@@ -130,34 +281,121 @@ CREATE TABLE forge_jobs (
     checkpoint        jsonb,
     result            jsonb,
     last_error        text,
-    -- The last 20 attempts that failed or whose node was lost, as a JSON array; NULL: there was none.
     attempt_history   jsonb,
     unique_key        forge_job_key,
     metadata          jsonb NOT NULL DEFAULT '{}',
     created_at        timestamptz NOT NULL DEFAULT now(),
-    -- How long payload and metadata are when printed, and the checkpoint: a claim reads so many bytes and no more. Whoever
-    -- writes them says it, since to print them for each claim would be expensive: nodes and forge_enqueue, so that no other
-    -- role should be granted these columns. NULL: unknown, then they are read one by one.
     body_bytes        forge_job_count,
-    checkpoint_bytes  forge_job_count
+    checkpoint_bytes  forge_job_count,
+    waits_for         uuid,
+    retention         forge_job_retention
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05);
+COMMENT ON TABLE forge_jobs IS 'Jobs: waiting, running and finished ones. Finished jobs are deleted after their retention.';
+COMMENT ON COLUMN forge_jobs.id IS 'UUID of version 7. The id of a job that carries a workflow run is the id of the run.';
+COMMENT ON COLUMN forge_jobs.name IS
+    'Name of the handler. workflow:NAME@VERSION names jobs that carry workflow runs.';
+COMMENT ON COLUMN forge_jobs.payload IS 'Input of the handler.';
+COMMENT ON COLUMN forge_jobs.status IS 'pending -> claimed -> running -> completed, failed, cancelled or abandoned.';
+COMMENT ON COLUMN forge_jobs.priority IS 'Priority from 0 to 100. Jobs of higher priority are claimed first.';
+COMMENT ON COLUMN forge_jobs.worker_capability IS
+    'Capability that the node must have. NULL: none. Values that begin with @ are reserved (@leader).';
+COMMENT ON COLUMN forge_jobs.scheduled_at IS 'Earliest time at which the job may be claimed.';
+COMMENT ON COLUMN forge_jobs.attempts IS 'Number of attempts, including the current one.';
+COMMENT ON COLUMN forge_jobs.max_attempts IS 'Attempts after which the job fails. NULL: the first claim sets the number that its node is configured with.';
+COMMENT ON COLUMN forge_jobs.recoveries IS 'Number of claims that were taken from nodes that died or stopped renewing the lease.';
+COMMENT ON COLUMN forge_jobs.worker_id IS 'Node that holds the claim, or held it last.';
+COMMENT ON COLUMN forge_jobs.claim_epoch IS 'Number of claims so far. A node that writes a result proves with it that the claim is still its own.';
+COMMENT ON COLUMN forge_jobs.claimed_at IS 'Time of the last claim.';
+COMMENT ON COLUMN forge_jobs.started_at IS 'Start of the last attempt.';
+COMMENT ON COLUMN forge_jobs.last_heartbeat IS 'Last renewal of the lease.';
+COMMENT ON COLUMN forge_jobs.lease_expires_at IS 'Time at which other nodes may take over the job. NULL: nobody holds it.';
+COMMENT ON COLUMN forge_jobs.finished_at IS 'Time at which the job finished for good.';
+COMMENT ON COLUMN forge_jobs.progress IS 'Progress that the handler reported.';
+COMMENT ON COLUMN forge_jobs.checkpoint IS 'Checkpoint that the handler saved. The next attempt receives it.';
+COMMENT ON COLUMN forge_jobs.result IS 'Value that the handler returned.';
+COMMENT ON COLUMN forge_jobs.last_error IS 'Error of the last failed attempt, or the reason of a cancellation.';
+COMMENT ON COLUMN forge_jobs.attempt_history IS
+    'Last 20 attempts that failed or whose node was lost, as a JSON array. NULL: there were none.';
+COMMENT ON COLUMN forge_jobs.unique_key IS 'At most one active job with this name has this key, and at most one more waits for it.';
+COMMENT ON COLUMN forge_jobs.metadata IS 'Texts by key, such as cron, slot and the trace of the enqueuer. Keys that begin with forge. are reserved.';
+COMMENT ON COLUMN forge_jobs.created_at IS 'Time at which the job was enqueued.';
+-- The writer of the row measures: printing the values again for each claim would be expensive.
+COMMENT ON COLUMN forge_jobs.body_bytes IS
+    'Size of the printed payload and metadata. It bounds how much a claim reads, so only nodes and forge_enqueue may write it. NULL: unknown, the job is measured and read alone.';
+COMMENT ON COLUMN forge_jobs.checkpoint_bytes IS 'Size of the printed checkpoint. NULL: unknown.';
+COMMENT ON COLUMN forge_jobs.waits_for IS 'Job that must finish before this one may run: the active job with the same key, or a job that a workflow run awaits.';
+COMMENT ON COLUMN forge_jobs.retention IS 'Time to keep the finished job. NULL: as configured for the cluster.';
 
--- The fast path of a claim, and the selective one taken when it meets too many rows of others.
-CREATE INDEX forge_jobs_pending ON forge_jobs (priority DESC, scheduled_at) WHERE status = 'pending';
-CREATE INDEX forge_jobs_pending_by_name ON forge_jobs (name, worker_capability, priority DESC, scheduled_at)
-    WHERE status = 'pending';
--- Leases are not in the index, so that renewals stay heap-only; the sweeper scans this small index whole.
+-- Claims. A claim searches for one name, capability and priority, oldest first, and so reads no row that it may not take.
+CREATE INDEX forge_jobs_due ON forge_jobs (name, coalesce(worker_capability, ''), priority DESC, scheduled_at)
+    WHERE status = 'pending' AND waits_for IS NULL;
+-- Jobs that nodes hold. Without the lease, so that renewals stay heap-only; the sweeper scans this small index completely.
 CREATE INDEX forge_jobs_held ON forge_jobs (worker_id) WHERE status IN ('claimed', 'running');
-CREATE INDEX forge_jobs_finished ON forge_jobs (finished_at)
-    WHERE status IN ('completed', 'failed', 'cancelled', 'abandoned');
-CREATE UNIQUE INDEX forge_jobs_unique_key ON forge_jobs (name, unique_key)
-    WHERE unique_key IS NOT NULL AND status IN ('pending', 'claimed', 'running');
+-- One active job per key, and at most one successor that waits for it.
+CREATE UNIQUE INDEX forge_jobs_active_key ON forge_jobs (name, unique_key)
+    WHERE unique_key IS NOT NULL AND waits_for IS NULL AND status IN ('pending', 'claimed', 'running');
+CREATE UNIQUE INDEX forge_jobs_successor_key ON forge_jobs (name, unique_key)
+    WHERE unique_key IS NOT NULL AND waits_for IS NOT NULL AND status = 'pending';
+CREATE INDEX forge_jobs_successors ON forge_jobs (waits_for) WHERE waits_for IS NOT NULL;
+-- Deletion of finished jobs. The retention depends on the status unless the job has its own. One index for each case, so that the
+-- deletion reads only rows that are due; each finished job is in one of them.
+CREATE INDEX forge_jobs_completed ON forge_jobs (finished_at)
+    WHERE status IN ('completed', 'cancelled') AND retention IS NULL;
+CREATE INDEX forge_jobs_failed ON forge_jobs (finished_at)
+    WHERE status IN ('failed', 'abandoned') AND retention IS NULL;
+-- In UTC: the sum of a time and an interval depends on the time zone of the session, and an index needs one that does not.
+CREATE INDEX forge_jobs_retained ON forge_jobs (((finished_at AT TIME ZONE 'UTC') + retention))
+    WHERE status IN ('completed', 'failed', 'cancelled', 'abandoned') AND retention IS NOT NULL;
 
--- Cron ----------------------------------------------------------------------------------------------------
+-- Under REPEATABLE READ and SERIALIZABLE the successor may be invisible to the snapshot, or replaced since, which would fail the
+-- transaction. The node that finished the job, or the sweeper, then releases the successor after the commit.
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_free_successor() RETURNS trigger LANGUAGE plpgsql
+            SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+                UPDATE %1$I.forge_jobs SET waits_for = NULL WHERE waits_for = OLD.id AND status = 'pending';
+            END IF;
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema());
+END
+$create$;
+COMMENT ON FUNCTION forge_free_successor() IS
+    'Trigger: releases the job that waits for a finished or deleted job, in the same transaction, also if an operator changed the row.';
+CREATE TRIGGER forge_jobs_ended AFTER UPDATE OF status ON forge_jobs FOR EACH ROW
+    WHEN (OLD.unique_key IS NOT NULL AND OLD.status IN ('pending', 'claimed', 'running')
+          AND NEW.status NOT IN ('pending', 'claimed', 'running'))
+    EXECUTE FUNCTION forge_free_successor();
+CREATE TRIGGER forge_jobs_deleted AFTER DELETE ON forge_jobs FOR EACH ROW
+    WHEN (OLD.unique_key IS NOT NULL AND OLD.status IN ('pending', 'claimed', 'running'))
+    EXECUTE FUNCTION forge_free_successor();
+
+CREATE TABLE forge_job_pauses (
+    name      text PRIMARY KEY,
+    paused_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE forge_job_pauses IS 'Names of jobs that are paused: no node claims them. Pauses survive restarts.';
+COMMENT ON COLUMN forge_job_pauses.name IS 'Name of the jobs.';
+COMMENT ON COLUMN forge_job_pauses.paused_at IS 'Time of the pause, for operators.';
+
+CREATE TABLE forge_job_names (
+    name text PRIMARY KEY
+);
+-- The names in forge_jobs do not count: SQL accepts any name.
+COMMENT ON TABLE forge_job_names IS 'Names that a node has had a handler for at any time, also after that node has left.';
+COMMENT ON COLUMN forge_job_names.name IS 'Name of a job, cron, daemon or workflow version.';
+
+-- Crons ------------------------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE forge_crons (
     name              text PRIMARY KEY,
+    handler           text,
+    payload           jsonb NOT NULL DEFAULT '{}',
     expression        text NOT NULL,
     zone              text NOT NULL DEFAULT 'UTC',
     target            text NOT NULL DEFAULT 'leader',
@@ -165,36 +403,147 @@ CREATE TABLE forge_crons (
     misfire           text NOT NULL DEFAULT 'fire-once',
     overlap           text NOT NULL DEFAULT 'skip',
     catch_up_limit    int NOT NULL DEFAULT 10,
+    jitter_millis     bigint NOT NULL DEFAULT 0,
+    max_attempts      int,
+    declared          boolean NOT NULL DEFAULT true,
     paused            boolean NOT NULL DEFAULT false,
     next_fire_at      timestamptz,
     last_fire_at      timestamptz,
-    created_at        timestamptz NOT NULL DEFAULT now(),
+    last_job_id       uuid,
+    problem           text,
     updated_at        timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT forge_crons_target CHECK (target IN ('leader', 'any-worker')),
     CONSTRAINT forge_crons_misfire CHECK (misfire IN ('skip', 'fire-once', 'catch-up')),
-    CONSTRAINT forge_crons_overlap CHECK (overlap IN ('skip', 'allow'))
+    CONSTRAINT forge_crons_overlap CHECK (overlap IN ('skip', 'allow')),
+    -- One row that cannot be fired would fail its batch, and with it all other crons of the batch.
+    CONSTRAINT forge_crons_handler CHECK (name <> '' AND handler <> ''),
+    CONSTRAINT forge_crons_limits CHECK (catch_up_limit >= 1 AND max_attempts >= 1 AND jitter_millis >= 0),
+    CONSTRAINT forge_crons_next_fire_at CHECK (next_fire_at >= '1970-01-01 00:00:00+00')
 ) WITH (fillfactor = 80);
-CREATE INDEX forge_crons_due ON forge_crons (next_fire_at) WHERE NOT paused;
+-- Includes paused crons: their slots are recorded as skipped.
+CREATE INDEX forge_crons_next ON forge_crons (next_fire_at, name);
+COMMENT ON TABLE forge_crons IS 'Crons: schedules that enqueue a job for each slot.';
+COMMENT ON COLUMN forge_crons.name IS 'Name of the cron.';
+COMMENT ON COLUMN forge_crons.handler IS 'Name of the job that runs. NULL: the name of the cron.';
+COMMENT ON COLUMN forge_crons.payload IS 'Payload of the jobs.';
+COMMENT ON COLUMN forge_crons.expression IS 'Cron expression.';
+COMMENT ON COLUMN forge_crons.zone IS 'Time zone of the expression.';
+COMMENT ON COLUMN forge_crons.target IS 'Nodes that may run the jobs: leader (of the scheduler role) or any-worker.';
+COMMENT ON COLUMN forge_crons.worker_capability IS 'Capability that the node must have. NULL: none.';
+COMMENT ON COLUMN forge_crons.misfire IS 'Handling of slots that nobody fired in time: skip, fire-once or catch-up.';
+COMMENT ON COLUMN forge_crons.overlap IS 'Handling of a slot whose predecessor still runs: skip or allow.';
+COMMENT ON COLUMN forge_crons.catch_up_limit IS 'Largest number of missed slots that catch-up fires.';
+COMMENT ON COLUMN forge_crons.jitter_millis IS 'Largest random delay of a job, in milliseconds.';
+COMMENT ON COLUMN forge_crons.max_attempts IS 'Attempts of a job. NULL: as configured on the node that runs it.';
+COMMENT ON COLUMN forge_crons.declared IS 'Whether the code of an application declares the cron. False: it was created at run time.';
+COMMENT ON COLUMN forge_crons.paused IS 'Whether the cron is paused. Pauses survive restarts.';
+COMMENT ON COLUMN forge_crons.next_fire_at IS 'First slot that was not decided yet. NULL: the expression has no further slot.';
+COMMENT ON COLUMN forge_crons.last_fire_at IS 'Last slot that ran. NULL: none.';
+COMMENT ON COLUMN forge_crons.last_job_id IS 'Job of the last run. As long as it is active, another run would overlap.';
+COMMENT ON COLUMN forge_crons.problem IS 'Reason why the cron does not fire, as the leader reported it. NULL: it fires.';
+COMMENT ON COLUMN forge_crons.updated_at IS 'Time of the last change to the definition or the pause, for operators.';
 
--- The ledger: exactly one row for every slot of every cron.
 CREATE TABLE forge_cron_runs (
-    cron     text NOT NULL,
-    slot     timestamptz NOT NULL,
-    outcome  text NOT NULL,
-    reason   text,
-    job_id   uuid,
-    term     bigint,
-    fired_at timestamptz NOT NULL DEFAULT now(),
+    cron        text NOT NULL,
+    slot        timestamptz NOT NULL,
+    outcome     text NOT NULL,
+    reason      text,
+    job_id      uuid,
+    term        bigint,
+    fired_at    timestamptz NOT NULL DEFAULT now(),
+    job_status  text,
+    attempts    int,
+    last_error  text,
+    started_at  timestamptz,
+    finished_at timestamptz,
     PRIMARY KEY (cron, slot),
     CONSTRAINT forge_cron_runs_outcome CHECK (outcome IN ('ran', 'skipped', 'missed'))
 );
 CREATE INDEX forge_cron_runs_age ON forge_cron_runs (fired_at);
+-- Finds the last run of a cron, however many slots were skipped since.
+CREATE INDEX forge_cron_runs_ran ON forge_cron_runs (cron, slot) WHERE outcome = 'ran';
+COMMENT ON TABLE forge_cron_runs IS
+    'Decisions about slots: one row for each slot of each cron, kept for forge.cluster.cron.retention. While the row of the job exists, that row holds the status of the run.';
+COMMENT ON COLUMN forge_cron_runs.cron IS 'Name of the cron.';
+COMMENT ON COLUMN forge_cron_runs.slot IS 'Planned time.';
+COMMENT ON COLUMN forge_cron_runs.outcome IS 'ran (a job was enqueued), skipped (on purpose) or missed (no node could fire it in time).';
+COMMENT ON COLUMN forge_cron_runs.reason IS 'Reason why the slot did not run, or ran outside the schedule. NULL: it ran as planned.';
+COMMENT ON COLUMN forge_cron_runs.job_id IS 'Job of the run. NULL: there was none.';
+COMMENT ON COLUMN forge_cron_runs.term IS 'Term of the leader that decided. NULL: a caller of Crons did.';
+COMMENT ON COLUMN forge_cron_runs.fired_at IS 'Time of the decision.';
+COMMENT ON COLUMN forge_cron_runs.job_status IS 'Last status of the job. Set when its row is deleted, like the columns below.';
+COMMENT ON COLUMN forge_cron_runs.attempts IS 'Attempts of the job.';
+COMMENT ON COLUMN forge_cron_runs.last_error IS 'Last error of the job, at most 2000 characters.';
+COMMENT ON COLUMN forge_cron_runs.started_at IS 'Start of the last attempt of the job.';
+COMMENT ON COLUMN forge_cron_runs.finished_at IS 'Time at which the job finished.';
 
--- Daemons -------------------------------------------------------------------------------------------------
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_cron_job_deleted() RETURNS trigger LANGUAGE plpgsql
+            SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            UPDATE %1$I.forge_cron_runs
+            SET job_status = OLD.status, attempts = OLD.attempts, last_error = left(OLD.last_error, 2000),
+                started_at = OLD.started_at, finished_at = OLD.finished_at
+            WHERE cron = OLD.metadata ->> 'cron' AND slot = (OLD.metadata ->> 'slot')::timestamptz AND job_id = OLD.id;
+            RETURN NULL;
+        EXCEPTION WHEN data_exception THEN
+            -- A job of the application that uses these keys in its own metadata.
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema());
+END
+$create$;
+COMMENT ON FUNCTION forge_cron_job_deleted() IS
+    'Trigger: copies the outcome of a job to the row of its slot when the job is deleted by a worker, the log compactor or an operator.';
+CREATE TRIGGER forge_jobs_cron_deleted AFTER DELETE ON forge_jobs FOR EACH ROW
+    WHEN (OLD.metadata ? 'cron' AND OLD.metadata ? 'slot')
+    EXECUTE FUNCTION forge_cron_job_deleted();
 
+CREATE TABLE forge_cron_sets (
+    digest        text PRIMARY KEY,
+    definitions   jsonb NOT NULL,
+    first_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    last_seen_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+-- If live nodes declare a cron differently, the set that was first seen last is the newest build and wins. So an old node that
+-- restarts during a deployment changes nothing.
+COMMENT ON TABLE forge_cron_sets IS
+    'Crons that one build of an application declares. Nodes of that build carry the digest in forge_nodes.info.';
+COMMENT ON COLUMN forge_cron_sets.digest IS 'Digest of the definitions.';
+COMMENT ON COLUMN forge_cron_sets.definitions IS 'Declared crons as a JSON array.';
+COMMENT ON COLUMN forge_cron_sets.first_seen_at IS 'Start of the first node that declared them.';
+COMMENT ON COLUMN forge_cron_sets.last_seen_at IS 'Last time at which a live node declared them. Old sets are deleted.';
+
+-- Not in forge_crons, where the rows would fire.
+CREATE TABLE forge_cron_memories (
+    name         text PRIMARY KEY,
+    expression   text NOT NULL,
+    zone         text NOT NULL,
+    next_fire_at timestamptz,
+    last_fire_at timestamptz,
+    last_job_id  uuid,
+    removed_at   timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE forge_cron_memories IS 'Removed crons, so that a cron that is declared or created again continues where it stopped.';
+COMMENT ON COLUMN forge_cron_memories.name IS 'Name of the cron.';
+COMMENT ON COLUMN forge_cron_memories.expression IS 'Cron expression at that time. The cron continues only if expression and zone are unchanged.';
+COMMENT ON COLUMN forge_cron_memories.zone IS 'Time zone of the expression.';
+COMMENT ON COLUMN forge_cron_memories.next_fire_at IS
+    'First slot that was not decided. NULL: a caller deleted the cron, so it starts with the next slot from now on.';
+COMMENT ON COLUMN forge_cron_memories.last_fire_at IS 'Last slot that ran.';
+COMMENT ON COLUMN forge_cron_memories.last_job_id IS 'Job of the last run.';
+COMMENT ON COLUMN forge_cron_memories.removed_at IS 'Time of the removal.';
+
+-- Daemons ----------------------------------------------------------------------------------------------------------------------------
+
+-- Notes are written once a second, hence the storage parameters.
 CREATE TABLE forge_daemons (
     name       text NOT NULL,
     instance   int NOT NULL DEFAULT 0,
+    scope      text NOT NULL DEFAULT 'cluster',
     status     text NOT NULL DEFAULT 'pending',
     node_id    uuid,
     term       bigint NOT NULL DEFAULT 0,
@@ -203,141 +552,261 @@ CREATE TABLE forge_daemons (
     last_error text,
     note       text,
     PRIMARY KEY (name, instance),
+    CONSTRAINT forge_daemons_scope CHECK (scope IN ('cluster', 'node')),
     CONSTRAINT forge_daemons_status CHECK
         (status IN ('pending', 'acquiring', 'running', 'stopping', 'stopped', 'failed', 'restarting'))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+COMMENT ON TABLE forge_daemons IS 'Instances of daemons.';
+COMMENT ON COLUMN forge_daemons.name IS 'Name of the daemon.';
+COMMENT ON COLUMN forge_daemons.instance IS 'Number of the instance, from 0.';
+COMMENT ON COLUMN forge_daemons.scope IS
+    'cluster: instances are assigned by election. node: one instance for each node that runs the daemon; its row is deleted with the node.';
+COMMENT ON COLUMN forge_daemons.status IS
+    'pending, acquiring, running, restarting, stopping, stopped (its method returned) or failed (it threw too often).';
+COMMENT ON COLUMN forge_daemons.node_id IS 'Node that runs the instance. NULL: none.';
+COMMENT ON COLUMN forge_daemons.term IS 'Term of the election. 0 in scope node.';
+COMMENT ON COLUMN forge_daemons.started_at IS 'Start of the current run of the method.';
+COMMENT ON COLUMN forge_daemons.restarts IS 'Number of restarts after failures.';
+COMMENT ON COLUMN forge_daemons.last_error IS 'Error that the method threw last. NULL: none since it recovered.';
+COMMENT ON COLUMN forge_daemons.note IS 'Last note that the daemon wrote about its work.';
+
+-- A table of its own: instances of scope node come and go, and a pause must outlive them.
+CREATE TABLE forge_daemon_pauses (
+    name      text PRIMARY KEY,
+    paused_at timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON TABLE forge_daemon_pauses IS 'Names of daemons that are paused. Pauses survive restarts.';
+COMMENT ON COLUMN forge_daemon_pauses.name IS 'Name of the daemon.';
+COMMENT ON COLUMN forge_daemon_pauses.paused_at IS 'Time of the pause, for operators.';
 
--- Locks, rate limits, one-time state ------------------------------------------------------------------------
-
--- One sequence for all locks: a token never repeats, even after a lock's row was purged.
-CREATE SEQUENCE forge_lock_tokens;
-
-CREATE TABLE forge_locks (
-    lock_name  text PRIMARY KEY,
-    owner_node uuid NOT NULL,
-    token      bigint NOT NULL DEFAULT nextval('forge_lock_tokens'),
-    locked_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    expires_at timestamptz NOT NULL
-);
-
--- What StartupCoordinator.once has completed. Written by the holder of the action's lock only.
-CREATE TABLE forge_startup_actions (
-    name         text NOT NULL,
-    version      text NOT NULL,
-    node_id      uuid NOT NULL,
-    node_name    text NOT NULL,
-    token        bigint NOT NULL,
-    started_at   timestamptz NOT NULL,
-    completed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (name, version)
-);
-
--- UNLOGGED: after a crash of the server every bucket is full again.
-CREATE UNLOGGED TABLE forge_rate_limits (
-    bucket     text PRIMARY KEY,
-    tokens     double precision NOT NULL,
-    updated_at timestamptz NOT NULL
-) WITH (fillfactor = 50);
-CREATE INDEX forge_rate_limits_idle ON forge_rate_limits (updated_at);
-
-CREATE TABLE forge_state (
-    state_key   text PRIMARY KEY,
-    state_value jsonb NOT NULL,
-    created_at  timestamptz NOT NULL DEFAULT now(),
-    expires_at  timestamptz NOT NULL
-);
-CREATE INDEX forge_state_expiry ON forge_state (expires_at);
--- Pending OAuth2 logins, which are counted before another one begins.
-CREATE INDEX forge_state_logins ON forge_state (expires_at) WHERE state_key LIKE '@oauth2/%';
-
--- Workflows -----------------------------------------------------------------------------------------------
+-- Workflows --------------------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE forge_workflow_runs (
     id                uuid PRIMARY KEY,
     workflow_name     text NOT NULL,
     workflow_version  text NOT NULL,
-    status            text NOT NULL DEFAULT 'running',
     run_key           text,
+    parent_id         uuid,
+    job_id            uuid,
+    status            text NOT NULL DEFAULT 'running',
+    unwinding         boolean NOT NULL DEFAULT false,
+    awaits            text,
+    wake_seq          forge_counter NOT NULL DEFAULT 0,
     input             jsonb,
+    input_bytes       int,
     result            jsonb,
     last_error        text,
     resolution_reason text,
-    wake_seq          forge_counter NOT NULL DEFAULT 0,
-    job_id            uuid,
     created_at        timestamptz NOT NULL DEFAULT now(),
     updated_at        timestamptz NOT NULL DEFAULT now(),
     finished_at       timestamptz,
     CONSTRAINT forge_workflow_runs_status CHECK (status IN
         ('running', 'waiting', 'compensating', 'completed', 'compensated', 'failed', 'blocked_missing_version',
          'blocked_signature_mismatch', 'retired_unresumable', 'cancelled_by_operator'))
-);
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+COMMENT ON TABLE forge_workflow_runs IS 'Runs of workflows. A job with the same id carries each run.';
+COMMENT ON COLUMN forge_workflow_runs.id IS 'Identity of the run and of its job.';
+COMMENT ON COLUMN forge_workflow_runs.workflow_name IS 'Name of the workflow.';
+COMMENT ON COLUMN forge_workflow_runs.workflow_version IS 'Version of the workflow that the run started with and keeps.';
+COMMENT ON COLUMN forge_workflow_runs.run_key IS 'Key that identifies the run for its starter, unique for each workflow. NULL: none.';
+COMMENT ON COLUMN forge_workflow_runs.parent_id IS 'Run that started this one as a child. NULL: none.';
+COMMENT ON COLUMN forge_workflow_runs.job_id IS 'Job that carries the run: always its own id.';
+COMMENT ON COLUMN forge_workflow_runs.status IS
+    'running, waiting or compensating; blocked_missing_version, blocked_signature_mismatch; completed, compensated or failed. Operators may set retired_unresumable and cancelled_by_operator, which end the run and its job.';
+COMMENT ON COLUMN forge_workflow_runs.unwinding IS 'Whether the run compensates its steps. Remains true while the run is blocked.';
+COMMENT ON COLUMN forge_workflow_runs.awaits IS 'Name of the signal that the run waits for: only that signal wakes it. NULL: none.';
+COMMENT ON COLUMN forge_workflow_runs.wake_seq IS
+    'Number of wake-ups. A run that is about to wait compares it with the number that it has seen, so no signal is lost.';
+COMMENT ON COLUMN forge_workflow_runs.input IS 'Input of the workflow.';
+COMMENT ON COLUMN forge_workflow_runs.input_bytes IS 'Size of the printed input. NULL: unknown.';
+COMMENT ON COLUMN forge_workflow_runs.result IS 'Value that the workflow returned.';
+COMMENT ON COLUMN forge_workflow_runs.last_error IS 'Last error of the run.';
+COMMENT ON COLUMN forge_workflow_runs.resolution_reason IS 'Reason of a cancellation, or of the status that an operator set.';
+COMMENT ON COLUMN forge_workflow_runs.created_at IS 'Time at which the run was started.';
+COMMENT ON COLUMN forge_workflow_runs.updated_at IS 'Time of the last change.';
+COMMENT ON COLUMN forge_workflow_runs.finished_at IS 'Time at which the run finished. NULL: it is in flight.';
+
 CREATE UNIQUE INDEX forge_workflow_runs_key ON forge_workflow_runs (workflow_name, run_key)
     WHERE run_key IS NOT NULL;
-CREATE INDEX forge_workflow_runs_in_flight ON forge_workflow_runs (workflow_name, workflow_version)
+CREATE INDEX forge_workflow_runs_children ON forge_workflow_runs (parent_id) WHERE parent_id IS NOT NULL;
+-- Contains the status, so that runs are counted without reading the table.
+CREATE INDEX forge_workflow_runs_in_flight ON forge_workflow_runs (workflow_name, workflow_version, status)
     WHERE status NOT IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
+-- The leader checks runs in flight in slices and reads no finished run.
+CREATE INDEX forge_workflow_runs_in_flight_by_id ON forge_workflow_runs (id)
+    WHERE status NOT IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
+CREATE INDEX forge_workflow_runs_blocked ON forge_workflow_runs (workflow_name, workflow_version)
+    WHERE status = 'blocked_missing_version';
+CREATE INDEX forge_workflow_runs_finished ON forge_workflow_runs (finished_at)
+    WHERE status IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
 
 CREATE TABLE forge_workflow_steps (
-    run_id      uuid NOT NULL,
-    position    int NOT NULL,
-    name        text NOT NULL,
-    status      text NOT NULL,
-    attempts    int NOT NULL DEFAULT 0,
-    result      jsonb,
-    last_error  text,
-    started_at  timestamptz,
-    finished_at timestamptz,
-    PRIMARY KEY (run_id, position)
+    run_id                uuid NOT NULL,
+    position              int NOT NULL,
+    name                  text NOT NULL,
+    kind                  text NOT NULL DEFAULT 'step',
+    status                text NOT NULL,
+    attempts              int NOT NULL DEFAULT 0,
+    compensation_attempts int NOT NULL DEFAULT 0,
+    beside                int,
+    wake_at               timestamptz,
+    ref                   uuid,
+    result                jsonb,
+    result_bytes          int,
+    last_error            text,
+    attempt_history       jsonb,
+    started_at            timestamptz,
+    finished_at           timestamptz,
+    PRIMARY KEY (run_id, position),
+    CONSTRAINT forge_workflow_steps_kind CHECK
+        (kind IN ('step', 'sleep', 'signal', 'job', 'child', 'now', 'uuid', 'state')),
+    CONSTRAINT forge_workflow_steps_status CHECK
+        (status IN ('waiting', 'retrying', 'completed', 'failed', 'timed_out', 'compensated', 'compensation_failed'))
 );
+-- A job is kept until the run that awaits it has recorded its result.
+CREATE INDEX forge_workflow_steps_awaited ON forge_workflow_steps (ref) WHERE ref IS NOT NULL AND status = 'waiting';
+COMMENT ON TABLE forge_workflow_steps IS 'Recorded history of workflow runs. A run that continues replays it.';
+COMMENT ON COLUMN forge_workflow_steps.run_id IS 'Run of the step.';
+COMMENT ON COLUMN forge_workflow_steps.position IS 'Position in the history of the run.';
+COMMENT ON COLUMN forge_workflow_steps.name IS 'Name of the step. Replay checks it.';
+COMMENT ON COLUMN forge_workflow_steps.kind IS
+    'step (code), sleep, signal (wait for one), job (enqueue and await), child (run and await), now, uuid (recorded values) or state (saved with saveState).';
+COMMENT ON COLUMN forge_workflow_steps.status IS
+    'waiting, retrying, completed, failed or timed_out; after compensation: compensated or compensation_failed.';
+COMMENT ON COLUMN forge_workflow_steps.attempts IS 'Number of attempts.';
+COMMENT ON COLUMN forge_workflow_steps.compensation_attempts IS 'Number of attempts to compensate the step.';
+COMMENT ON COLUMN forge_workflow_steps.beside IS 'Position of the first step of the parallel group. NULL: the step ran alone.';
+COMMENT ON COLUMN forge_workflow_steps.wake_at IS 'End of the sleep, of the wait or of the pause before the next attempt.';
+COMMENT ON COLUMN forge_workflow_steps.ref IS 'Job or child run that the step awaits.';
+COMMENT ON COLUMN forge_workflow_steps.result IS 'Recorded result.';
+COMMENT ON COLUMN forge_workflow_steps.result_bytes IS 'Size of the printed result. NULL: unknown.';
+COMMENT ON COLUMN forge_workflow_steps.last_error IS 'Error of the last failed attempt.';
+COMMENT ON COLUMN forge_workflow_steps.attempt_history IS
+    'Last 20 failed attempts to run or to compensate the step, as a JSON array. NULL: there were none.';
+COMMENT ON COLUMN forge_workflow_steps.started_at IS 'Start of the first attempt.';
+COMMENT ON COLUMN forge_workflow_steps.finished_at IS 'Time at which the step finished.';
 
 CREATE TABLE forge_workflow_signals (
     id            uuid PRIMARY KEY,
     run_id        uuid NOT NULL,
     name          text NOT NULL,
     payload       jsonb,
+    payload_bytes int,
     created_at    timestamptz NOT NULL DEFAULT now(),
     consumed_at   timestamptz,
-    -- How long the payload is when printed; NULL: unknown.
-    payload_bytes int,
     CONSTRAINT forge_workflow_signals_name CHECK
         (name <> '' AND char_length(name) <= 500 AND name !~ '[\x01-\x1f\x7f-\x9f]')
 );
 CREATE INDEX forge_workflow_signals_waiting ON forge_workflow_signals (run_id, name) WHERE consumed_at IS NULL;
+COMMENT ON TABLE forge_workflow_signals IS 'Signals that were sent to workflow runs.';
+COMMENT ON COLUMN forge_workflow_signals.id IS 'Identity of the signal. It orders the signals of a run.';
+COMMENT ON COLUMN forge_workflow_signals.run_id IS 'Run that receives the signal.';
+COMMENT ON COLUMN forge_workflow_signals.name IS 'Name of the signal.';
+COMMENT ON COLUMN forge_workflow_signals.payload IS 'Value of the signal.';
+COMMENT ON COLUMN forge_workflow_signals.payload_bytes IS 'Size of the printed payload. NULL: unknown.';
+COMMENT ON COLUMN forge_workflow_signals.created_at IS 'Time at which the signal was sent.';
+COMMENT ON COLUMN forge_workflow_signals.consumed_at IS 'Time at which the run consumed the signal. NULL: not yet.';
 
--- Views for operators --------------------------------------------------------------------------------------
+-- An operator who resolves a run by SQL ends its job in the same transaction. Without the job its holder can write nothing more.
+CREATE FUNCTION forge_workflow_resolve() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    NEW.finished_at := coalesce(NEW.finished_at, clock_timestamp());
+    NEW.awaits := NULL;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION forge_workflow_resolve() IS 'Trigger: completes the row of a run that an operator resolves.';
+CREATE TRIGGER forge_workflow_runs_resolve BEFORE UPDATE OF status ON forge_workflow_runs FOR EACH ROW
+    WHEN (NEW.status IN ('retired_unresumable', 'cancelled_by_operator') AND NEW.status <> OLD.status)
+    EXECUTE FUNCTION forge_workflow_resolve();
 
--- A node declares its own deadline, so that one query fits nodes that beat every second or every minute.
-CREATE VIEW scheduler_node AS
-SELECT id::text AS node_id,
-       CASE WHEN status <> 'dead' AND stale_at > now() THEN now() ELSE last_heartbeat END AS heartbeat_ts,
-       started_at,
-       info || pg_catalog.jsonb_build_object('name', name, 'key', node_key, 'hostname', hostname, 'status', status,
-                                             'roles', roles, 'version', version) AS node_info
-FROM forge_nodes;
+-- The two functions below have the rights of the owner, so a role that may change runs need not be allowed to change jobs, nor the
+-- other way round. Any role could attach such a function to a temporary table and run its own SQL as the owner. Therefore no other
+-- role may execute them, and they refuse every table but their own.
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_workflow_resolved() RETURNS trigger LANGUAGE plpgsql
+            SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            IF TG_RELID <> %2$L::regclass THEN
+                RAISE insufficient_privilege USING MESSAGE = 'forge_workflow_resolved serves no table but ' || %2$L;
+            END IF;
+            UPDATE %1$I.forge_jobs
+            SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
+            -- Not job_id: the role that resolves runs could set it to any job.
+            WHERE id = OLD.id AND name LIKE 'workflow:%%' AND status IN ('pending', 'claimed', 'running');
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema(), pg_catalog.format('%I.forge_workflow_runs', pg_catalog.current_schema()));
+END
+$create$;
+REVOKE ALL ON FUNCTION forge_workflow_resolved() FROM PUBLIC;
+COMMENT ON FUNCTION forge_workflow_resolved() IS
+    'Trigger: cancels the job of a run that an operator resolves. Runs with the rights of its owner.';
+CREATE TRIGGER forge_workflow_runs_resolved AFTER UPDATE OF status ON forge_workflow_runs FOR EACH ROW
+    WHEN (NEW.status IN ('retired_unresumable', 'cancelled_by_operator') AND NEW.status <> OLD.status)
+    EXECUTE FUNCTION forge_workflow_resolved();
 
-CREATE VIEW scheduler_lock AS
-SELECT lock_name, owner_node::text AS owner_node, locked_at, expires_at
-FROM forge_locks
-UNION ALL
-SELECT 'leader:' || l.role, l.node_id::text, l.acquired_at, e.lease_until
-FROM forge_leaders l
-JOIN forge_leader_leases e ON e.role = l.role AND e.node_id = l.node_id;
+-- All other statements lock a run before its job. This one has locked the job already, so it must not wait for the run: SKIP LOCKED.
+-- The library fails a run that was skipped as soon as its lock is free.
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_workflow_job_ended() RETURNS trigger LANGUAGE plpgsql
+            SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            IF TG_RELID <> %2$L::regclass THEN
+                RAISE insufficient_privilege USING MESSAGE = 'forge_workflow_job_ended serves no table but ' || %2$L;
+            END IF;
+            UPDATE %1$I.forge_workflow_runs
+            SET status = 'failed', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
+                last_error = 'its job was ' || NEW.status || coalesce(': ' || NEW.last_error, '')
+            WHERE id = (SELECT r.id FROM %1$I.forge_workflow_runs r
+                        WHERE r.id = OLD.id AND r.status NOT IN
+                            ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator')
+                        FOR NO KEY UPDATE SKIP LOCKED);
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema(), pg_catalog.format('%I.forge_jobs', pg_catalog.current_schema()));
+END
+$create$;
+REVOKE ALL ON FUNCTION forge_workflow_job_ended() FROM PUBLIC;
+COMMENT ON FUNCTION forge_workflow_job_ended() IS
+    'Trigger: fails a run whose job ended without it (abandoned, or changed by an operator). The run can be retried or cancelled. Runs with the rights of its owner.';
+CREATE TRIGGER forge_jobs_workflow_ended AFTER UPDATE OF status ON forge_jobs FOR EACH ROW
+    WHEN (OLD.status IN ('pending', 'claimed', 'running') AND NEW.name LIKE 'workflow:%'
+          AND (NEW.status IN ('failed', 'cancelled', 'abandoned')
+               -- Completed by an operator. A node that completes a run has finished the run before and clears the lease of the job.
+               OR NEW.status = 'completed' AND (OLD.status = 'pending' OR NEW.lease_expires_at IS NOT NULL)))
+    EXECUTE FUNCTION forge_workflow_job_ended();
 
--- Types that everybody may use: a report may store what it selects in a table of its own (see version 9).
-CREATE VIEW scheduler_job AS
-SELECT id AS job_id, name::text AS job_name, upper(status) AS status, worker_id::text AS picked_by,
-       claimed_at AS picked_at, last_heartbeat AS heartbeat_ts, priority::int AS priority,
-       scheduled_at::timestamptz AS scheduled_at, started_at, finished_at, attempts::int AS attempts, last_error, created_at
-FROM forge_jobs;
+-- Rate limits ------------------------------------------------------------------------------------------------------------------------
 
--- Enqueue from SQL -----------------------------------------------------------------------------------------
+-- UNLOGGED: after a crash of the server every bucket is full again. Stores the spent tokens, not the remaining ones, so that a
+-- changed limit applies at once. No index but the key: every call updates a row in place.
+CREATE UNLOGGED TABLE forge_rate_limits (
+    bucket     text PRIMARY KEY,
+    spent      double precision NOT NULL,
+    capacity   double precision NOT NULL,
+    per_second double precision NOT NULL,
+    granted    integer NOT NULL,
+    updated_at timestamptz NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+COMMENT ON TABLE forge_rate_limits IS 'Token buckets of rate limits. A bucket without a row is full.';
+COMMENT ON COLUMN forge_rate_limits.bucket IS 'Name of the bucket.';
+COMMENT ON COLUMN forge_rate_limits.spent IS 'Tokens that were spent and had not been refilled at updated_at.';
+COMMENT ON COLUMN forge_rate_limits.capacity IS 'Tokens in a full bucket, according to the last caller.';
+COMMENT ON COLUMN forge_rate_limits.per_second IS 'Tokens that are refilled each second, according to the last caller.';
+COMMENT ON COLUMN forge_rate_limits.granted IS 'Number of calls that the last statement admitted. That statement returns it.';
+COMMENT ON COLUMN forge_rate_limits.updated_at IS 'Time to which spent refers.';
 
--- Functions name this schema themselves and have a fixed search path: they work for callers whose search path does not
--- contain the schema, and nobody can put functions or operators of the same name in front of ours. pg_catalog.format and
--- the like for the same reason: an overload with exactly these argument types would otherwise be preferred.
--- With the rights of the tables' owner: a role that enqueues needs EXECUTE on the function and nothing else, and so cannot write
--- rows that the function would refuse, nor lie about their size.
--- The limits are those of Jobs in Java. A payload may have 1 MB, as forge.cluster.job.max-payload-size allows by default; who
--- raises that one raises this one: UPDATE forge_settings SET max_payload_bytes = pg_size_bytes('5MB').
+-- Functions for other roles ----------------------------------------------------------------------------------------------------------
+
+-- Has the rights of the owner: a role that enqueues needs EXECUTE and no right on forge_jobs, so it can neither write rows that the
+-- function would reject nor a wrong size. The limits and the messages about reserved names are those of Jobs in Java.
 DO $create$
 BEGIN
     EXECUTE pg_catalog.format($function$
@@ -346,7 +815,7 @@ BEGIN
             scheduled_at timestamptz DEFAULT now(), unique_key text DEFAULT NULL, max_attempts int DEFAULT NULL)
         RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $forge_enqueue$
         DECLARE
-            -- Version 7: the time in front keeps the index compact.
+            -- UUID of version 7: ids that begin with the time keep the index compact.
             new_id uuid := encode(set_bit(set_bit(
                 overlay(uuid_send(gen_random_uuid())
                     PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3)
@@ -361,7 +830,6 @@ BEGIN
             problem := CASE
                 WHEN name IS NULL OR btrim(name) = '' OR char_length(name) > 500 OR name ~ control
                     THEN 'name must have 1 to 500 characters, no control characters among them'
-                -- In the words of Jobs.
                 WHEN starts_with(name, 'workflow:')
                     THEN format('job name ''%%s'': names that begin with workflow: are those of runs of workflows;'
                                 || ' Workflows.start begins one', name)
@@ -389,13 +857,19 @@ BEGIN
                     THEN 'scheduled_at must not lie before 1970'
                 WHEN payload IS NULL
                     THEN 'payload must not be NULL; leave it out if there is none'
-                -- As stored, small numbers take up to five times as much.
-                WHEN pg_column_size(payload) > 8 * max_bytes
-                    THEN format('payload has more than %%s bytes (forge_settings.max_payload_bytes, which should equal'
-                                || ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is', max_bytes)
             END;
-            -- jsonb prints a number of a few bytes with up to 131,001 digits, so only a short payload is printed before all of
-            -- its numbers are known to be short.
+            -- A value that was read from a table may be compressed, and 848 compressed bytes can print as 393 MB. The operator #> with
+            -- an empty path returns the same value uncompressed; only then pg_column_size is the size that the checks below need.
+            IF problem IS NULL AND pg_column_size(payload) <= 8 * max_bytes THEN
+                payload := payload #> '{}';
+            END IF;
+            -- Small numbers take up to five times as many bytes in jsonb as in print.
+            IF problem IS NULL AND pg_column_size(payload) > 8 * max_bytes THEN
+                problem := format('payload has more than %%s bytes (forge_settings.max_payload_bytes, which should equal'
+                                  || ' forge.cluster.job.max-payload-size); store large data elsewhere and say where it is', max_bytes);
+            END IF;
+            -- A number of a few bytes prints with up to 131,001 digits, so a payload is printed only if it is short or if all of its
+            -- numbers are.
             IF problem IS NULL AND pg_column_size(payload) <= 1000 THEN
                 bytes := octet_length(payload::text);
             END IF;
@@ -420,13 +894,13 @@ BEGIN
                 INSERT INTO %1$I.forge_jobs AS j
                     (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts, body_bytes)
                 VALUES (new_id, forge_enqueue.name, forge_enqueue.payload, forge_enqueue.priority,
-                        -- A time in the past would go before all that others have enqueued.
+                        -- With a time in the past the job would overtake all jobs that were enqueued before it.
                         forge_enqueue.capability, greatest(forge_enqueue.scheduled_at, clock_timestamp()),
                         forge_enqueue.unique_key, forge_enqueue.max_attempts, bytes + 2)
                 ON CONFLICT DO NOTHING
                 RETURNING j.id INTO job_id;
                 EXIT WHEN job_id IS NOT NULL;
-                -- The key is taken: its active job answers, unless it has just finished.
+                -- An active job has the key: return its id, unless it has just finished.
                 SELECT j.id INTO job_id FROM %1$I.forge_jobs j
                 WHERE j.name = forge_enqueue.name AND j.unique_key = forge_enqueue.unique_key
                   AND j.status IN ('pending', 'claimed', 'running');
@@ -439,5 +913,77 @@ BEGIN
 END
 $create$;
 REVOKE ALL ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int) FROM PUBLIC;
+COMMENT ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int) IS
+    'Enqueues a job and returns its id, or the id of the active job with the same name and unique key. Runs with the rights of its owner: a role that enqueues needs EXECUTE only.';
+
+-- Views for operators ----------------------------------------------------------------------------------------------------------------
+
+-- A node declares its own deadline, so one query fits nodes that send heartbeats every second or every minute.
+CREATE VIEW scheduler_node AS
+SELECT id::text AS node_id,
+       CASE WHEN status <> 'dead' AND stale_at > now() THEN now() ELSE last_heartbeat END AS heartbeat_ts,
+       started_at,
+       info || pg_catalog.jsonb_build_object('name', name, 'key', node_key, 'hostname', hostname, 'status', status,
+                                             'roles', roles, 'version', version) AS node_info
+FROM forge_nodes;
+COMMENT ON VIEW scheduler_node IS 'Nodes, for operators.';
+COMMENT ON COLUMN scheduler_node.node_id IS 'Identity of the registration.';
+COMMENT ON COLUMN scheduler_node.heartbeat_ts IS 'Current time if the node meets its deadline, otherwise the time of its last heartbeat.';
+COMMENT ON COLUMN scheduler_node.started_at IS 'Time of the registration.';
+COMMENT ON COLUMN scheduler_node.node_info IS 'Name, key, hostname, status, roles, version and forge_nodes.info.';
+
+CREATE VIEW scheduler_lock AS
+SELECT lock_name, owner_node::text AS owner_node, locked_at, expires_at
+FROM forge_locks
+UNION ALL
+SELECT 'leader:' || l.role, l.node_id::text, l.acquired_at, e.lease_until
+FROM forge_leaders l
+JOIN forge_leader_leases e ON e.role = l.role AND e.node_id = l.node_id;
+COMMENT ON VIEW scheduler_lock IS 'Locks and leaders, for operators. Rows whose expires_at has passed are not held.';
+COMMENT ON COLUMN scheduler_lock.lock_name IS 'Name of the lock, or leader:ROLE.';
+COMMENT ON COLUMN scheduler_lock.owner_node IS 'Node that holds the lock or leads.';
+COMMENT ON COLUMN scheduler_lock.locked_at IS 'Time at which the node took the lock or became the leader.';
+COMMENT ON COLUMN scheduler_lock.expires_at IS 'End of the lease.';
+
+-- Casts to built-in types, which every role may use: a report can store what it selects in a table of its own (see Rights).
+CREATE VIEW scheduler_job AS
+SELECT id AS job_id, name::text AS job_name, upper(status) AS status, worker_id::text AS picked_by,
+       claimed_at AS picked_at, last_heartbeat AS heartbeat_ts, priority::int AS priority,
+       scheduled_at::timestamptz AS scheduled_at, started_at, finished_at, attempts::int AS attempts, last_error, created_at
+FROM forge_jobs;
+COMMENT ON VIEW scheduler_job IS 'Jobs without payloads and results, for operators.';
+COMMENT ON COLUMN scheduler_job.job_id IS 'Identity of the job.';
+COMMENT ON COLUMN scheduler_job.job_name IS 'Name of the handler.';
+COMMENT ON COLUMN scheduler_job.status IS 'PENDING, CLAIMED, RUNNING, COMPLETED, FAILED, CANCELLED or ABANDONED.';
+COMMENT ON COLUMN scheduler_job.picked_by IS 'Node that holds the claim, or held it last.';
+COMMENT ON COLUMN scheduler_job.picked_at IS 'Time of the last claim.';
+COMMENT ON COLUMN scheduler_job.heartbeat_ts IS 'Last renewal of the lease.';
+COMMENT ON COLUMN scheduler_job.priority IS 'Priority from 0 to 100.';
+COMMENT ON COLUMN scheduler_job.scheduled_at IS 'Earliest time at which the job may be claimed.';
+COMMENT ON COLUMN scheduler_job.started_at IS 'Start of the last attempt.';
+COMMENT ON COLUMN scheduler_job.finished_at IS 'Time at which the job finished for good.';
+COMMENT ON COLUMN scheduler_job.attempts IS 'Number of attempts.';
+COMMENT ON COLUMN scheduler_job.last_error IS 'Error of the last failed attempt.';
+COMMENT ON COLUMN scheduler_job.created_at IS 'Time at which the job was enqueued.';
+
+-- Rights -----------------------------------------------------------------------------------------------------------------------------
+
+-- PostgreSQL lets PUBLIC use every new type. So any role that may use the schema could create a table, even a temporary one, with a
+-- column of the type of our rows or domains, and ALTER TABLE and ALTER DOMAIN would refuse to change ours as long as that table exists.
+-- Reading and writing rows needs no right on types. Includes the history table of Flyway.
+DO $revoke$
+DECLARE
+    own text;
+BEGIN
+    FOR own IN
+        SELECT pg_catalog.quote_ident(t.typname::text) FROM pg_catalog.pg_type t
+        WHERE t.typnamespace = (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname = pg_catalog.current_schema())
+          AND t.typowner = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)
+          AND t.typtype IN ('c', 'd') AND t.typname::text ~ '^(forge_|scheduler_(node|lock|job)$)'::text
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON TYPE %I.%s FROM PUBLIC', pg_catalog.current_schema(), own);
+    END LOOP;
+END
+$revoke$;
 
 INSERT INTO forge_schema_versions (version, needs_library) VALUES (1, 1);

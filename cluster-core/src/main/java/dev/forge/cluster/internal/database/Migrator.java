@@ -8,6 +8,7 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
@@ -50,22 +51,36 @@ final class Migrator {
     /** Between two tries, so that those who waited behind the first can do their work. */
     private static final Duration SHORTEST_PAUSE = Duration.ofSeconds(2);
 
+    /**
+     * Scripts to run.
+     *
+     * @param version the version that the last script installs
+     * @param locations directories of the scripts, in the notation of Flyway
+     */
+    record Scripts(int version, List<String> locations) {
+
+        /** The scripts of this library. */
+        static final Scripts OWN = new Scripts(Schema.VERSION, List.of("classpath:" + Schema.SCRIPTS));
+    }
+
     private final DataSource direct;
     private final String schema;
+    private final Scripts scripts;
     private final JdbcClient locking;
 
-    private Migrator(DataSource direct, String schema, JdbcClient locking) {
+    private Migrator(DataSource direct, String schema, Scripts scripts, JdbcClient locking) {
         this.direct = direct;
         this.schema = schema;
+        this.scripts = scripts;
         this.locking = locking;
     }
 
     /** Brings the schema to {@link Schema#VERSION}, creating it if need be. Any number of nodes may do so at once. */
     static void migrate(DataSource direct, String schema) {
-        migrate(direct, schema, PATIENCE);
+        migrate(direct, schema, PATIENCE, Scripts.OWN);
     }
 
-    static void migrate(DataSource unsafe, String schema, Duration patience) {
+    static void migrate(DataSource unsafe, String schema, Duration patience, Scripts scripts) {
         // Flyway's own statements would call operators of others that fit better than the built-in ones.
         DataSource direct = DedicatedConnection.withSafeDefaults(unsafe);
         // Flyway's own lock does not cover its baseline step: of many nodes on an empty database some would fail.
@@ -78,7 +93,7 @@ final class Migrator {
             jdbc.sql("SET LOCAL statement_timeout = 0").update();
             lock(jdbc, schema, patience);
             // Not in the locking transaction, whose own locks a migration might then wait for.
-            new Migrator(direct, schema, jdbc).migrate(patience);
+            new Migrator(direct, schema, scripts, jdbc).migrate(patience);
             locking.rollback();
         } catch (SQLException | DataAccessException | FlywayException e) {
             throw failed(schema, e);
@@ -122,9 +137,9 @@ final class Migrator {
         }
         int version = Schema.installed(jdbc, schema).version();
         forgetHistoryThatDisagrees(jdbc, version, wait);
-        if (version < Schema.VERSION) {
+        if (version < scripts.version()) {
             flyway(version, wait).migrate();
-            log.info("Schema '{}': Forge Cluster migrated from version {} to {}", schema, version, Schema.VERSION);
+            log.info("Schema '{}': Forge Cluster migrated from version {} to {}", schema, version, scripts.version());
         }
     }
 
@@ -236,7 +251,7 @@ final class Migrator {
     private Flyway flyway(int installed, LockWait wait) {
         return Flyway.configure(Migrator.class.getClassLoader())
                 .dataSource(direct)
-                .locations("classpath:" + Schema.SCRIPTS)
+                .locations(scripts.locations().toArray(String[]::new))
                 .table(HISTORY_TABLE)
                 .schemas(schema)
                 .createSchemas(false)

@@ -28,7 +28,7 @@ import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 public final class Schema {
 
     /** The version this library brings a schema to. */
-    public static final int VERSION = 9;
+    public static final int VERSION = 1;
 
     /** Where the scripts are, for those who run them by hand. */
     static final String SCRIPTS = "dev/forge/cluster/db";
@@ -314,8 +314,8 @@ public final class Schema {
             throw new ClusterStartupException(
                     "Schema '%s' has Forge Cluster version %d, this library needs %d"
                             .formatted(name, installed.version(), VERSION),
-                    "Run the scripts V%d to V%d of %s/ in the cluster-core jar with search_path=%s, or set"
-                                    .formatted(installed.version() + 1, VERSION, SCRIPTS, quoted(name))
+                    "Run %s of %s/ in the cluster-core jar with search_path=%s, or set"
+                                    .formatted(scripts(installed.version() + 1), SCRIPTS, quoted(name))
                             + " forge.cluster.schema.mode=migrate.");
         }
         if (installed.needsLibrary() > VERSION) {
@@ -331,6 +331,11 @@ public final class Schema {
                     installed.version(),
                     VERSION);
         }
+    }
+
+    /** Names the scripts from that version on. */
+    private static String scripts(int first) {
+        return first == VERSION ? "the script V" + VERSION : "the scripts V%d to V%d".formatted(first, VERSION);
     }
 
     /** The functions name their schema, so that no search path leads them astray: after a renaming they name a former one. */

@@ -5,22 +5,30 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Statement;
 import java.util.List;
 import java.util.UUID;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.springframework.dao.DataAccessException;
 import org.springframework.dao.DataIntegrityViolationException;
+import org.springframework.jdbc.UncategorizedSQLException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** The names that operators and other people's SQL rely on. */
 @ClusterPostgres
 class ContractTests {
 
+    private final TestDatabase database;
     private final JdbcClient jdbc;
 
     ContractTests(TestDatabase database) {
+        this.database = database;
         this.jdbc = database.jdbc();
     }
 
@@ -243,6 +251,51 @@ class ContractTests {
                         .query(Integer.class)
                         .single())
                 .isEqualTo(2_000_004);
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', quoteCharacter = '~', textBlock = """
+            to_jsonb(repeat('x', 20000000))                                        | payload has more than 1048576 bytes
+            (SELECT jsonb_agg('1e131000'::jsonb) FROM generate_series(1, 3000))    | 1000 digits
+            """)
+    void compressed_payload_is_rejected_before_it_is_printed(String payload, String named) {
+        // Printed, the numbers have 393 MB, which takes seconds.
+        assertThatExceptionOfType(DataAccessException.class)
+                .isThrownBy(() -> fromTable(payload, "SET LOCAL statement_timeout = '1s'"))
+                .withMessageContaining(named);
+    }
+
+    @Test
+    void compressed_payload_of_a_legitimate_size_is_enqueued_with_its_printed_size() {
+        fromTable("jsonb_build_object('text', repeat('x', 900000))", "SET LOCAL statement_timeout = '30s'");
+        assertThat(jdbc.sql("SELECT body_bytes FROM forge_jobs")
+                        .query(Integer.class)
+                        .single())
+                .isEqualTo(900_014);
+    }
+
+    /** Enqueues a payload that was read from a table, where PostgreSQL compresses it. */
+    private void fromTable(String payload, String setting) {
+        try (Connection connection = database.dataSource().getConnection();
+                Statement statement = connection.createStatement()) {
+            connection.setAutoCommit(false);
+            try {
+                statement.execute("CREATE TEMP TABLE outbox (payload jsonb) ON COMMIT DROP");
+                statement.execute("INSERT INTO outbox SELECT " + payload);
+                try (ResultSet compressed =
+                        statement.executeQuery("SELECT FROM outbox WHERE pg_column_compression(payload) IS NOT NULL")) {
+                    assertThat(compressed.next()).isTrue();
+                }
+                statement.execute(setting);
+                statement.execute("SELECT forge_enqueue('a', payload) FROM outbox");
+                connection.commit();
+            } catch (SQLException e) {
+                connection.rollback();
+                throw new UncategorizedSQLException("enqueue from a table", null, e);
+            }
+        } catch (SQLException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     @ParameterizedTest

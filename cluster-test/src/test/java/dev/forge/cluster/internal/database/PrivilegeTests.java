@@ -401,6 +401,32 @@ class PrivilegeTests {
     }
 
     @Test
+    void default_privileges_that_let_roles_read_new_tables_do_not_expose_the_channel() {
+        String runtime = "runtime_" + database.name();
+        execute("CREATE ROLE " + runtime);
+        execute("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO %s, PUBLIC".formatted(intruder));
+        execute("ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO " + runtime);
+        try {
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "reported");
+            assertThat(mayRead(intruder, "forge_jobs")).isTrue();
+            assertThat(mayRead(intruder, "forge_settings")).isFalse();
+            assertThat(mayRead(runtime, "forge_settings")).as("nodes").isTrue();
+        } finally {
+            execute("DROP SCHEMA IF EXISTS reported CASCADE");
+            execute("ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM %s, %s, PUBLIC".formatted(intruder, runtime));
+            execute("DROP ROLE " + runtime);
+        }
+    }
+
+    private boolean mayRead(String role, String table) {
+        return database.jdbc()
+                .sql("SELECT has_table_privilege(?, 'reported.' || ?, 'SELECT')")
+                .params(role, table)
+                .query(Boolean.class)
+                .single();
+    }
+
+    @Test
     void channel_has_122_random_bits_and_fits_into_a_name() {
         List<String> names = Stream.of("first", "second")
                 .map(name -> {

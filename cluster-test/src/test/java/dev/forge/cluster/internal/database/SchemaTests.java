@@ -16,11 +16,11 @@ import java.lang.reflect.Method;
 import java.net.MalformedURLException;
 import java.net.URL;
 import java.net.URLClassLoader;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
-import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
@@ -30,17 +30,19 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.postgresql.PGConnection;
 import org.postgresql.ds.PGSimpleDataSource;
 import org.springframework.core.io.ClassPathResource;
-import org.springframework.core.io.Resource;
 import org.springframework.core.io.support.EncodedResource;
-import org.springframework.core.io.support.PathMatchingResourcePatternResolver;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.init.ScriptUtils;
 
 @ClusterPostgres
 class SchemaTests {
+
+    @TempDir
+    private Path directory;
 
     private static void onEmptyDatabase(ThrowingConsumer test) throws Exception {
         try (TestDatabase database = PostgresServer.shared().createEmptyDatabase("schema")) {
@@ -161,41 +163,59 @@ class SchemaTests {
     }
 
     @Test
-    void a_schema_installed_with_psql_validates_and_can_be_migrated_later() throws Exception {
+    void schema_installed_with_psql_is_used_as_it_is() throws Exception {
         onEmptyDatabase(database -> {
-            database.jdbc().sql("CREATE SCHEMA by_hand").update();
-            run(database, "V1__forge_cluster.sql");
-            assertThatExceptionOfType(ClusterStartupException.class)
-                    .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand"))
-                    .withMessageContaining("version 1")
-                    .satisfies(e -> assertThat(e.action()).contains("V2 to V" + Schema.VERSION));
-            for (String script : scripts()) {
-                if (!script.startsWith("V1__")) {
-                    run(database, script);
-                }
+            installWithPsql(database);
+            for (SchemaMode mode : List.of(SchemaMode.VALIDATE, SchemaMode.MIGRATE)) {
+                assertThat(Schema.open(database.dataSource(), mode, "by_hand").version())
+                        .isEqualTo(Schema.VERSION);
             }
-            assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
-                            .version())
-                    .isEqualTo(Schema.VERSION);
-            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand");
-            assertThat(tables(database, "by_hand")).contains("forge_jobs", "forge_job_pauses", "forge_job_names");
-        });
-        onEmptyDatabase(database -> {
-            database.jdbc().sql("CREATE SCHEMA by_hand").update();
-            run(database, "V1__forge_cluster.sql");
-            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand")
-                            .version())
-                    .isEqualTo(Schema.VERSION);
+            assertThat(tables(database, "by_hand")).contains("forge_jobs").doesNotContain("forge_schema_history");
         });
     }
 
-    /** All of them, in their order. */
-    private static List<String> scripts() throws IOException {
-        return Stream.of(new PathMatchingResourcePatternResolver()
-                        .getResources("classpath*:dev/forge/cluster/db/V*.sql"))
-                .map(Resource::getFilename)
-                .sorted(Comparator.comparing(script -> Integer.valueOf(script.substring(1, script.indexOf("__")))))
-                .toList();
+    @Test
+    void older_schema_is_refused_with_the_missing_scripts() throws Exception {
+        onEmptyDatabase(database -> {
+            installWithPsql(database);
+            database.jdbc()
+                    .sql("DELETE FROM by_hand.forge_schema_versions WHERE version = ?")
+                    .param(Schema.VERSION)
+                    .update();
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand"))
+                    .withMessageContaining("version %d, this library needs %d", Schema.VERSION - 1, Schema.VERSION)
+                    .satisfies(e -> assertThat(e.action()).contains("the script V" + Schema.VERSION));
+        });
+    }
+
+    @Test
+    void next_script_migrates_a_schema_that_was_installed_with_psql_or_with_flyway() throws Exception {
+        onEmptyDatabase(database -> {
+            installWithPsql(database);
+            Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_flyway");
+            for (String schema : List.of("by_hand", "by_flyway")) {
+                Migrator.migrate(database.dataSource(), schema, Duration.ofSeconds(30), nextScripts());
+                assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, schema)
+                                .version())
+                        .isEqualTo(Schema.VERSION + 1);
+            }
+        });
+    }
+
+    /** The scripts of the next release: one more, which alters a table that is in use. */
+    private Migrator.Scripts nextScripts() throws IOException {
+        int next = Schema.VERSION + 1;
+        Files.writeString(directory.resolve("V%d__next.sql".formatted(next)), """
+                ALTER TABLE forge_jobs ADD COLUMN next int;
+                INSERT INTO forge_schema_versions (version, needs_library) VALUES (%d, %d);
+                """.formatted(next, Schema.VERSION));
+        return new Migrator.Scripts(next, List.of("classpath:" + Schema.SCRIPTS, "filesystem:" + directory));
+    }
+
+    private static void installWithPsql(TestDatabase database) throws SQLException {
+        database.jdbc().sql("CREATE SCHEMA by_hand").update();
+        run(database, "V1__forge_cluster.sql");
     }
 
     /** One statement, as psql -1 -f would send the file. */
@@ -267,7 +287,8 @@ class SchemaTests {
                                 .formatted(AdvisoryKeys.CLASS_ID));
                 int pid = squatter.unwrap(PGConnection.class).getBackendPID();
                 assertThatExceptionOfType(ClusterStartupException.class)
-                        .isThrownBy(() -> Migrator.migrate(database.dataSource(), "public", Duration.ofMillis(100)))
+                        .isThrownBy(() -> Migrator.migrate(
+                                database.dataSource(), "public", Duration.ofMillis(100), Migrator.Scripts.OWN))
                         .withMessageContaining("'public'")
                         .withMessageContaining("session %d of role %s".formatted(pid, database.username()))
                         .satisfies(e -> assertThat(e.action()).contains("pg_terminate_backend"));
@@ -286,13 +307,13 @@ class SchemaTests {
     @Test
     void open_transaction_delays_a_migration_but_nobody_else() throws Exception {
         onEmptyDatabase(database -> {
-            database.jdbc().sql("CREATE SCHEMA by_hand").update();
-            run(database, "V1__forge_cluster.sql");
+            installWithPsql(database);
+            Migrator.Scripts next = nextScripts();
             var threads = Executors.newSingleThreadExecutor();
             try (Connection open = reader(database);
                     Connection other = database.dataSource().getConnection()) {
-                Future<Schema> migrating =
-                        threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand"));
+                Future<?> migrating = threads.submit(
+                        () -> Migrator.migrate(database.dataSource(), "by_hand", Duration.ofMinutes(1), next));
                 await().until(() -> database.jdbc()
                         .sql(
                                 "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'by_hand.forge_jobs'::regclass AND NOT granted)")
@@ -302,10 +323,13 @@ class SchemaTests {
                 other.createStatement().execute("SET lock_timeout = '10s'");
                 other.createStatement().execute("SELECT count(*) FROM by_hand.forge_jobs");
                 open.rollback();
-                assertThat(migrating.get(30, TimeUnit.SECONDS).version()).isEqualTo(Schema.VERSION);
+                migrating.get(30, TimeUnit.SECONDS);
             } finally {
                 threads.shutdown();
             }
+            assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
+                            .version())
+                    .isEqualTo(Schema.VERSION + 1);
             assertThat(database.jdbc()
                             .sql("SELECT count(*) FROM by_hand.forge_schema_history WHERE NOT success")
                             .query(Long.class)
@@ -317,13 +341,13 @@ class SchemaTests {
     @Test
     void migration_that_stays_blocked_ends_with_an_error_that_names_the_session() throws Exception {
         onEmptyDatabase(database -> {
-            database.jdbc().sql("CREATE SCHEMA by_hand").update();
-            run(database, "V1__forge_cluster.sql");
+            installWithPsql(database);
+            Migrator.Scripts next = nextScripts();
             var threads = Executors.newSingleThreadExecutor();
             try (Connection open = reader(database)) {
                 int pid = open.unwrap(PGConnection.class).getBackendPID();
                 Future<?> migrating = threads.submit(
-                        () -> Migrator.migrate(database.dataSource(), "by_hand", Duration.ofMillis(500)));
+                        () -> Migrator.migrate(database.dataSource(), "by_hand", Duration.ofMillis(500), next));
                 assertThatExceptionOfType(ExecutionException.class)
                         .isThrownBy(() -> migrating.get(30, TimeUnit.SECONDS))
                         .havingCause()
@@ -335,9 +359,10 @@ class SchemaTests {
             } finally {
                 threads.shutdown();
             }
-            assertThat(Schema.open(database.dataSource(), SchemaMode.MIGRATE, "by_hand")
+            Migrator.migrate(database.dataSource(), "by_hand", Duration.ofSeconds(30), next);
+            assertThat(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "by_hand")
                             .version())
-                    .isEqualTo(Schema.VERSION);
+                    .isEqualTo(Schema.VERSION + 1);
         });
     }
 
