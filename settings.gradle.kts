@@ -1,9 +1,16 @@
 import javax.xml.parsers.DocumentBuilderFactory
 
+pluginManagement {
+    repositories {
+        mavenCentral()
+        gradlePluginPortal()
+    }
+}
+
 rootProject.name = "cluster"
 include(
-    "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure", "cluster-spring-boot-starter", "sample-app",
-    "cluster-benchmarks")
+    "cluster-bom", "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure", "cluster-spring-boot-starter",
+    "sample-app", "cluster-benchmarks")
 
 // The root pom.xml is the single source of versions: every property there is a version here.
 val pomVersions: Map<String, String> = providers.fileContents(layout.rootDirectory.file("pom.xml")).asText.get().let { text ->
@@ -26,6 +33,7 @@ dependencyResolutionManagement {
                 ?: pomVersions[property] ?: error("no <$property> in pom.xml")
             version("project", v("project.version"))
             version("java-release", v("maven.compiler.release"))
+            plugin("spring-boot", "org.springframework.boot").version(v("spring-boot.version"))
             library("spring-boot-bom", "org.springframework.boot", "spring-boot-dependencies").version(v("spring-boot.version"))
             library("spring-boot-configuration-processor", "org.springframework.boot", "spring-boot-configuration-processor").version(v("spring-boot.version"))
             library("spring-boot-autoconfigure-processor", "org.springframework.boot", "spring-boot-autoconfigure-processor").version(v("spring-boot-autoconfigure-processor.version"))
@@ -37,9 +45,9 @@ dependencyResolutionManagement {
             library("embedded-redis", "com.github.codemonstur", "embedded-redis").version(v("embedded-redis.version"))
             library("kubernetes-client-api", "io.kubernetes", "client-java-api").version(v("kubernetes-client.version"))
             // Strictly: Spring Boot's platform would raise it to another one.
-            for (part in listOf("broker", "client", "openwire-legacy")) {
-                library("activemq-$part", "org.apache.activemq", "activemq-$part").version { strictly(v("activemq.version")) }
-            }
+            library("activemq-broker", "org.apache.activemq", "activemq-broker").version { strictly(v("activemq.version")) }
+            library("activemq-client", "org.apache.activemq", "activemq-client").version { strictly(v("activemq.version")) }
+            library("activemq-openwire-legacy", "org.apache.activemq", "activemq-openwire-legacy").version { strictly(v("activemq.version")) }
             library("db-scheduler", "com.github.kagkarlsson", "db-scheduler").version(v("db-scheduler.version"))
             library("jobrunr", "org.jobrunr", "jobrunr").version(v("jobrunr.version"))
         }

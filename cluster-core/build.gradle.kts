@@ -7,7 +7,7 @@ dependencies {
     implementation("com.github.ben-manes.caffeine:caffeine")
     api("org.slf4j:slf4j-api")
     api("org.jspecify:jspecify")
-    compileOnly("org.reactivestreams:reactive-streams")
+    optional("org.reactivestreams:reactive-streams")
     compileOnly(libs.checker.qual)
     testCompileOnly(libs.checker.qual)
     testImplementation("org.junit.jupiter:junit-jupiter")

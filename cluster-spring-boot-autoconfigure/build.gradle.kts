@@ -1,9 +1,3 @@
-val optional by configurations.creating { isCanBeConsumed = false; isCanBeResolved = false }
-configurations {
-    compileOnly { extendsFrom(optional) }
-    testImplementation { extendsFrom(optional) }
-}
-
 dependencies {
     api(project(":cluster-core"))
     api("org.springframework.boot:spring-boot-autoconfigure")

@@ -1,4 +1,7 @@
-plugins { application }
+plugins {
+    application
+    alias(libs.plugins.spring.boot) // bootJar: an executable jar, as the Maven build makes it
+}
 
 application { mainClass = "sample.SampleApplication" }
 

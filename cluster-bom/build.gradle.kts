@@ -1,0 +1,8 @@
+dependencies {
+    constraints {
+        api(project(":cluster-core"))
+        api(project(":cluster-spring-boot-autoconfigure"))
+        api(project(":cluster-spring-boot-starter"))
+        api(project(":cluster-test"))
+    }
+}
