@@ -103,8 +103,8 @@ class BuildFilesTests {
     void bom_manages_all_published_jars_in_both_builds() throws Exception {
         var expected = new TreeSet<String>();
         publishedJars().forEach(module -> expected.add("dev.forge.cluster:" + module));
-        assertThat(maven(BOM).managedVersions()).allSatisfy((module, version) -> assertThat(version)
-                .isEqualTo("${project.version}"));
+        assertThat(maven(BOM).managedVersions())
+                .allSatisfy((module, version) -> assertThat(version).isEqualTo("${project.version}"));
         assertThat(maven(BOM).managedVersions().keySet()).isEqualTo(expected);
         assertThat(gradle().dependencies(BOM).in("compile")).isEqualTo(expected);
         assertThat(maven(".").managedVersions().keySet()).containsAll(expected);
@@ -115,12 +115,9 @@ class BuildFilesTests {
         MavenModule parent = maven(".");
         MavenModule bom = maven(BOM);
         assertThat(bom.text("parent")).as("importing a BOM imports its parent").isEmpty();
-        for (String element :
-                List.of("groupId", "version", "url", "inceptionYear", "licenses", "developers", "scm", "issueManagement")) {
-            assertThat(bom.text(element))
-                    .as(element)
-                    .isNotEmpty()
-                    .isEqualToIgnoringWhitespace(parent.text(element));
+        for (String element : List.of(
+                "groupId", "version", "url", "inceptionYear", "licenses", "developers", "scm", "issueManagement")) {
+            assertThat(bom.text(element)).as(element).isNotEmpty().isEqualToIgnoringWhitespace(parent.text(element));
         }
         assertThat(parent.properties()).containsAllEntriesOf(bom.properties());
     }
@@ -163,9 +160,9 @@ class BuildFilesTests {
                     .forEach(found -> owners.computeIfAbsent(found, key -> new ArrayList<>())
                             .add(module));
         }
-        assertThat(owners).isNotEmpty().allSatisfy((found, jars) -> assertThat(jars)
-                .as(found)
-                .hasSize(1));
+        assertThat(owners)
+                .isNotEmpty()
+                .allSatisfy((found, jars) -> assertThat(jars).as(found).hasSize(1));
     }
 
     private static Set<String> packages(Path sources) throws IOException {
@@ -184,8 +181,7 @@ class BuildFilesTests {
 
     @Test
     void difference_between_the_builds_is_found() throws Exception {
-        MavenModule maven = MavenModule.parse(
-                """
+        MavenModule maven = MavenModule.parse("""
                 <project>
                   <dependencies>
                     <dependency><groupId>g</groupId><artifactId>a</artifactId></dependency>
@@ -195,8 +191,7 @@ class BuildFilesTests {
                   </dependencies>
                 </project>
                 """);
-        String same =
-                """
+        String same = """
                 dependencies {
                     api("g:a") // exported
                     optional("g:o")
@@ -215,7 +210,8 @@ class BuildFilesTests {
                 same.replace("    testImplementation(\"g:t\")\n", ""))) {
             assertThat(gradle().dependenciesOf(other).byScope()).isNotEqualTo(expected);
         }
-        assertThatThrownBy(() -> gradle().dependenciesOf(same.replace("api(\"g:a\")", "listOf(\"g:a\").forEach(::api)")))
+        assertThatThrownBy(
+                        () -> gradle().dependenciesOf(same.replace("api(\"g:a\")", "listOf(\"g:a\").forEach(::api)")))
                 .hasMessageContaining("Not understood");
     }
 }
