@@ -63,7 +63,8 @@ public final class CronContexts {
         SlotContext(RunningJob job) {
             this.job = job;
             this.metadata = job.metadata();
-            this.reservedForLeader = JobEngine.LEADER.equals(job.claimed().queue().capability());
+            this.reservedForLeader =
+                    JobEngine.LEADER.equals(job.claimed().queue().capability());
             OptionalLong leading = reservedForLeader ? node.elector().term(Leadership.SCHEDULER) : OptionalLong.empty();
             this.term = leading.orElseGet(() -> Long.parseLong(metadata.getOrDefault("term", "0")));
         }

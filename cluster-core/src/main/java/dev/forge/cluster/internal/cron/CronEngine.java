@@ -99,8 +99,7 @@ public final class CronEngine implements NodeComponent {
     /** Values for options that a cron leaves open. */
     public record Defaults(String zone, Misfire misfire, int catchUpLimit) {}
 
-    public CronEngine(
-            Node node, JobEngine jobs, CronDeclarations declarations, JobMonitor monitor, Settings settings) {
+    public CronEngine(Node node, JobEngine jobs, CronDeclarations declarations, JobMonitor monitor, Settings settings) {
         this.node = node;
         this.jobs = jobs;
         this.declarations = declarations;

@@ -197,8 +197,8 @@ final class CronReconciler {
     private void warn() {
         long now = node.nanos();
         List<String> disputed = disputedSince.entrySet().stream()
-                .filter(dispute -> now - dispute.getValue() > warnOfDisputeAfter.toNanos()
-                        && disputesLogged.add(dispute.getKey()))
+                .filter(dispute ->
+                        now - dispute.getValue() > warnOfDisputeAfter.toNanos() && disputesLogged.add(dispute.getKey()))
                 .map(Map.Entry::getKey)
                 .sorted()
                 .toList();
@@ -248,7 +248,8 @@ final class CronReconciler {
                 removedRows = store.remove(removed);
             }
             put(wanted, rows, now);
-            foreignHandlers = Stream.concat(wanted.stream(), rows.values().stream().map(CronRow::definition))
+            foreignHandlers = Stream.concat(
+                            wanted.stream(), rows.values().stream().map(CronRow::definition))
                     .filter(cron -> cron.target() == CronTarget.LEADER)
                     .map(Definition::handler)
                     .filter(handler -> declarations.handlers().named(handler) == null)

@@ -49,8 +49,7 @@ final class CronReports {
     List<CronInfo> infos(@Nullable String name) {
         Map<String, CronRun> last = latest(name, "AND r.outcome = 'ran'");
         Map<String, CronRun> latest = latest(name, "");
-        return client.sql(schema.sql(
-                        """
+        return client.sql(schema.sql("""
                 SELECT %s, c.declared, c.paused, c.next_fire_at, c.problem,
                        EXISTS (SELECT FROM ~.forge_nodes n
                                WHERE %s AND coalesce(c.handler, c.name) = ANY (n.handlers)
@@ -59,7 +58,9 @@ final class CronReports {
                 FROM ~.forge_crons c
                 WHERE (:name::text IS NULL OR c.name = :name)
                 ORDER BY c.name
-                """.formatted(COLUMNS.replace("handler", "coalesce(c.handler, c.name) AS handler"), CronSlotStore.ACCEPTS_RUNS)))
+                """.formatted(
+                                COLUMNS.replace("handler", "coalesce(c.handler, c.name) AS handler"),
+                                CronSlotStore.ACCEPTS_RUNS)))
                 .param("name", name, Types.VARCHAR)
                 .query((row, n) -> info(row, last, latest))
                 .list();

@@ -136,8 +136,8 @@ sealed interface CronSchedule {
         if (interval.compareTo(Duration.ofSeconds(1)) < 0
                 || interval.compareTo(LONGEST) > 0
                 || !interval.equals(Duration.ofSeconds(interval.toSeconds()))) {
-            throw new IllegalArgumentException("'%s' must be whole seconds, between 1 second and %d days"
-                    .formatted(text, LONGEST.toDays()));
+            throw new IllegalArgumentException(
+                    "'%s' must be whole seconds, between 1 second and %d days".formatted(text, LONGEST.toDays()));
         }
         return interval;
     }

@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.cron;
 
 import static dev.forge.cluster.internal.cron.CronStore.COLUMNS;
 import static dev.forge.cluster.internal.cron.CronStore.array;
-import static dev.forge.cluster.internal.cron.CronStore.constant;
 import static dev.forge.cluster.internal.cron.CronStore.definition;
 import static dev.forge.cluster.internal.cron.CronStore.instant;
 import static dev.forge.cluster.internal.cron.CronStore.offset;
@@ -333,7 +332,8 @@ final class CronSlotStore {
                 WHERE %s
                 GROUP BY h.name
                 """.formatted(ACCEPTS_RUNS)))
-                .query((row, n) -> Map.entry(row.getString(1), new HandlerAvailability(row.getBoolean(2), row.getBoolean(3))))
+                .query((row, n) ->
+                        Map.entry(row.getString(1), new HandlerAvailability(row.getBoolean(2), row.getBoolean(3))))
                 .list()
                 .stream()
                 .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));

@@ -160,7 +160,8 @@ public final class CronStore {
     }
 
     /** A definition and its first slot; the slot is null if the cron never fires. */
-    record ScheduledDefinition(Definition definition, @Nullable Instant next) {}
+    record ScheduledDefinition(
+            Definition definition, @Nullable Instant next) {}
 
     // A cron that returns keeps its last run, and its next slot too if its schedule is unchanged.
     private static final String REROW_COLUMNS_COLUMNS = COLUMNS + ", next_fire_at, last_fire_at, last_job_id, declared";
@@ -227,7 +228,8 @@ public final class CronStore {
     /** Creates a cron at run time; returns false if the name is taken. */
     boolean insert(ScheduledDefinition cron, String payload) {
         return jdbc.update(
-                        schema.sql(TAKE_MEMORY + """
+                        schema.sql(
+                                TAKE_MEMORY + """
                 INSERT INTO ~.forge_crons (%s, payload)
                 SELECT %s, d.next_fire_at, m.last_fire_at, m.last_job_id, false, ?::jsonb
                 FROM unnest(%s, ?::timestamptz[]) AS d (%s, next_fire_at)

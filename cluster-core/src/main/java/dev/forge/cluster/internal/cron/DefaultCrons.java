@@ -122,8 +122,7 @@ public final class DefaultCrons implements Crons {
     }
 
     private ScheduledDefinition scheduled(Definition definition, Instant after) {
-        return new ScheduledDefinition(
-                definition, checks.schedule(definition).next(after));
+        return new ScheduledDefinition(definition, checks.schedule(definition).next(after));
     }
 
     private void requireMayChange(String call) {

@@ -4,11 +4,13 @@ import dev.forge.cluster.cron.CronRun.Outcome;
 import dev.forge.cluster.internal.cron.CronSlotBatch.Rules;
 import dev.forge.cluster.internal.cron.CronSlotStore.CronAdvance;
 import dev.forge.cluster.internal.cron.CronSlotStore.DecidedSlot;
+import dev.forge.cluster.internal.cron.CronSlotStore.HandlerAvailability;
 import dev.forge.cluster.internal.cron.CronStore.CronRow;
 import dev.forge.cluster.internal.database.Schema;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -40,6 +42,10 @@ final class ScheduleReplacement {
      * @return the decisions to be reported after the commit
      */
     List<DecidedSlot> decideDueSlots(CronRow old, Instant now, @Nullable Long term) {
+        Instant next = old.next();
+        if (next == null || next.isAfter(now)) {
+            return List.of();
+        }
         CronSchedule schedule;
         try {
             schedule = rules.schedules().of(old.definition());
@@ -48,11 +54,11 @@ final class ScheduleReplacement {
             return List.of();
         }
         String name = old.definition().name();
+        Map<String, HandlerAvailability> handlers = store.availableHandlers();
         var decided = new ArrayList<DecidedSlot>();
-        Instant next = old.next();
         while (next != null && !next.isAfter(now)) {
-            // Not the time of the transaction, which may have begun before the slot was due.
-            var batch = new CronSlotBatch(schema, source, rules, store.availableHandlers(), term);
+            var batch = new CronSlotBatch(schema, source, rules, handlers, term);
+            // Not as of the time of the transaction, which may have begun before the slot was due.
             batch.decide(store.lock(name).map(cron -> cron.at(now)).stream().toList());
             decided.addAll(batch.decided());
             Optional<CronAdvance> advance = batch.advanceOf(name);

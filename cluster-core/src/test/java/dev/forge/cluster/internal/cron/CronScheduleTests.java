@@ -89,7 +89,8 @@ class CronScheduleTests {
     }
 
     @Property(seed = "1", tries = 60, edgeCases = EdgeCasesMode.NONE)
-    void schedule_of_seconds_fires_at_the_first_occurrence_of_each_matching_local_time(@ForAll("sixFields") Expression expression, @ForAll("moments") Moment moment) {
+    void schedule_of_seconds_fires_at_the_first_occurrence_of_each_matching_local_time(
+            @ForAll("sixFields") Expression expression, @ForAll("moments") Moment moment) {
         Instant from = moment.time().minus(Duration.ofMinutes(70));
         Instant to = moment.time().plus(Duration.ofMinutes(70));
         assertThat(slots(CronSchedule.of(expression.text(), moment.zone()), from, to, MANY))
@@ -301,6 +302,7 @@ class CronScheduleTests {
     @ParameterizedTest
     @ValueSource(strings = {"0 0 L-28 * *", "0 0 0 L-30 * *", "0 0 L-31 * ?"})
     void offset_from_the_last_day_that_short_months_lack_is_rejected(String expression) {
-        assertRejected(expression, "UTC", "'" + expression + "' is not a cron expression: not every month has a day 'L-");
+        assertRejected(
+                expression, "UTC", "'" + expression + "' is not a cron expression: not every month has a day 'L-");
     }
 }

@@ -1,7 +1,6 @@
 package dev.forge.cluster.internal.cron;
 
 import static dev.forge.cluster.internal.job.TestJobs.cron;
-import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
@@ -12,12 +11,12 @@ import ch.qos.logback.core.read.ListAppender;
 import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.cron.CronInfo;
 import dev.forge.cluster.cron.CronRejectedException;
-import dev.forge.cluster.cron.CronRun.Outcome;
 import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.cron.CronRun.Outcome;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.NodeSettings;
-import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.TestDatabase;

@@ -159,8 +159,7 @@ class CronDeploymentTests extends AbstractCronTests {
         assertThat(info("broken").expression()).isEqualTo("@monthly");
         List<CronRun> rows = ledger("report", 2);
         assertThat(slots(rows)).containsExactly(newYear(year - 1), newYear(year));
-        assertThat(rows)
-                .allMatch(row -> row.outcome() == Outcome.MISSED && "schedule changed".equals(row.reason()));
+        assertThat(rows).allMatch(row -> row.outcome() == Outcome.MISSED && "schedule changed".equals(row.reason()));
         assertThat(info("report").next())
                 .isEqualTo(CronSchedule.of("@monthly", "UTC").next(now()));
         assertThat(leader.crons().find("broken").orElseThrow().next()).isAfter(now());

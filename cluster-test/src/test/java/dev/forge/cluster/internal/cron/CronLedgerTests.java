@@ -1,7 +1,6 @@
 package dev.forge.cluster.internal.cron;
 
 import static dev.forge.cluster.internal.job.TestJobs.cron;
-import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.cron.CronRun;

@@ -1,7 +1,6 @@
 package dev.forge.cluster.internal.cron;
 
 import static dev.forge.cluster.internal.job.TestJobs.cron;
-import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.cron.CronRun;
@@ -147,6 +146,7 @@ class CronOverlapTests extends AbstractCronTests {
                     reconcile();
                 }))
                 .hasSize(1)
-                .allMatch(text -> text.startsWith("Crons [long-0, long-1, long-2, long-3] have occupied all cron slots"));
+                .allMatch(
+                        text -> text.startsWith("Crons [long-0, long-1, long-2, long-3] have occupied all cron slots"));
     }
 }

@@ -30,13 +30,13 @@ class CronRejectionTests extends AbstractCronTests {
     static Stream<Arguments> nonsense() {
         CronDefinition good = CronDefinition.cron("c", YEARLY).withHandler("mail");
         return Stream.of(
-                Arguments.of(CronDefinition.cron(" ", YEARLY).withHandler("mail"), "Cron ' ': name ' ' must not be blank"),
                 Arguments.of(
-                        CronDefinition.cron("a\0b", YEARLY).withHandler("mail"),
-                        "Cron 'a?b': name 'a?b' "),
+                        CronDefinition.cron(" ", YEARLY).withHandler("mail"), "Cron ' ': name ' ' must not be blank"),
+                Arguments.of(CronDefinition.cron("a\0b", YEARLY).withHandler("mail"), "Cron 'a?b': name 'a?b' "),
                 Arguments.of(good.withHandler(""), "Cron 'c': handler '' must not be blank"),
                 Arguments.of(CronDefinition.cron(null, YEARLY).withHandler("mail"), "Cron '': name must not be null"),
-                Arguments.of(CronDefinition.cron("c", null).withHandler("mail"), "Cron 'c': expression must not be null"),
+                Arguments.of(
+                        CronDefinition.cron("c", null).withHandler("mail"), "Cron 'c': expression must not be null"),
                 Arguments.of(good.withHandler(null), "Cron 'c': handler must not be null"),
                 Arguments.of(good.withTarget(null), "Cron 'c': target must not be null"),
                 Arguments.of(good.withMisfire(null), "Cron 'c': misfire must not be null"),
@@ -51,8 +51,7 @@ class CronRejectionTests extends AbstractCronTests {
                 Arguments.of(
                         CronDefinition.cron("n/../x y", YEARLY).withHandler("mail"),
                         "Cron name 'n/../x y' has an empty, '.' or '..' path segment"),
-                Arguments.of(
-                        good.withCapability("a\0b"), "Cron 'c': capability 'a?b' "),
+                Arguments.of(good.withCapability("a\0b"), "Cron 'c': capability 'a?b' "),
                 Arguments.of(
                         good.withHandler("fax"),
                         "Cron 'c': no live node has handler 'fax'; known handlers: [mail, report]"),
@@ -69,14 +68,11 @@ class CronRejectionTests extends AbstractCronTests {
                         CronDefinition.every("c", Duration.ofMillis(10)).withHandler("mail"),
                         "Cron 'c': 'PT0.01S' must be whole seconds"),
                 Arguments.of(good.withCatchUpLimit(0), "Cron 'c': catch-up limit 0 must be between 1 and 1000"),
-                Arguments.of(
-                        good.withCatchUpLimit(1001), "Cron 'c': catch-up limit 1001 must be between 1 and 1000"),
+                Arguments.of(good.withCatchUpLimit(1001), "Cron 'c': catch-up limit 1001 must be between 1 and 1000"),
                 Arguments.of(good.withMaxAttempts(0), "Cron 'c': max attempts 0 must be between 1 and"),
                 Arguments.of(
-                        good.withJitter(Duration.ofMillis(-1)),
-                        "Cron 'c': jitter PT-0.001S must be between 0 and"),
-                Arguments.of(
-                        good.withJitter(Duration.ofDays(2)), "Cron 'c': jitter PT48H must be between 0 and PT24H"),
+                        good.withJitter(Duration.ofMillis(-1)), "Cron 'c': jitter PT-0.001S must be between 0 and"),
+                Arguments.of(good.withJitter(Duration.ofDays(2)), "Cron 'c': jitter PT48H must be between 0 and PT24H"),
                 Arguments.of(good.withPayload("x".repeat(2_000)), "Cron 'c': payload "),
                 Arguments.of(good.withPayload("a\0b"), "Cron 'c': payload holds a NUL character"));
     }
@@ -100,9 +96,7 @@ class CronRejectionTests extends AbstractCronTests {
                 () -> leader.crons()
                         .create(CronDefinition.cron("good", "@daily").withHandler("mail")),
                 "Cron 'good' exists already");
-        refused(
-                () -> leader.crons().create(CronDefinition.cron("report", "@daily")),
-                "Cron 'report' exists already");
+        refused(() -> leader.crons().create(CronDefinition.cron("report", "@daily")), "Cron 'report' exists already");
         refused(
                 () -> leader.crons().change(CronDefinition.cron("none", YEARLY).withHandler("mail")),
                 "Unknown cron 'none'");
