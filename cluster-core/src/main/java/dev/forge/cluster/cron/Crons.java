@@ -21,7 +21,8 @@ public interface Crons {
     void create(CronDefinition definition);
 
     /**
-     * Changes a cron that was made here; slots of the new schedule count from now on.
+     * Changes a cron that was made here. Slots of the new schedule count from now on; slots that are due already are decided
+     * under the old schedule.
      *
      * @throws CronRejectedException if there is none of that name, it is declared in code, or saying what is wrong with it
      */

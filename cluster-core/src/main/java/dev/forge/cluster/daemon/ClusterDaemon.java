@@ -39,7 +39,7 @@ public @interface ClusterDaemon {
     /** Once in the cluster, or once on every node. */
     DaemonScope scope() default DaemonScope.CLUSTER;
 
-    /** How many of it the whole cluster runs, spread over its nodes; one by default. */
+    /** How many of it the whole cluster runs, spread over its nodes; one by default, 1,000 at most. */
     String instances() default "";
 
     /**

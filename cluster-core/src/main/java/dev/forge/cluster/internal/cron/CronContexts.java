@@ -17,7 +17,7 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.MDC;
 
-/** Makes the jobs that crons have fired what their methods see. */
+/** Runs the methods of crons: turns the job of a slot into the {@link CronContext} that the method receives. */
 public final class CronContexts {
 
     private static final String CRON = "forge.cron.name";
@@ -25,25 +25,25 @@ public final class CronContexts {
 
     private final Node node;
     private final FencedLeadership leadership;
-    private final CronStore store;
+    private final CronJobStore store;
 
-    /** @param application whose transactions the fence joins */
+    /** @param application the data source whose transactions the fence joins */
     public CronContexts(Node node, FencedLeadership leadership, DataSource application) {
         this.node = node;
         this.leadership = leadership;
-        this.store = new CronStore(node.members().schema(), application);
+        this.store = new CronJobStore(node.members().schema(), application);
     }
 
-    /** A method that runs one slot. */
+    /** The method of a cron. */
     @FunctionalInterface
     public interface Code {
         @Nullable
         Object run(CronContext context) throws Throwable;
     }
 
-    /** Runs the method of a cron. */
+    /** Runs the method of a cron with the name and the slot in the MDC; throws what the method throws. */
     public @Nullable Object run(JobContext job, Code code) throws Throwable {
-        Run context = new Run((RunningJob) job);
+        var context = new SlotContext((RunningJob) job);
         MDC.put(CRON, context.name());
         MDC.put(SLOT, context.slot().toString());
         try {
@@ -54,23 +54,24 @@ public final class CronContexts {
         }
     }
 
-    private final class Run implements CronContext {
+    private final class SlotContext implements CronContext {
         private final RunningJob job;
-        private final Map<String, String> facts;
+        private final Map<String, String> metadata;
         private final long term;
-        private final boolean led;
+        private final boolean reservedForLeader;
 
-        Run(RunningJob job) {
+        SlotContext(RunningJob job) {
             this.job = job;
-            this.facts = job.metadata();
-            this.led = JobEngine.LEADER.equals(job.claimed().queue().capability());
-            OptionalLong leading = led ? node.elector().term(Leadership.SCHEDULER) : OptionalLong.empty();
-            this.term = leading.orElseGet(() -> Long.parseLong(facts.getOrDefault("term", "0")));
+            this.metadata = job.metadata();
+            this.reservedForLeader =
+                    JobEngine.LEADER.equals(job.claimed().queue().capability());
+            OptionalLong leading = reservedForLeader ? node.elector().term(Leadership.SCHEDULER) : OptionalLong.empty();
+            this.term = leading.orElseGet(() -> Long.parseLong(metadata.getOrDefault("term", "0")));
         }
 
         @Override
         public String name() {
-            return facts.getOrDefault("cron", job.name());
+            return metadata.getOrDefault("cron", job.name());
         }
 
         @Override
@@ -88,8 +89,8 @@ public final class CronContexts {
             return time("previousSlot");
         }
 
-        private Optional<Instant> time(String fact) {
-            return Optional.ofNullable(facts.get(fact)).map(Instant::parse);
+        private Optional<Instant> time(String key) {
+            return Optional.ofNullable(metadata.get(key)).map(Instant::parse);
         }
 
         @Override
@@ -109,16 +110,16 @@ public final class CronContexts {
 
         @Override
         public <T> T fenced(Supplier<T> work) {
-            return leadership.guarded(work, this::requireOurs);
+            return leadership.guarded(work, this::requireClaimAndTerm);
         }
 
-        private void requireOurs() {
-            if (led) {
+        private void requireClaimAndTerm() {
+            if (reservedForLeader) {
                 leadership.requireTerm(Leadership.SCHEDULER, job.node(), term);
             }
-            if (!store.isHeld(job.id(), job.epoch(), job.node())) {
+            if (!store.isClaimedBy(job.id(), job.epoch(), job.node())) {
                 throw new ClaimLostException(
-                        "cron %s, slot %s: another node has the run by now; the work was rolled back"
+                        "Cron %s, slot %s: claim lost, work rolled back. Another node runs the slot."
                                 .formatted(name(), slot()));
             }
         }

@@ -8,29 +8,29 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
-/** The crons that this application declares, by name. Filled before the node starts. */
+/** Registry of the crons that this application declares. Complete before the node starts. */
 public final class CronDeclarations {
 
     private final JobHandlers handlers;
     private final Map<String, Definition> crons = new TreeMap<>();
 
-    /** @param handlers receives the handlers of the crons, whose runs are jobs */
+    /** @param handlers registry that receives the handlers of the crons, because runs are jobs */
     public CronDeclarations(JobHandlers handlers) {
         this.handlers = handlers;
     }
 
-    /** Adds a cron; its handler has the cron's name. */
+    /** Adds a cron and its handler, which has the name of the cron. */
     public void add(JobHandler handler, Definition cron) {
         handlers.addForLeader(handler, "is a cron; Crons.trigger runs it now");
         crons.put(cron.name(), cron);
     }
 
-    /** Returns all of them by name. */
+    /** Returns all declared crons, by name. */
     public Map<String, Definition> all() {
         return Collections.unmodifiableMap(crons);
     }
 
-    /** Returns the cron of that name; null if there is none. */
+    /** Returns the declared cron of that name; null if there is none. */
     public @Nullable Definition find(String name) {
         return crons.get(name);
     }

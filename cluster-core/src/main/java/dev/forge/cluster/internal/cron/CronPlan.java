@@ -12,54 +12,55 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What becomes of the slots of one cron that are due.
+ * The decisions about the due slots of one cron.
  *
- * @param decisions one for each slot that is decided now, in their order
- * @param next the first slot that is not; null: there is none
- * @param replaces whether the former run, which only waits for another try, must make room
+ * @param decisions one for each slot that is decided now, oldest slot first
+ * @param next the first slot that is not decided; null if there is none
+ * @param replaces whether the previous run, which waits for its next attempt, must be cancelled
  */
 record CronPlan(List<Decision> decisions, @Nullable Instant next, boolean replaces) {
 
-    /** How many slots are decided at once; more come with the next pass. */
-    private static final int MOST = 5_000;
+    /** The largest number of slots in one plan; the next pass decides the rest. */
+    private static final int MAX_SLOTS = 5_000;
 
-    /** What becomes of one slot. */
+    /** The decision about one slot. */
     record Decision(Instant slot, Outcome outcome, @Nullable String reason) {}
 
     /**
-     * What the plan depends on.
+     * The state that a plan depends on.
      *
-     * @param next the first slot that is undecided
-     * @param former the former run, if it has not ended
-     * @param forgotten slots before that time leave a row in the ledger only if they run
+     * @param next the first undecided slot
+     * @param previous the previous run; null if it has finished
+     * @param threshold slots that are later than this are misfires
+     * @param purged slots before this time get a row in the ledger only if they run
      */
     record Situation(
             Instant now,
             Instant next,
             boolean paused,
-            @Nullable Former former,
+            @Nullable PreviousRun previous,
             Duration threshold,
-            Instant forgotten) {}
+            Instant purged) {}
 
     /**
-     * A run that has not ended.
+     * An unfinished run.
      *
-     * @param what which one, and what it is at
-     * @param retry whether it has failed and only waits for another try
+     * @param description its job, slot and state, as the ledger shows it
+     * @param retry whether it has failed and waits for its next attempt
      */
-    record Former(String what, boolean retry) {}
+    record PreviousRun(String description, boolean retry) {}
 
-    /** How a cron wants it. */
+    /** The options of a cron that decide about its slots. */
     record Policy(Misfire misfire, int catchUpLimit, Overlap overlap) {}
 
-    /** How many runs it has. */
+    /** Returns the number of slots that run. */
     long runs() {
         return decisions.stream()
                 .filter(decision -> decision.outcome() == Outcome.RAN)
                 .count();
     }
 
-    /** The same with so many runs at most, one at least; the slots of the others are decided later. */
+    /** Returns the same plan with at most {@code most} runs, but at least one; later slots stay undecided. */
     CronPlan withRuns(long most) {
         long runs = 0;
         for (int i = 0; i < decisions.size(); i++) {
@@ -70,37 +71,39 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next, boolean replac
         return this;
     }
 
+    /** Decides the slots of a schedule that are due. */
     static CronPlan of(CronSchedule schedule, Policy policy, Situation now) {
         var plan = new ArrayList<Decision>();
-        // What is not late runs, whatever the ledger keeps.
-        Instant forgotten = earlier(now.forgotten, now.now.minus(now.threshold));
-        var open = new ArrayDeque<Instant>(longPast(schedule, policy, now, forgotten));
-        Instant slot = now.next.isBefore(forgotten) ? schedule.next(forgotten.minusNanos(1)) : now.next;
-        while (slot != null && !slot.isAfter(now.now) && plan.size() + open.size() < MOST) {
+        // A slot that is not late runs, however short the retention of the ledger is.
+        Instant purged = earlier(now.purged, now.now.minus(now.threshold));
+        var open = new ArrayDeque<Instant>(slotsBeforeLedger(schedule, policy, now, purged));
+        Instant slot = now.next.isBefore(purged) ? schedule.next(purged.minusNanos(1)) : now.next;
+        while (slot != null && !slot.isAfter(now.now) && plan.size() + open.size() < MAX_SLOTS) {
             open.add(slot);
             if (now.paused) {
                 plan.add(new Decision(open.remove(), Outcome.SKIPPED, "paused"));
             } else if (open.size() > kept(policy, slot, now) && isLate(open.getFirst(), now)) {
                 Instant passed = open.remove();
-                if (!passed.isBefore(forgotten)) {
+                if (!passed.isBefore(purged)) {
                     plan.add(passedOver(passed, policy, now));
                 }
             }
             slot = schedule.next(slot);
         }
         boolean all = slot == null || slot.isAfter(now.now);
-        // Otherwise what becomes of the open ones depends on slots that have not been looked at yet.
+        // Otherwise the decision about open slots depends on slots that the plan has not reached.
         boolean replaces = (all || plan.isEmpty()) && decide(open, plan, policy, now);
         return new CronPlan(plan, open.isEmpty() ? slot : open.getFirst(), replaces);
     }
 
-    /** Slots from before the ledger's time that run if no later one takes their place. */
-    private static List<Instant> longPast(CronSchedule schedule, Policy policy, Situation now, Instant forgotten) {
+    /** Returns slots from before the retention of the ledger that run unless a later slot runs instead. */
+    private static List<Instant> slotsBeforeLedger(
+            CronSchedule schedule, Policy policy, Situation now, Instant purged) {
         int kept = now.paused ? 0 : kept(policy, now.next, now);
-        if (kept == 0 || !now.next.isBefore(forgotten)) {
+        if (kept == 0 || !now.next.isBefore(purged)) {
             return List.of();
         }
-        List<Instant> latest = schedule.latest(kept, now.next, forgotten.minusNanos(1));
+        List<Instant> latest = schedule.latest(kept, now.next, purged.minusNanos(1));
         if (latest.size() == kept) {
             return latest;
         }
@@ -114,24 +117,24 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next, boolean replac
         return one.isBefore(other) ? one : other;
     }
 
-    /** Answers whether the former run must make room. */
+    /** Decides the open slots; returns whether the previous run must be cancelled. */
     private static boolean decide(Deque<Instant> open, List<Decision> plan, Policy policy, Situation now) {
-        boolean apart = policy.overlap == Overlap.SKIP;
-        // A run that fails again and again would otherwise silence all slots until it has failed for good.
-        boolean replaces = apart
-                && now.former != null
-                && now.former.retry
+        boolean mayNotOverlap = policy.overlap == Overlap.SKIP;
+        // Otherwise a run that fails again and again would suppress all slots until its last attempt.
+        boolean replaces = mayNotOverlap
+                && now.previous != null
+                && now.previous.retry
                 && policy.misfire != Misfire.CATCH_UP
                 && !open.isEmpty();
-        String busy = now.former == null || replaces ? null : now.former.what;
+        String busy = now.previous == null || replaces ? null : now.previous.description;
         while (!open.isEmpty()) {
             Instant slot = open.getFirst();
             boolean late = isLate(slot, now);
-            if (busy == null || !apart) {
+            if (busy == null || !mayNotOverlap) {
                 plan.add(new Decision(slot, Outcome.RAN, late ? lateness(slot, now) : null));
-                busy = "the run of an earlier slot has only just begun";
+                busy = "the run of an earlier slot was enqueued at the same time";
             } else if (policy.misfire == Misfire.CATCH_UP) {
-                // One after another: this one waits for its turn.
+                // Slots that are caught up run one after another: this one waits for its predecessor.
                 return false;
             } else {
                 plan.add(new Decision(slot, Outcome.SKIPPED, busy));
@@ -145,23 +148,23 @@ record CronPlan(List<Decision> decisions, @Nullable Instant next, boolean replac
         return slot.isBefore(now.now.minus(now.threshold));
     }
 
-    /** How many open slots there may be before the oldest, if it is late, is passed over. */
+    /** Returns how many open slots are kept; beyond that number the oldest is missed if it is late. */
     private static int kept(Policy policy, Instant latest, Situation now) {
         return switch (policy.misfire) {
             case SKIP -> 0;
             case FIRE_ONCE, DEFAULT -> 1;
-            // Those that are not late do not count.
+            // Slots that are not late do not count.
             case CATCH_UP -> isLate(latest, now) ? policy.catchUpLimit : Integer.MAX_VALUE;
         };
     }
 
     private static Decision passedOver(Instant slot, Policy policy, Situation now) {
-        String why = switch (policy.misfire) {
+        String reason = switch (policy.misfire) {
             case CATCH_UP -> "catch-up limit %d".formatted(policy.catchUpLimit);
             case SKIP -> "misfire skip";
-            case FIRE_ONCE, DEFAULT -> "a later slot runs for it";
+            case FIRE_ONCE, DEFAULT -> "a later slot runs instead";
         };
-        return new Decision(slot, Outcome.MISSED, lateness(slot, now) + "; " + why);
+        return new Decision(slot, Outcome.MISSED, lateness(slot, now) + "; " + reason);
     }
 
     private static String lateness(Instant slot, Situation now) {

@@ -18,30 +18,30 @@ import org.springframework.scheduling.support.CronExpression;
 import org.springframework.util.StringUtils;
 
 /**
- * The slots of a cron. An expression speaks of local times: they are found without a zone and only then become instants. So
- * a local time that does not exist has no slot, and one that the clocks show twice has one, the first.
+ * Computes the slots of a cron. An expression describes local times, which are computed without a zone and converted to
+ * instants afterwards. So a local time that a clock change skips has no slot, and one that occurs twice has one slot, the first.
  */
 sealed interface CronSchedule {
 
     /** The expression of a cron that never fires. */
     String NEVER = "-";
 
-    /** A day that lies before the first one of a short month. */
+    /** A day that lies before the first day of a short month. */
     Pattern BEFORE_THE_FIRST = Pattern.compile("L-(2[89]|[3-9]\\d|\\d{3,})", Pattern.CASE_INSENSITIVE);
 
-    /** An interval may not be longer. */
+    /** The longest interval of {@code @every}. */
     Duration LONGEST = Duration.ofDays(1000);
 
-    /** A time whose slots may be counted one by one. */
-    Duration COUNTED = Duration.ofHours(1);
+    /** The longest period whose slots are enumerated one by one. */
+    Duration ENUMERATED = Duration.ofHours(1);
 
-    /** The first slot after that time; null: there is none. */
+    /** Returns the first slot after that time; null if there is none. */
     @Nullable
     Instant next(Instant after);
 
     /**
-     * The last slots after {@code after} and up to {@code until}, at most that many, in their order. By halves, so that years
-     * of slots that nobody wants need not be counted one by one.
+     * Returns the last {@code count} slots after {@code after} and up to {@code until}, oldest first. Halves the period, so
+     * that years of slots need not be enumerated.
      */
     default List<Instant> latest(int count, Instant after, Instant until) {
         Instant first = count == 0 ? null : next(after);
@@ -50,7 +50,7 @@ sealed interface CronSchedule {
         }
         Duration length = Duration.between(after, until);
         var slots = new ArrayDeque<Instant>();
-        if (length.compareTo(COUNTED) > 0) {
+        if (length.compareTo(ENUMERATED) > 0) {
             Instant middle = after.plus(length.dividedBy(2));
             List<Instant> later = latest(count, middle, until);
             slots.addAll(latest(count - later.size(), after, middle));
@@ -67,9 +67,9 @@ sealed interface CronSchedule {
     }
 
     /**
-     * Reads an expression.
+     * Parses an expression.
      *
-     * @throws IllegalArgumentException saying what is wrong with it
+     * @throws IllegalArgumentException if the expression or the zone is invalid, or the expression never fires
      */
     static CronSchedule of(String expression, String zone) {
         String text = expression.trim();
@@ -86,7 +86,7 @@ sealed interface CronSchedule {
             parsed = CronExpression.parse(sixFields(text));
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException(
-                    "'%s' is no cron expression: %s".formatted(expression, e.getMessage()), e);
+                    "'%s' is not a cron expression: %s".formatted(expression, e.getMessage()), e);
         }
         var local = new Local(parsed, zone(zone).getRules());
         if (parsed.next(LocalDateTime.of(2000, 1, 1, 0, 0)) == null) {
@@ -95,7 +95,7 @@ sealed interface CronSchedule {
         return local;
     }
 
-    /** An expression as it is stored: intervals in one form, whatever they were written in. */
+    /** Returns an expression in the form in which it is stored: trimmed, with intervals in ISO 8601. */
     static String normal(String expression) {
         String text = expression.trim();
         return text.startsWith(CronDefinition.EVERY)
@@ -104,12 +104,12 @@ sealed interface CronSchedule {
                 : text;
     }
 
-    /** Spring would ask for six fields. */
+    /** Checks the number of fields, because the message of Spring mentions only six. */
     private static void requireFields(String text) {
         int fields = StringUtils.tokenizeToStringArray(text, " \t\n").length;
         if (!text.startsWith("@") && fields != 5 && fields != 6) {
-            throw new IllegalArgumentException("it has %d fields instead of five, or six with seconds in front%s"
-                    .formatted(fields, fields == 7 ? "; there is none for years" : ""));
+            throw new IllegalArgumentException("it has %d fields, expected 5, or 6 with seconds first%s"
+                    .formatted(fields, fields == 7 ? "; a field for years is not supported" : ""));
         }
     }
 
@@ -120,7 +120,7 @@ sealed interface CronSchedule {
         }
         String day = fields[fields.length - 3];
         if (BEFORE_THE_FIRST.matcher(day).matches()) {
-            // Spring answers times before the one that it was asked about.
+            // Spring would return times before the given one.
             throw new IllegalArgumentException("not every month has a day '%s'".formatted(day));
         }
         return fields.length == 5 ? "0 " + text : text;
@@ -131,13 +131,13 @@ sealed interface CronSchedule {
         try {
             interval = DurationFormatterUtils.detectAndParse(text);
         } catch (IllegalArgumentException | ArithmeticException e) {
-            throw new IllegalArgumentException("'%s' is no duration".formatted(text), e);
+            throw new IllegalArgumentException("'%s' is not a duration".formatted(text), e);
         }
         if (interval.compareTo(Duration.ofSeconds(1)) < 0
                 || interval.compareTo(LONGEST) > 0
                 || !interval.equals(Duration.ofSeconds(interval.toSeconds()))) {
-            throw new IllegalArgumentException("'%s' is not a number of whole seconds, one at least and %d days at most"
-                    .formatted(text, LONGEST.toDays()));
+            throw new IllegalArgumentException(
+                    "'%s' must be whole seconds, between 1 second and %d days".formatted(text, LONGEST.toDays()));
         }
         return interval;
     }
@@ -146,11 +146,11 @@ sealed interface CronSchedule {
         try {
             return ZoneId.of(zone);
         } catch (DateTimeException e) {
-            throw new IllegalArgumentException("'%s' is no time zone: %s".formatted(zone, e.getMessage()), e);
+            throw new IllegalArgumentException("'%s' is not a time zone: %s".formatted(zone, e.getMessage()), e);
         }
     }
 
-    /** Has no slots. */
+    /** A schedule without slots. */
     record Never() implements CronSchedule {
         @Override
         public @Nullable Instant next(Instant after) {
@@ -158,7 +158,7 @@ sealed interface CronSchedule {
         }
     }
 
-    /** Slots at the multiples of an interval: every node finds the same ones, and no clock change moves them. */
+    /** Slots at multiples of an interval since the epoch: the same on every node, and unaffected by clock changes. */
     record Every(Duration interval) implements CronSchedule {
         @Override
         public Instant next(Instant after) {
@@ -184,7 +184,7 @@ sealed interface CronSchedule {
                     if (slot.isAfter(after)) {
                         return slot;
                     }
-                    // The clocks show it for the second time: on with the first local time that they do not.
+                    // A clock change repeats this local time: continue with the first one that is not repeated.
                     ZoneOffsetTransition repeated = rules.getTransition(local);
                     local = repeated.getDateTimeBefore().minusNanos(1);
                 }

@@ -1,4 +1,4 @@
-/** Crons: declaration, the decision about each due slot, and the ledger. */
+/** Crons: declarations of live builds, firing of due slots, the ledger, and changes at run time. */
 @NullMarked
 package dev.forge.cluster.internal.cron;
 

@@ -9,46 +9,46 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A daemon as its method declares it.
+ * The declaration of a daemon.
  *
- * @param instances how many there are in the cluster; 1 where every node has one
+ * @param instances the number of instances in the cluster; 1 for scope NODE
  */
 public record DaemonHandler(
         String name, DaemonScope scope, int instances, Needs needs, Restarts restarts, Target target) {
 
     /**
-     * What a node must be to run it.
+     * The requirements of a node that runs the daemon.
      *
-     * @param capability null: nothing in particular
-     * @param up for how long it must have been up
+     * @param capability null if no capability is required
+     * @param up how long the node must have been up
      */
     public record Needs(NodeRole role, @Nullable String capability, Duration up) {}
 
     /**
-     * When it is started again.
+     * The conditions of a restart.
      *
-     * @param delay before the first restart
-     * @param most how many in a row; null: without limit
-     * @param onReturn whether also when it returns
+     * @param delay the delay of the first restart
+     * @param most the largest number of restarts in a row; null if there is no limit
+     * @param onReturn whether the method is restarted when it returns
      */
     public record Restarts(Duration delay, @Nullable Integer most, boolean onReturn) {}
 
     /**
-     * What runs.
+     * The method and its description.
      *
-     * @param description where it is, for people
+     * @param description class and method, for messages
      */
     public record Target(Code code, String description) {}
 
-    /** The method. */
+    /** The method of the daemon. */
     @FunctionalInterface
     public interface Code {
 
-        /** Runs it; what it throws is its own exception, unwrapped. */
+        /** Runs the method; throws the exception of the method, unwrapped. */
         void run(DaemonContext context) throws Throwable;
     }
 
-    /** Whether such a node may run it. */
+    /** Returns whether a node may run the daemon. */
     boolean suits(Presence node) {
         return node.mode() != NodeMode.OBSERVER
                 && node.roles().contains(needs.role)

@@ -7,15 +7,18 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** The daemons this node knows, by name. Filled before the node starts. */
+/** Registry of the daemons that this application declares. Complete before the node starts. */
 public final class DaemonHandlers {
+
+    /** Each instance is a leader role with a row and, on its node, a thread. */
+    private static final int MAX_INSTANCES = 1_000;
 
     private final Map<String, DaemonHandler> byName = new TreeMap<>();
 
     /**
      * Adds a daemon.
      *
-     * @throws ClusterStartupException if another one has its name
+     * @throws ClusterStartupException if the name is invalid or taken, or the number of instances exceeds the limit
      */
     public void add(DaemonHandler handler) {
         try {
@@ -26,10 +29,17 @@ public final class DaemonHandlers {
                     "Give the daemon another name: @ClusterDaemon(name = ...).",
                     e);
         }
+        if (handler.instances() > MAX_INSTANCES) {
+            throw new ClusterStartupException(
+                    "@ClusterDaemon on %s: daemon '%s': instances (%d): must be at most %d"
+                            .formatted(
+                                    handler.target().description(), handler.name(), handler.instances(), MAX_INSTANCES),
+                    "Lower @ClusterDaemon(instances = ...). An instance can work on several units.");
+        }
         DaemonHandler other = byName.putIfAbsent(handler.name(), handler);
         if (other != null) {
             throw new ClusterStartupException(
-                    "Two methods are the daemon '%s': %s and %s"
+                    "Two methods declare the daemon '%s': %s and %s"
                             .formatted(
                                     handler.name(),
                                     other.target().description(),
@@ -38,7 +48,7 @@ public final class DaemonHandlers {
         }
     }
 
-    /** All of them, by name. */
+    /** Returns all daemons, ordered by name. */
     public Collection<DaemonHandler> all() {
         return List.copyOf(byName.values());
     }

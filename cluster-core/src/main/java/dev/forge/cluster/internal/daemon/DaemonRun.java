@@ -1,89 +1,67 @@
 package dev.forge.cluster.internal.daemon;
 
-import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonScope;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.DaemonStore.Change;
 import dev.forge.cluster.internal.daemon.DaemonStore.Tenure;
+import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import java.time.Duration;
-import java.util.OptionalLong;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An instance of a daemon in the hands of this node, from the election to the end, over all restarts of its method. After
- * a lost and a newly won election the same instance is another run: nothing of the former term is of use in the next.
+ * An instance of a daemon on this node, from the won election to the end of the term, across all restarts of its method. The
+ * same instance in a later term is another run, so that no state of the earlier term is used. Thread-safe.
  */
-final class DaemonRun implements DaemonContext {
+final class DaemonRun {
 
-    /** After an interrupt that changed nothing: how often to say so, and to interrupt again. */
-    private static final Duration INSIST = Duration.ofSeconds(10);
+    /** The time between two interrupts of a method that ignores them. */
+    private static final Duration INTERRUPT_INTERVAL = Duration.ofSeconds(10);
 
-    private static final int LONGEST_ERROR = 8_000;
-    private static final int LONGEST_NOTE = 1_000;
+    private static final int MAX_ERROR_LENGTH = 8_000;
+    private static final int MAX_NOTE_LENGTH = 1_000;
 
-    /** Why its method should end. */
-    enum Stop {
-        /** The node gives it up, as soon as the method has ended. */
-        LEAVE,
-        /** It is another's, or may be soon. */
+    /** Why the method has to end. */
+    enum StopReason {
+        /** The node gives the instance up; the role is released when the method has ended. */
+        GIVEN_UP,
+        /** Another node holds the instance, or may hold it soon. */
         LOST
     }
 
-    /** Where it runs. */
-    interface Host {
-        long nanos();
-
-        String nodeName();
-
-        boolean holds(DaemonRun run);
-
-        OptionalLong fencingToken(DaemonRun run);
-
-        <T> T fenced(DaemonRun run, Supplier<T> work);
-    }
-
     private final DaemonHandler handler;
-    private final Host host;
-    private final long wonAt;
+    private final Node node;
+    private final long acquiredAt;
     private volatile Tenure tenure;
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition stopped = lock.newCondition();
-    private volatile @Nullable Stop stop;
+    private volatile @Nullable StopReason stop;
     private volatile boolean alive;
     private volatile DaemonStatus status;
     private @Nullable Thread thread;
-    private long urgeAt;
-    private int urged;
+    private long interruptAt;
+    private int interrupts;
     private long dueAt;
     private long startedAt;
     private int failures;
     private int shortRuns;
     private int serverFailures;
     private boolean recovered;
-    private @Nullable Long saidAt;
+    private @Nullable Long startLoggedAt;
+    private final DaemonRowState row;
 
-    // What its row should say.
-    private int restarts;
-    private @Nullable String error;
-    private @Nullable String note;
-    private boolean begun;
-    private boolean released;
-    private int revision;
-    private int writtenRevision;
-
-    DaemonRun(DaemonHandler handler, Tenure tenure, int restarts, Host host) {
+    /** @param restarts how often the instance was restarted so far */
+    DaemonRun(DaemonHandler handler, Tenure tenure, int restarts, Node node) {
         this.handler = handler;
         this.tenure = tenure;
-        this.restarts = restarts;
-        this.host = host;
+        this.row = new DaemonRowState(restarts);
+        this.node = node;
         this.status = handler.scope() == DaemonScope.CLUSTER ? DaemonStatus.ACQUIRING : DaemonStatus.PENDING;
-        this.wonAt = host.nanos();
-        this.dueAt = wonAt;
+        this.acquiredAt = node.nanos();
+        this.dueAt = acquiredAt;
     }
 
     DaemonHandler handler() {
@@ -94,7 +72,19 @@ final class DaemonRun implements DaemonContext {
         return tenure;
     }
 
-    /** What tells it from the others on this node: its leader role, or its name where nobody is elected. */
+    String name() {
+        return handler.name();
+    }
+
+    int instance() {
+        return tenure.instance();
+    }
+
+    long term() {
+        return tenure.term();
+    }
+
+    /** Returns the key of the run on this node: its leader role, or its name if it is not elected. */
     String key() {
         return key(handler, tenure.instance());
     }
@@ -105,7 +95,7 @@ final class DaemonRun implements DaemonContext {
                 : "node:" + handler.name();
     }
 
-    /** For people. */
+    /** Returns the name for log messages. */
     String label() {
         return tenure.instance() == 0 ? handler.name() : handler.name() + "#" + tenure.instance();
     }
@@ -114,24 +104,27 @@ final class DaemonRun implements DaemonContext {
         return handler.scope() == DaemonScope.CLUSTER;
     }
 
-    /** When this node took it. */
-    long wonAt() {
-        return wonAt;
+    /** Returns whether this node still holds the term, by its own clock. */
+    boolean isHeld() {
+        return !isElected() || node.elector().holds(key(), term());
     }
 
-    /** The same daemon on the same node, which has joined anew. */
-    void moved(Tenure here) {
+    long acquiredAt() {
+        return acquiredAt;
+    }
+
+    /** Continues the run under the new id of this node, which has joined again. */
+    void moveTo(Tenure newTenure) {
         lock.lock();
         try {
-            tenure = here;
-            begun = false;
-            revision++;
+            tenure = newTenure;
+            row.startAgain();
         } finally {
             lock.unlock();
         }
     }
 
-    // Its method --------------------------------------------------------------------------------------------
+    // Start and end of the method ---------------------------------------------------------------------------
 
     boolean isDue() {
         lock.lock();
@@ -141,27 +134,27 @@ final class DaemonRun implements DaemonContext {
                     && (status == DaemonStatus.ACQUIRING
                             || status == DaemonStatus.PENDING
                             || status == DaemonStatus.RESTARTING)
-                    && host.nanos() - dueAt >= 0;
+                    && node.nanos() - dueAt >= 0;
         } finally {
             lock.unlock();
         }
     }
 
-    /** From here on a thread is there for it, or about to be. */
+    /** Called before the thread of the method is started. */
     void starting() {
         lock.lock();
         try {
             alive = true;
-            begun = false;
             recovered = false;
-            startedAt = host.nanos();
-            become(DaemonStatus.RUNNING);
+            startedAt = node.nanos();
+            status = DaemonStatus.RUNNING;
+            row.startAgain();
         } finally {
             lock.unlock();
         }
     }
 
-    /** On that thread; whether its method should be called at all. */
+    /** Called on the thread of the method; returns false if the method must not be called any more. */
     boolean begin() {
         lock.lock();
         try {
@@ -172,25 +165,25 @@ final class DaemonRun implements DaemonContext {
         }
     }
 
-    /** Its method has ended; answers for how long it ran. */
+    /** Called on the thread of the method when the method has ended; returns how long it ran. */
     Duration returned() {
         lock.lock();
         try {
             thread = null;
-            // Whatever interrupted it was meant for the method.
+            // An interrupt that came late was meant for the method.
             Thread.interrupted();
-            return Duration.ofNanos(host.nanos() - startedAt);
+            return Duration.ofNanos(node.nanos() - startedAt);
         } finally {
             lock.unlock();
         }
     }
 
-    /** What had to follow the end of its method is about to be done. */
-    void gone() {
+    /** Called when the method has ended, before the outcome is decided. */
+    void ended() {
         alive = false;
     }
 
-    /** Whether a thread is, or will be, in its method. */
+    /** Returns whether a thread runs the method or is about to. */
     boolean isAlive() {
         return alive;
     }
@@ -199,44 +192,43 @@ final class DaemonRun implements DaemonContext {
         return status;
     }
 
-    /** It threw; answers how many times in a row. */
-    int failed(Throwable failure, Duration ran, Duration longEnough) {
+    /** Records an exception of the method; returns the number of failures in a row. */
+    int failed(Throwable failure, Duration ran, Duration recoveredAfter) {
         lock.lock();
         try {
-            endedAfter(ran, longEnough);
-            failures = ran.compareTo(longEnough) >= 0 ? 1 : failures + 1;
-            error = ErrorText.bounded(ErrorText.storable(failure), LONGEST_ERROR);
+            endedAfter(ran, recoveredAfter);
+            failures = ran.compareTo(recoveredAfter) >= 0 ? 1 : failures + 1;
+            row.error(ErrorText.bounded(ErrorText.storable(failure), MAX_ERROR_LENGTH));
             return failures;
         } finally {
             lock.unlock();
         }
     }
 
-    /** It threw because the database server failed, which is no fault of its own; answers how many times in a row. */
+    /** Records an exception that the database server caused; returns the number of such failures in a row. */
     int failedByServer(Throwable failure) {
         lock.lock();
         try {
             recovered = false;
-            error = ErrorText.bounded(ErrorText.storable(failure), LONGEST_ERROR);
+            row.error(ErrorText.bounded(ErrorText.storable(failure), MAX_ERROR_LENGTH));
             return ++serverFailures;
         } finally {
             lock.unlock();
         }
     }
 
-    /** It ended, and may be started again: later if that was soon, and not for the first time. */
-    void endedAfter(Duration ran, Duration longEnough) {
+    /** Counts short runs in a row, on which the delay of the next restart depends. */
+    void endedAfter(Duration ran, Duration recoveredAfter) {
         lock.lock();
         try {
             recovered = false;
             serverFailures = 0;
-            shortRuns = ran.compareTo(longEnough) >= 0 ? 1 : shortRuns + 1;
+            shortRuns = ran.compareTo(recoveredAfter) >= 0 ? 1 : shortRuns + 1;
         } finally {
             lock.unlock();
         }
     }
 
-    /** How many times in a row it ended before long. */
     int shortRuns() {
         lock.lock();
         try {
@@ -246,33 +238,33 @@ final class DaemonRun implements DaemonContext {
         }
     }
 
-    /** Whether it runs, since just now, for so long that what it once threw need not be shown any more. */
-    boolean recovered(Duration longEnough) {
+    /** Returns true once, when the method has run so long that its last error need not be shown any more. */
+    boolean hasJustRecovered(Duration recoveredAfter) {
         lock.lock();
         try {
-            Duration runs = Duration.ofNanos(host.nanos() - startedAt);
-            if (recovered || thread == null || runs.compareTo(longEnough) < 0) {
+            Duration ran = Duration.ofNanos(node.nanos() - startedAt);
+            if (recovered || thread == null || ran.compareTo(recoveredAfter) < 0) {
                 return false;
             }
             recovered = true;
             serverFailures = 0;
-            revision++;
+            row.touch();
             return true;
         } finally {
             lock.unlock();
         }
     }
 
-    /** Whether that was not said for so long. */
-    boolean isWorthSaying(Duration again) {
+    /** Returns whether a start should be logged: the last one was logged longer ago than the interval. */
+    boolean shouldLogStart(Duration interval) {
         lock.lock();
         try {
-            long now = host.nanos();
-            boolean worth = saidAt == null || now - saidAt >= again.toNanos();
-            if (worth) {
-                saidAt = now;
+            long now = node.nanos();
+            boolean due = startLoggedAt == null || now - startLoggedAt >= interval.toNanos();
+            if (due) {
+                startLoggedAt = now;
             }
-            return worth;
+            return due;
         } finally {
             lock.unlock();
         }
@@ -281,51 +273,51 @@ final class DaemonRun implements DaemonContext {
     void restartIn(Duration delay) {
         lock.lock();
         try {
-            restarts++;
-            dueAt = host.nanos() + delay.toNanos();
+            row.countRestart();
+            dueAt = node.nanos() + delay.toNanos();
             become(DaemonStatus.RESTARTING);
         } finally {
             lock.unlock();
         }
     }
 
-    /** It will not be started again: it is done, or has failed. */
-    void rest(DaemonStatus end) {
+    /** Ends the run: the method will not be started again in this term. */
+    void finish(DaemonStatus end) {
         lock.lock();
         try {
-            released = isElected();
+            row.released(isElected());
             become(end);
         } finally {
             lock.unlock();
         }
     }
 
-    /** It is nobody's from now on. */
+    /** Ends the run, so that another node may run the instance. */
     void release() {
-        rest(DaemonStatus.PENDING);
+        finish(DaemonStatus.PENDING);
     }
 
     private void become(DaemonStatus next) {
         status = next;
-        revision++;
+        row.touch();
     }
 
-    // Its end -----------------------------------------------------------------------------------------------
+    // Stop --------------------------------------------------------------------------------------------------
 
     /**
-     * Asks its method to end, and interrupts it after that time. That it is lost overrules that it is to leave; answers
-     * whether that was news.
+     * Asks the method to end, and has it interrupted after the grace period. {@link StopReason#LOST} overrides {@link
+     * StopReason#GIVEN_UP}; returns false if nothing changed.
      */
-    boolean stop(Stop reason, Duration grace) {
+    boolean stop(StopReason reason, Duration grace) {
         lock.lock();
         try {
-            if (stop == reason || stop == Stop.LOST) {
+            if (stop == reason || stop == StopReason.LOST) {
                 return false;
             }
             stop = reason;
-            urged = 0;
-            urgeAt = host.nanos() + grace.toNanos();
-            if (alive && reason == Stop.LEAVE) {
+            interrupts = 0;
+            interruptAt = node.nanos() + grace.toNanos();
+            if (alive && reason == StopReason.GIVEN_UP) {
                 become(DaemonStatus.STOPPING);
             }
             stopped.signalAll();
@@ -336,26 +328,38 @@ final class DaemonRun implements DaemonContext {
     }
 
     @Nullable
-    Stop stopReason() {
+    StopReason stopReason() {
         return stop;
     }
 
-    /** Interrupts its method if it is time for that; answers how often it has been, 0 if not now. */
-    int urge() {
+    /** Interrupts the method if an interrupt is due; returns the number of interrupts so far, or 0 if none was due. */
+    int interruptIfDue() {
         lock.lock();
         try {
-            if (stop == null || thread == null || host.nanos() - urgeAt < 0) {
+            if (stop == null || thread == null || node.nanos() - interruptAt < 0) {
                 return 0;
             }
-            urgeAt = host.nanos() + INSIST.toNanos();
+            interruptAt = node.nanos() + INTERRUPT_INTERVAL.toNanos();
             thread.interrupt();
-            return ++urged;
+            return ++interrupts;
         } finally {
             lock.unlock();
         }
     }
 
-    /** The thread that runs its method; null if none does. */
+    /** Ends the grace period: the first interrupt is due now. */
+    void endGracePeriod() {
+        lock.lock();
+        try {
+            if (interrupts == 0) {
+                interruptAt = node.nanos();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Returns the thread that runs the method; null if none does. */
     @Nullable
     Thread thread() {
         lock.lock();
@@ -366,93 +370,13 @@ final class DaemonRun implements DaemonContext {
         }
     }
 
-    /** Interrupts its method with the next {@link #urge}. */
-    void urgeNow() {
-        lock.lock();
-        try {
-            if (urged == 0) {
-                urgeAt = host.nanos();
-            }
-        } finally {
-            lock.unlock();
-        }
+    // Asks the clock too: after a long pause of the process, this must be true before any other thread can say so.
+    boolean stopRequested() {
+        return stop != null || !isHeld();
     }
 
-    // Its row -----------------------------------------------------------------------------------------------
-
-    /**
-     * What is not written yet.
-     *
-     * @param revision to be handed to {@link #written}
-     */
-    record Unwritten(DaemonRun run, Change change, int revision) {}
-
-    @Nullable
-    Unwritten unwritten() {
-        lock.lock();
-        try {
-            if (revision == writtenRevision) {
-                return null;
-            }
-            Duration ran = status == DaemonStatus.RUNNING && !begun ? Duration.ofNanos(host.nanos() - startedAt) : null;
-            return new Unwritten(
-                    this, new Change(tenure, status, ran, restarts, error, recovered, note, released), revision);
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    void written(Unwritten what) {
-        lock.lock();
-        try {
-            writtenRevision = what.revision;
-            begun |= what.change.ranFor() != null && what.revision == revision;
-            if (what.change.error() != null && what.change.error().equals(error)) {
-                error = null;
-            }
-            if (what.change.note() != null && what.change.note().equals(note)) {
-                note = null;
-            }
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    // For its method ----------------------------------------------------------------------------------------
-
-    @Override
-    public String name() {
-        return handler.name();
-    }
-
-    @Override
-    public int instance() {
-        return tenure.instance();
-    }
-
-    @Override
-    public String nodeName() {
-        return host.nodeName();
-    }
-
-    @Override
-    public long term() {
-        return tenure.term();
-    }
-
-    @Override
-    public OptionalLong fencingToken() {
-        return isElected() ? host.fencingToken(this) : OptionalLong.empty();
-    }
-
-    // Asks for the time, too: after a long pause of the process this must be true before anybody could say so.
-    @Override
-    public boolean stopRequested() {
-        return stop != null || !host.holds(this);
-    }
-
-    @Override
-    public boolean awaitStop(Duration patience) throws InterruptedException {
+    /** Waits until a stop is requested; returns false after that time. */
+    boolean awaitStop(Duration patience) throws InterruptedException {
         lock.lock();
         try {
             long left = patience.toNanos();
@@ -474,23 +398,42 @@ final class DaemonRun implements DaemonContext {
         }
     }
 
-    @Override
-    public <T> T fenced(Supplier<T> work) {
-        if (!isElected()) {
-            throw new IllegalStateException(
-                    "daemon %s runs on every node (scope NODE): it has no term to fence its writes with"
-                            .formatted(name()));
-        }
-        return host.fenced(this, work);
-    }
+    // Row ---------------------------------------------------------------------------------------------------
 
-    @Override
-    public void note(String text) {
-        String clean = ErrorText.bounded(text, LONGEST_NOTE);
+    /**
+     * A change of the row that is not written yet.
+     *
+     * @param revision to be handed to {@link #written}
+     */
+    record Unwritten(DaemonRun run, Change change, int revision) {}
+
+    /** Returns the change to be written; null if everything is written. */
+    @Nullable
+    Unwritten unwritten() {
         lock.lock();
         try {
-            note = clean;
-            revision++;
+            Change change = row.unwritten(tenure, status, Duration.ofNanos(node.nanos() - startedAt), recovered);
+            return change == null ? null : new Unwritten(this, change, row.revision());
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    void written(Unwritten unwritten) {
+        lock.lock();
+        try {
+            row.written(unwritten.change, unwritten.revision);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Has the next write store a note of the application. */
+    void note(String text) {
+        String bounded = ErrorText.bounded(text, MAX_NOTE_LENGTH);
+        lock.lock();
+        try {
+            row.note(bounded);
         } finally {
             lock.unlock();
         }

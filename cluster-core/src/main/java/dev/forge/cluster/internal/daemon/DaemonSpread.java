@@ -12,20 +12,21 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the daemons of the cluster lie on its nodes. Every node looks at the same rows and draws its own conclusions.
+ * The distribution of the daemons of the cluster over its nodes. Every node computes it from the same rows and decides for
+ * itself.
  *
- * <p>A node that has more instances of a daemon than another one which could take the next, or as many and more daemons
- * altogether, leaves it to that one; as a standby, too, so that the idlest node is the one that takes over. Instances of
- * one daemon come before the total: whoever asks for two of them wants to survive the loss of a node.
+ * <p>A node leaves a role to another candidate that has fewer instances of the daemon, or as many and fewer daemons in total.
+ * This holds for standbys too, so that the least loaded node takes over. Instances of one daemon count before the total: two
+ * instances are meant to survive the loss of a node.
  *
- * <p>Of the nodes that have at least two more than another one which could take one of them, of one daemon or altogether,
- * the busiest gives one up. A move for the sake of the total never brings instances of one daemon together, so that one
- * move after the other comes to an end.
+ * <p>A node is overloaded if it has at least two instances of a daemon, or two daemons in total, more than another candidate
+ * for one of its roles. The most loaded of these nodes gives one role up. A move because of the total never puts two
+ * instances of one daemon on the same node, so that the moves come to an end.
  */
 final class DaemonSpread {
 
-    /** Moving one from a node to another that has only one less would change nothing but their names. */
-    private static final int WORTH_MOVING = 2;
+    /** A move between nodes that differ by one would only swap their loads. */
+    private static final int MIN_DIFFERENCE = 2;
 
     private final Map<String, UUID> holders;
     private final Map<String, Set<UUID>> candidates;
@@ -33,8 +34,8 @@ final class DaemonSpread {
     private final Map<UUID, Map<String, Integer>> instances = new HashMap<>();
 
     /**
-     * @param holders nodes by leader role
-     * @param candidates nodes that could run it, by leader role
+     * @param holders the node that holds each leader role
+     * @param candidates the nodes that could run each leader role
      */
     DaemonSpread(Map<String, UUID> holders, Map<String, Set<UUID>> candidates) {
         this.holders = holders;
@@ -49,7 +50,7 @@ final class DaemonSpread {
         return loads.getOrDefault(node, 0);
     }
 
-    /** How many instances of that daemon the node has. */
+    /** Returns how many instances of a daemon the node has. */
     int instances(String daemon, UUID node) {
         return instances.getOrDefault(node, Map.of()).getOrDefault(daemon, 0);
     }
@@ -59,31 +60,33 @@ final class DaemonSpread {
     }
 
     /**
-     * How much worse placed for the role that node is than the best other one that could take it, its present holder left
-     * aside: how many instances of the daemon, or how many daemons, it has more. 0 or less if there is none better.
+     * Returns how many instances of the daemon, or daemons in total, the node has more than the least loaded other candidate.
+     * The current holder does not count. 0 or less if no other candidate is better placed.
      *
-     * @param taking roles that it is about to take besides
+     * @param taking further roles that the node is about to take
      */
     int surplus(String role, UUID node, Collection<String> taking) {
         UUID holder = holders.get(role);
         String daemon = DaemonStore.nameOf(role);
-        int siblings = (int) taking.stream()
+        int takingOfSame = (int) taking.stream()
                 .filter(other -> DaemonStore.nameOf(other).equals(daemon))
                 .count();
         return candidatesFor(role).stream()
                 .filter(other -> !other.equals(node) && !other.equals(holder))
                 .mapToInt(other -> {
-                    int apart = instances(daemon, node) + siblings - instances(daemon, other);
-                    int idler = load(node) + taking.size() - load(other);
-                    return apart > 0 ? Math.max(apart, idler) : apart < 0 ? apart : idler;
+                    int moreInstances = instances(daemon, node) + takingOfSame - instances(daemon, other);
+                    int moreInTotal = load(node) + taking.size() - load(other);
+                    return moreInstances > 0
+                            ? Math.max(moreInstances, moreInTotal)
+                            : moreInstances < 0 ? moreInstances : moreInTotal;
                 })
                 .max()
                 .orElse(0);
     }
 
     /**
-     * Those roles in the order in which that node should ask for them. It differs from node to node, so that nodes which
-     * start together do not all ask for the same one first.
+     * Returns the roles in the order in which the node should stand for them. The order differs between nodes, so that nodes
+     * that start together do not all stand for the same role first.
      */
     List<String> inOrder(Collection<String> roles, UUID node) {
         var ordered = new ArrayList<>(new TreeSet<>(roles));
@@ -95,7 +98,7 @@ final class DaemonSpread {
         return ordered;
     }
 
-    /** The roles that node should give up one of: none, unless it is the busiest of those that should. */
+    /** Returns the roles of which the node should give one up; empty unless it is the most loaded of the overloaded nodes. */
     Set<String> toGiveUp(UUID node) {
         var movable = new HashMap<UUID, Set<String>>();
         holders.forEach((role, holder) -> {
@@ -103,22 +106,23 @@ final class DaemonSpread {
                 movable.computeIfAbsent(holder, n -> new TreeSet<>()).add(role);
             }
         });
-        @Nullable UUID busiest = null;
+        @Nullable UUID mostLoaded = null;
         for (UUID giver : movable.keySet()) {
-            if (busiest == null
-                    || load(giver) > load(busiest)
-                    || (load(giver) == load(busiest) && giver.compareTo(busiest) < 0)) {
-                busiest = giver;
+            if (mostLoaded == null
+                    || load(giver) > load(mostLoaded)
+                    || (load(giver) == load(mostLoaded) && giver.compareTo(mostLoaded) < 0)) {
+                mostLoaded = giver;
             }
         }
-        return node.equals(busiest) ? movable.getOrDefault(node, Set.of()) : Set.of();
+        return node.equals(mostLoaded) ? movable.getOrDefault(node, Set.of()) : Set.of();
     }
 
     private boolean isMovable(String role, UUID holder) {
         String daemon = DaemonStore.nameOf(role);
         return candidatesFor(role).stream().anyMatch(other -> {
-            int apart = instances(daemon, holder) - instances(daemon, other);
-            return apart >= WORTH_MOVING || (apart > 0 && load(holder) - load(other) >= WORTH_MOVING);
+            int moreInstances = instances(daemon, holder) - instances(daemon, other);
+            return moreInstances >= MIN_DIFFERENCE
+                    || (moreInstances > 0 && load(holder) - load(other) >= MIN_DIFFERENCE);
         });
     }
 

@@ -1,7 +1,5 @@
 package dev.forge.cluster.internal.daemon;
 
-import dev.forge.cluster.daemon.DaemonInfo;
-import dev.forge.cluster.daemon.DaemonScope;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeaderStore;
@@ -9,8 +7,6 @@ import java.sql.Connection;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
-import java.time.OffsetDateTime;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -18,7 +14,6 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.UUID;
 import java.util.function.Function;
 import javax.sql.DataSource;
@@ -27,48 +22,56 @@ import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
- * The rows of {@code forge_daemons} and {@code forge_daemon_pauses}.
+ * Reads and writes the rows of {@code forge_daemons} and {@code forge_daemon_pauses}.
  *
- * <p>Who runs an instance is decided by an election ({@link LeaderStore}); these rows say what came of it. The first
- * write of a term carries it into the row, and every later one must find its own node and term there: whoever lost the
- * instance changes nothing any more.
+ * <p>An election decides which node runs an instance ({@link LeaderStore}); the rows show the result. The first write of a
+ * term stores the term in the row. Every later write must find its own node and term there, so that a node that has lost the
+ * instance changes nothing.
  */
 public final class DaemonStore {
 
-    /** How the roles of daemons begin, among other leader roles, and their names among what nodes advertise. */
+    /** The prefix of daemons among leader roles and among the handlers of nodes. */
     public static final String PREFIX = "daemon:";
 
     private final Schema schema;
     private final JdbcClient jdbc;
     private final JdbcTemplate template;
 
+    private final DaemonReports reports;
+
     public DaemonStore(Schema schema, DataSource source) {
         this.schema = schema;
+        this.reports = new DaemonReports(schema, source);
         this.jdbc = JdbcClient.create(source);
         this.template = new JdbcTemplate(source);
     }
 
-    /** Whether that leader role is a daemon's. */
+    /** Returns reports from the same data source. */
+    DaemonReports reports() {
+        return reports;
+    }
+
+    /** Returns whether a leader role belongs to a daemon. */
     public static boolean isDaemon(String role) {
         return role.startsWith(PREFIX);
     }
 
-    /** The leader role of an instance. */
+    /** Returns the leader role of an instance. */
     public static String role(String name, int instance) {
         return PREFIX + name + (instance == 0 ? "" : "#" + instance);
     }
 
-    /** The name of the daemon whose leader role that is. */
+    /** Returns the name of the daemon to which a leader role belongs. */
     public static String nameOf(String role) {
         int number = role.lastIndexOf('#');
         return role.substring(PREFIX.length(), number < 0 ? role.length() : number);
     }
 
     /**
-     * Makes sure that a daemon of the cluster has its rows. What is done or has failed is pending again: a node that runs
-     * it starts.
+     * Inserts the rows of a daemon of scope CLUSTER. Instances that are stopped or failed become pending again, because a node
+     * that runs the daemon starts.
      */
-    public void introduce(String name, int instances) {
+    public void register(String name, int instances) {
         jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_daemons AS d (name, instance)
                 SELECT :name, i FROM generate_series(0, :instances - 1) AS i
@@ -81,30 +84,30 @@ public final class DaemonStore {
     }
 
     /**
-     * An instance in the hands of a node.
+     * An instance that a node holds.
      *
-     * @param term 0 where nobody is elected
+     * @param term 0 if the daemon is not elected
      */
     public record Tenure(String name, int instance, UUID node, long term) {}
 
-    /** What came of taking an instance over. */
+    /** The result of {@link #acquire}. */
     public sealed interface Acquisition {
 
         /**
-         * It is the node's.
+         * The node holds the instance.
          *
-         * @param restarts how often it was started again so far
+         * @param restarts how often the instance was restarted so far
          */
         record Acquired(int restarts) implements Acquisition {}
 
-        /** It is paused, done or has failed: nobody is to run it. */
-        record AtRest() implements Acquisition {}
+        /** The instance is paused, stopped or failed: no node may run it. */
+        record NotRunnable() implements Acquisition {}
 
-        /** A later term has it. */
+        /** A later term holds the instance. */
         record Outdated() implements Acquisition {}
     }
 
-    /** Notes that the node which was elected has the instance, unless nobody is to run it. */
+    /** Stores that the elected node holds the instance, unless no node may run it. */
     public Acquisition acquire(Tenure tenure) {
         return jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_daemons AS d (name, instance, status, node_id, term)
@@ -122,7 +125,7 @@ public final class DaemonStore {
                 .param("term", tenure.term)
                 .query((row, n) -> (Acquisition) new Acquisition.Acquired(row.getInt(1)))
                 .optional()
-                .orElseGet(() -> isOutdated(tenure) ? new Acquisition.Outdated() : new Acquisition.AtRest());
+                .orElseGet(() -> isOutdated(tenure) ? new Acquisition.Outdated() : new Acquisition.NotRunnable());
     }
 
     private boolean isOutdated(Tenure tenure) {
@@ -134,14 +137,13 @@ public final class DaemonStore {
     }
 
     /**
-     * Notes that this node runs a daemon that every node runs; answers its number, the lowest that is free. Empty if the
-     * node is not a member any more: a row in its name would stay, with nobody behind it.
+     * Inserts the row of a daemon of scope NODE for one node; returns its number, the lowest one that is free. Empty if the
+     * node is dead: its row would never be deleted.
      */
-    public OptionalInt settle(String name, UUID node) {
-        // Of two nodes that settle at the same moment one finds its number taken and looks again.
+    public OptionalInt registerOnNode(String name, UUID node) {
+        // If two nodes choose the same number at once, one of them tries again.
         while (true) {
-            // Its own row is locked, so that whoever declares it dead comes before, or finds the new row and deletes
-            // it.
+            // Locks the row of the node: a node that declares it dead comes before, or deletes the new row.
             Integer number = jdbc.sql(schema.sql("""
                     WITH self AS (SELECT id FROM ~.forge_nodes WHERE id = :node AND status <> 'dead' FOR SHARE)
                     INSERT INTO ~.forge_daemons AS d (name, instance, scope, node_id)
@@ -179,12 +181,13 @@ public final class DaemonStore {
     }
 
     /**
-     * How an instance stands now.
+     * New values of a row.
      *
-     * @param ranFor for how long its method has run; null: it was not started since the last change
-     * @param error what it threw; null: nothing since the last change
-     * @param recovered whether what it threw before is of no interest any more
-     * @param released whether it is nobody's from now on
+     * @param ranFor how long the method has run; null leaves the time of the start
+     * @param error the latest exception; null leaves the former one
+     * @param recovered whether the former exception is deleted
+     * @param note null leaves the former note
+     * @param released whether no node holds the instance any more
      */
     public record Change(
             Tenure tenure,
@@ -196,7 +199,7 @@ public final class DaemonStore {
             @Nullable String note,
             boolean released) {}
 
-    /** Writes how instances stand; answers those that still were in the hands of that node in that term. */
+    /** Writes rows that their node still holds in their term; returns the tenures of those. */
     public Set<Tenure> write(List<Change> changes) {
         if (changes.isEmpty()) {
             return Set.of();
@@ -240,24 +243,24 @@ public final class DaemonStore {
     }
 
     /**
-     * Who runs what and who could, from one instant.
+     * All daemons of the cluster, read by one statement.
      *
-     * @param holders nodes by leader role, of every daemon in the cluster
-     * @param candidates active nodes that may run it, by leader role: another build may have fewer instances
-     * @param atRest leader roles whose instance is done or has failed
-     * @param paused names of daemons
-     * @param own how this node's daemons of scope node stand, by name
+     * @param holders the node that holds each leader role
+     * @param candidates the active nodes that may run each leader role; builds may declare different numbers of instances
+     * @param finished leader roles whose instance is stopped or failed
+     * @param paused names of paused daemons
+     * @param ownStatus the status of this node's daemons of scope NODE, by name
      */
-    public record Look(
+    public record ClusterView(
             Map<String, UUID> holders,
             Map<String, Set<UUID>> candidates,
-            Set<String> atRest,
+            Set<String> finished,
             Set<String> paused,
-            Map<String, DaemonStatus> own) {}
+            Map<String, DaemonStatus> ownStatus) {}
 
-    /** Looks at all daemons with the eyes of that node. */
-    public Look look(UUID node) {
-        var look = new Look(new HashMap<>(), new HashMap<>(), new HashSet<>(), new HashSet<>(), new HashMap<>());
+    /** Reads all daemons, and the own daemons of a node. */
+    public ClusterView clusterView(UUID node) {
+        var view = new ClusterView(new HashMap<>(), new HashMap<>(), new HashSet<>(), new HashSet<>(), new HashMap<>());
         jdbc.sql(schema.sql("""
                 SELECT 'held', l.role, 0, l.node_id, NULL FROM ~.forge_leader_leases l
                 WHERE l.role LIKE 'daemon:%' AND l.node_id IS NOT NULL AND l.lease_until > clock_timestamp()
@@ -274,31 +277,31 @@ public final class DaemonStore {
                 """))
                 .param("node", node)
                 .query((row, n) -> {
-                    seen(row, look);
+                    add(row, view);
                     return true;
                 })
                 .list();
-        return look;
+        return view;
     }
 
-    private static void seen(ResultSet row, Look look) throws SQLException {
+    private static void add(ResultSet row, ClusterView view) throws SQLException {
         String name = row.getString(2);
         switch (row.getString(1)) {
-            case "held" -> look.holders.put(name, row.getObject(4, UUID.class));
+            case "held" -> view.holders.put(name, row.getObject(4, UUID.class));
             case "candidate" -> {
                 for (int instance = 0; instance < row.getInt(3); instance++) {
-                    look.candidates
+                    view.candidates
                             .computeIfAbsent(role(name, instance), r -> new HashSet<>())
                             .add(row.getObject(4, UUID.class));
                 }
             }
-            case "cluster" -> look.atRest.add(role(name, row.getInt(3)));
-            case "node" -> look.own.put(name, status(row.getString(5)));
-            default -> look.paused.add(name);
+            case "cluster" -> view.finished.add(role(name, row.getInt(3)));
+            case "node" -> view.ownStatus.put(name, status(row.getString(5)));
+            default -> view.paused.add(name);
         }
     }
 
-    /** Keeps every node from running it; false if there is no such daemon. */
+    /** Pauses a daemon on all nodes; returns false if there is no such daemon. */
     public boolean pause(String name) {
         jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_daemon_pauses (name)
@@ -311,7 +314,7 @@ public final class DaemonStore {
                 .single();
     }
 
-    /** Ends a pause, and what is done or has failed is pending again. */
+    /** Ends a pause; instances that are stopped or failed become pending again. */
     public void resume(String name) {
         jdbc.sql(schema.sql("""
                 WITH resumed AS (DELETE FROM ~.forge_daemon_pauses WHERE name = :name)
@@ -320,73 +323,10 @@ public final class DaemonStore {
                 """)).param("name", name).update();
     }
 
-    /** All daemons, or one, by name. */
-    public List<DaemonInfo> list(@Nullable String name) {
-        var instances = new TreeMap<String, List<DaemonInfo.Instance>>();
-        var scopes = new HashMap<String, DaemonScope>();
-        jdbc.sql(schema.sql("""
-                SELECT d.name, d.scope, d.instance, d.status, d.node_id, n.name, d.term, d.started_at, d.restarts,
-                       d.last_error, d.note
-                FROM ~.forge_daemons d LEFT JOIN ~.forge_nodes n ON n.id = d.node_id
-                WHERE :name::text IS NULL OR d.name = :name ORDER BY d.name, d.instance
-                """))
-                .param("name", name)
-                .query((row, n) -> {
-                    scopes.merge(row.getString(1), scope(row.getString(2)), (a, b) -> b);
-                    return instances
-                            .computeIfAbsent(row.getString(1), d -> new ArrayList<>())
-                            .add(instance(row));
-                })
-                .list();
-        Set<String> paused = Set.copyOf(
-                jdbc.sql(schema.sql("SELECT name FROM ~.forge_daemon_pauses WHERE :name::text IS NULL OR name = :name"))
-                        .param("name", name)
-                        .query((row, n) -> row.getString(1))
-                        .list());
-        paused.forEach(p -> instances.computeIfAbsent(p, d -> new ArrayList<>()));
-        Map<String, List<String>> candidates = candidates();
-        // Only those that every node runs lose their last row while they are paused.
-        return instances.entrySet().stream()
-                .map(daemon -> new DaemonInfo(
-                        daemon.getKey(),
-                        scopes.getOrDefault(daemon.getKey(), DaemonScope.NODE),
-                        paused.contains(daemon.getKey()),
-                        candidates.getOrDefault(daemon.getKey(), List.of()),
-                        List.copyOf(daemon.getValue())))
-                .toList();
-    }
-
-    private Map<String, List<String>> candidates() {
-        var candidates = new HashMap<String, List<String>>();
-        jdbc.sql(schema.sql("""
-                SELECT substr(h.handler, 8), n.name FROM ~.forge_nodes n, unnest(n.handlers) AS h (handler)
-                WHERE n.status = 'active' AND h.handler LIKE 'daemon:%' ORDER BY n.name
-                """))
-                .query((row, n) -> candidates
-                        .computeIfAbsent(row.getString(1), d -> new ArrayList<>())
-                        .add(row.getString(2)))
-                .list();
-        return candidates;
-    }
-
-    private static DaemonInfo.Instance instance(ResultSet row) throws SQLException {
-        OffsetDateTime started = row.getObject(8, OffsetDateTime.class);
-        return new DaemonInfo.Instance(
-                row.getInt(3),
-                status(row.getString(4)),
-                row.getObject(5, UUID.class),
-                row.getString(6),
-                row.getLong(7),
-                started == null ? null : started.toInstant(),
-                row.getInt(9),
-                row.getString(10),
-                row.getString(11));
-    }
-
-    /** How many instances of a daemon have a status. */
+    /** The number of instances of a daemon that have a status. */
     public record Count(String name, DaemonStatus status, long instances) {}
 
-    /** All instances, counted. */
+    /** Returns the number of instances by daemon and status. */
     public List<Count> counts() {
         return jdbc.sql(
                         schema.sql(
@@ -395,24 +335,24 @@ public final class DaemonStore {
                 .list();
     }
 
-    /** How many instances {@link #tidy} forgets at once. */
-    public static final int TIDY_BATCH = 1_000;
+    /** The largest number of rows that one call of {@link #purge} deletes. */
+    public static final int PURGE_BATCH = 1_000;
 
     /**
-     * Forgets daemons that no live node knows and nobody has paused, instances that none of them declares, and what dead
-     * nodes have left behind. A node that does not say how many there are may know of any number. A thousand at most, and
-     * none that somebody has locked; answers how many, of those that are left behind or those that are unknown.
+     * Releases instances of dead nodes, and deletes instances that no live node declares, unless their daemon is paused. A node
+     * that does not publish a number of instances may declare any number. Skips rows that another transaction has locked.
+     * Returns the larger one of both counts, at most {@link #PURGE_BATCH}.
      */
-    public int tidy() {
-        int leftBehind = jdbc.sql(schema.sql("""
+    public int purge() {
+        int released = jdbc.sql(schema.sql("""
                 UPDATE ~.forge_daemons SET status = 'pending', node_id = NULL
                 WHERE (name, instance) IN (
                     SELECT d.name, d.instance FROM ~.forge_daemons d
                     WHERE d.scope = 'cluster' AND d.node_id IS NOT NULL
                       AND NOT EXISTS (SELECT FROM ~.forge_nodes n WHERE n.id = d.node_id AND n.status <> 'dead')
                     ORDER BY d.name, d.instance LIMIT :limit FOR UPDATE OF d SKIP LOCKED)
-                """)).param("limit", TIDY_BATCH).update();
-        int unknown = jdbc.sql(schema.sql("""
+                """)).param("limit", PURGE_BATCH).update();
+        int deleted = jdbc.sql(schema.sql("""
                 DELETE FROM ~.forge_daemons
                 WHERE (name, instance) IN (
                     SELECT d.name, d.instance FROM ~.forge_daemons d
@@ -425,20 +365,20 @@ public final class DaemonStore {
                                         AND CASE WHEN n.info ->> ('daemon:' || d.name) ~ '^[0-9]{1,9}$'
                                                  THEN d.instance < (n.info ->> ('daemon:' || d.name))::int ELSE true END)
                     ORDER BY d.name, d.instance LIMIT :limit FOR UPDATE OF d SKIP LOCKED)
-                """)).param("limit", TIDY_BATCH).update();
-        return Math.max(leftBehind, unknown);
+                """)).param("limit", PURGE_BATCH).update();
+        return Math.max(released, deleted);
     }
 
-    /** Tells every node that listens. */
-    public void notifyOthers(String news) {
+    /** Notifies all nodes that listen. */
+    public void notifyNodes(String news) {
         jdbc.sql("SELECT pg_notify(?, ?)")
                 .params(schema.channel(), news)
                 .query((row, n) -> true)
                 .single();
     }
 
-    /** Ends what that node has, in the caller's transaction: it is leaving, or was declared dead. */
-    public void endAll(UUID node) {
+    /** Releases all instances of a node that leaves or was declared dead, in the caller's transaction. */
+    public void releaseAll(UUID node) {
         jdbc.sql(schema.sql("""
                 UPDATE ~.forge_daemons SET status = 'pending', node_id = NULL
                 WHERE (name, instance) IN (
@@ -453,12 +393,8 @@ public final class DaemonStore {
                 """)).param(node).update();
     }
 
-    private static DaemonStatus status(String word) {
+    static DaemonStatus status(String word) {
         return DaemonStatus.valueOf(word.toUpperCase(Locale.ROOT));
-    }
-
-    private static DaemonScope scope(String word) {
-        return DaemonScope.valueOf(word.toUpperCase(Locale.ROOT));
     }
 
     private static String word(DaemonStatus status) {

@@ -8,7 +8,7 @@ import dev.forge.cluster.internal.runtime.Names;
 import java.util.List;
 import java.util.Optional;
 
-/** {@link Daemons} on {@code forge_daemons}. */
+/** {@link Daemons} on the tables of the schema. */
 public final class DefaultDaemons implements Daemons {
 
     private final Node node;
@@ -23,14 +23,14 @@ public final class DefaultDaemons implements Daemons {
 
     @Override
     public List<DaemonInfo> list() {
-        return store.list(null);
+        return store.reports().list(null);
     }
 
     @Override
     public Optional<DaemonInfo> find(String name) {
         Arguments.required("Daemons.find", "name", name);
         Names.requirePrintable("daemon", name);
-        return store.list(name).stream().findFirst();
+        return store.reports().list(name).stream().findFirst();
     }
 
     @Override

@@ -1,4 +1,4 @@
-/** Daemons: election of their instances, start, stop and restart. */
+/** Daemons: election and placement of instances, supervision of their methods, and their rows. */
 @NullMarked
 package dev.forge.cluster.internal.daemon;
 

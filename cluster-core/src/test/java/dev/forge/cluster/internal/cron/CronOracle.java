@@ -25,19 +25,19 @@ import net.jqwik.api.Combinators;
 import net.jqwik.api.Tuple;
 
 /**
- * When an expression fires, found without any parser or calculation: an expression is made together with what its fields
- * mean, the time is walked through, and at every step it is asked what the clocks of the zone show.
+ * Finds the slots of an expression by brute force, without a parser: each expression is generated together with the meaning
+ * of its fields, and the search compares the local time of every step with that meaning.
  */
 final class CronOracle {
 
     private static final Instant FIRST = Instant.parse("1990-01-01T00:00:00Z");
     private static final Instant LAST = Instant.parse("2040-01-01T00:00:00Z");
-    /** In Vostok, in February 1994. */
+    /** The largest change of an offset: Vostok, February 1994. */
     private static final Duration LONGEST_REPETITION = Duration.ofHours(7);
 
     private static final List<String> ZONES =
             ZoneId.getAvailableZoneIds().stream().sorted().toList();
-    /** Half an hour of summer time; a day left out; two hours at once; Ramadan; quarters of an hour; at midnight; seven hours back. */
+    /** Zones with unusual clock changes: half an hour, a skipped day, two hours, Ramadan, quarter hours, midnight, seven hours. */
     private static final List<String> ODD_ZONES = List.of(
             "Australia/Lord_Howe",
             "Pacific/Apia",
@@ -59,7 +59,7 @@ final class CronOracle {
     /** A field of numbers. */
     record Numbers(String text, Set<Integer> values) {}
 
-    /** A field that says something of days. */
+    /** A field that matches dates. */
     record Days(String text, Predicate<LocalDate> rule) {}
 
     private static Numbers each(String text, int from, int to, int step) {
@@ -111,7 +111,7 @@ final class CronOracle {
 
     private static Arbitrary<Numbers> named(List<String> names) {
         Arbitrary<Integer> index = Arbitraries.integers().between(1, names.size());
-        // From a day to the same one would be a whole week if it is Sunday.
+        // A range from Sunday to Sunday would be a whole week.
         Arbitrary<Numbers> ranges = index.list()
                 .ofSize(2)
                 .uniqueElements()
@@ -190,7 +190,7 @@ final class CronOracle {
         return Arbitraries.frequencyOf(
                 Tuple.of(6, any()),
                 Tuple.of(2, listed(item).map(CronOracle::ofWeek)),
-                // Of "*" the first is Monday, the last Sunday.
+                // For "*" the first day is Monday, the last Sunday.
                 Tuple.of(1, Arbitraries.integers().between(1, 7).map(step -> ofWeek(each("*/" + step, 1, 7, step)))),
                 Tuple.of(1, listed(named(names)).map(CronOracle::ofWeek)),
                 Tuple.of(
@@ -208,7 +208,7 @@ final class CronOracle {
                                                 && (date.getDayOfMonth() - 1) / 7 + 1 == nth))));
     }
 
-    /** Sunday is 0 and 7. */
+    /** Sunday is both 0 and 7. */
     private static Days ofWeek(Numbers days) {
         return new Days(
                 days.text,
@@ -218,7 +218,7 @@ final class CronOracle {
 
     // Expressions -------------------------------------------------------------------------------------------
 
-    /** An expression, and what it means. A day must please both of its fields. */
+    /** An expression and its meaning. A day must match both of its fields. */
     record Expression(
             Numbers seconds, Numbers minutes, Numbers hours, Days days, Numbers months, Days weekdays, boolean five) {
 
@@ -239,7 +239,7 @@ final class CronOracle {
                     && hasDay(time.toLocalDate());
         }
 
-        /** Every date recurs within 28 years, as long as no century is in between. */
+        /** Every combination of date and weekday recurs within 28 years, unless a century lies in between. */
         boolean everFires() {
             return LocalDate.of(2000, 1, 1).datesUntil(LocalDate.of(2040, 1, 1)).anyMatch(this::hasDay);
         }
@@ -263,7 +263,7 @@ final class CronOracle {
                         new Expression(each("0", 0, 0, 1), minutes, hours, days, months, weekdays, true));
     }
 
-    /** Mostly of every hour and day: otherwise nothing happens while single seconds are walked through. */
+    /** Mostly matches every hour and day: otherwise a search by seconds would find no slot. */
     static Arbitrary<Expression> sixFields() {
         Arbitrary<Numbers> hours = Arbitraries.oneOf(Arbitraries.just(each("*", 0, 23, 1)), numbers(0, 23));
         return Combinators.combine(numbers(0, 59), numbers(0, 59), hours)
@@ -277,7 +277,7 @@ final class CronOracle {
                         false));
     }
 
-    /** A few times a day, on any days. */
+    /** Fires a few times a day, on arbitrary days. */
     static Arbitrary<Expression> sparse() {
         Function<Integer, Numbers> one = value -> each("" + value, value, value, 1);
         Arbitrary<Numbers> sixty = Arbitraries.integers().between(0, 59).map(one);
@@ -289,7 +289,7 @@ final class CronOracle {
 
     // Time --------------------------------------------------------------------------------------------------
 
-    /** A time in a zone, as often as not when its clocks are changed. */
+    /** A time in a zone, in about half of the cases near a clock change. */
     record Moment(String zone, Instant time) {
         ZoneRules rules() {
             return ZoneId.of(zone).getRules();
@@ -314,8 +314,8 @@ final class CronOracle {
     }
 
     /**
-     * Walks from one time to another and notes when it fires: whenever clocks show a time that it means for the first time.
-     * Begins earlier, to see what has been shown before.
+     * Returns the slots between two times: all steps whose local time matches and has not occurred before. Starts earlier, to
+     * know which local times have occurred.
      */
     static List<Instant> walk(Expression expression, ZoneRules rules, Instant from, Instant to, Duration step) {
         var slots = new ArrayList<Instant>();
@@ -332,11 +332,11 @@ final class CronOracle {
         return slots;
     }
 
-    /** Goes through days, of which most have no slot. */
+    /** Searches day by day, because most days have no slot. */
     static List<Instant> walkDays(Expression expression, ZoneRules rules, Instant from, Instant to, int limit) {
         var slots = new ArrayList<Instant>();
         List<LocalTime> times = expression.times();
-        // A zone's date may be a day off from that of UTC at both ends.
+        // The local date may differ from the UTC date by a day at both ends.
         LocalDate last = LocalDate.ofInstant(to, ZoneOffset.UTC).plusDays(2);
         for (LocalDate day = LocalDate.ofInstant(from, ZoneOffset.UTC).minusDays(2);
                 slots.size() < limit && day.isBefore(last);
@@ -356,7 +356,7 @@ final class CronOracle {
         return slots.stream().limit(limit).toList();
     }
 
-    /** When clocks show that time, by trying every offset that a clock could have. */
+    /** Returns the instants of a local time, found by trying every possible offset. */
     private static List<Instant> showings(LocalDateTime time, ZoneRules rules) {
         return OFFSETS.stream()
                 .map(time::toInstant)

@@ -7,8 +7,8 @@ import dev.forge.cluster.cron.CronRun.Outcome;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
 import dev.forge.cluster.internal.cron.CronPlan.Decision;
-import dev.forge.cluster.internal.cron.CronPlan.Former;
 import dev.forge.cluster.internal.cron.CronPlan.Policy;
+import dev.forge.cluster.internal.cron.CronPlan.PreviousRun;
 import dev.forge.cluster.internal.cron.CronPlan.Situation;
 import java.time.Duration;
 import java.time.Instant;
@@ -34,8 +34,8 @@ class CronPlanTests {
     private static final Instant NOON = Instant.parse("2026-05-05T12:00:00Z");
     private static final Duration THRESHOLD = Duration.ofMinutes(1);
     private static final Duration RETENTION = Duration.ofDays(30);
-    private static final Former ACTIVE = new Former("job 7 runs", false);
-    private static final Former RETRY = new Former("job 7 retries", true);
+    private static final PreviousRun ACTIVE = new PreviousRun("job 7 runs", false);
+    private static final PreviousRun RETRY = new PreviousRun("job 7 retries", true);
     private static final CronSchedule EVERY_SECOND = CronSchedule.of("@every 1s", "UTC");
     private static final CronSchedule HOURLY = CronSchedule.of("@hourly", "UTC");
 
@@ -43,14 +43,14 @@ class CronPlanTests {
         return new Situation(now, next, false, null, THRESHOLD, now.minus(RETENTION));
     }
 
-    private static Situation running(Situation situation, @Nullable Former active) {
+    private static Situation running(Situation situation, @Nullable PreviousRun active) {
         return new Situation(
                 situation.now(),
                 situation.next(),
                 situation.paused(),
                 active,
                 situation.threshold(),
-                situation.forgotten());
+                situation.purged());
     }
 
     private static Policy policy(Misfire misfire, Overlap overlap) {
@@ -72,27 +72,27 @@ class CronPlanTests {
     // On time -----------------------------------------------------------------------------------------------
 
     @Test
-    void a_slot_that_is_due_runs_and_the_next_one_follows() {
+    void due_slot_runs_and_the_next_one_follows() {
         CronPlan plan = CronPlan.of(HOURLY, policy(Misfire.FIRE_ONCE, Overlap.SKIP), at(NOON, NOON));
         assertThat(plan.decisions()).containsExactly(new Decision(NOON, Outcome.RAN, null));
         assertThat(plan.next()).isEqualTo(NOON.plus(Duration.ofHours(1)));
     }
 
     @Test
-    void a_slot_of_the_future_waits() {
+    void future_slot_waits() {
         CronPlan plan = CronPlan.of(HOURLY, policy(Misfire.CATCH_UP, Overlap.SKIP), at(NOON.minusMillis(1), NOON));
         assertThat(plan).isEqualTo(new CronPlan(List.of(), NOON, false));
     }
 
     @ParameterizedTest
     @EnumSource(Misfire.class)
-    void up_to_the_threshold_nothing_is_a_misfire(Misfire misfire) {
+    void slot_within_the_threshold_is_no_misfire(Misfire misfire) {
         CronPlan plan = CronPlan.of(HOURLY, policy(misfire, Overlap.SKIP), at(NOON.plus(THRESHOLD), NOON));
         assertThat(plan.decisions()).containsExactly(new Decision(NOON, Outcome.RAN, null));
     }
 
     @Test
-    void past_the_threshold_it_is() {
+    void slot_past_the_threshold_is_a_misfire() {
         Situation late = at(NOON.plus(THRESHOLD).plusNanos(1000), NOON);
         assertThat(CronPlan.of(HOURLY, policy(Misfire.SKIP, Overlap.SKIP), late).decisions())
                 .containsExactly(new Decision(NOON, Outcome.MISSED, "60 s late; misfire skip"));
@@ -102,7 +102,7 @@ class CronPlanTests {
     }
 
     @Test
-    void a_cron_without_further_slots_has_no_next_one() {
+    void cron_without_further_slots_has_no_next_slot() {
         var last = new CronSchedule.Never();
         CronPlan plan = CronPlan.of(last, policy(Misfire.SKIP, Overlap.SKIP), at(NOON, NOON));
         assertThat(plan).isEqualTo(new CronPlan(List.of(new Decision(NOON, Outcome.RAN, null)), null, false));
@@ -118,7 +118,7 @@ class CronPlanTests {
         "FIRE_ONCE, ALLOW, MISSED RAN",
         "CATCH_UP, ALLOW, RAN RAN",
     })
-    void an_outage_over_two_slots(Misfire misfire, Overlap overlap, String expected) {
+    void outage_over_two_slots_is_decided_by_the_misfire_policy(Misfire misfire, Overlap overlap, String expected) {
         Situation back = at(NOON.plus(Duration.ofMinutes(90)), NOON);
         CronPlan plan = CronPlan.of(HOURLY, policy(misfire, overlap), back);
         assertThat(slots(plan)).containsExactly(NOON, NOON.plus(Duration.ofHours(1)));
@@ -128,16 +128,16 @@ class CronPlanTests {
     }
 
     @Test
-    void what_was_missed_says_why() {
+    void missed_slot_has_a_reason() {
         Situation back = at(NOON.plus(Duration.ofMinutes(90)), NOON);
         assertThat(reasons(CronPlan.of(HOURLY, policy(Misfire.FIRE_ONCE, Overlap.SKIP), back)))
-                .containsExactly("5400 s late; a later slot runs for it", "1800 s late");
+                .containsExactly("5400 s late; a later slot runs instead", "1800 s late");
         assertThat(reasons(CronPlan.of(HOURLY, new Policy(Misfire.CATCH_UP, 1, Overlap.SKIP), back)))
                 .containsExactly("5400 s late; catch-up limit 1", "1800 s late");
     }
 
     @Test
-    void the_slot_that_is_on_time_runs_for_those_that_were_late() {
+    void slot_on_time_replaces_late_slots() {
         Situation back = at(NOON.plus(Duration.ofHours(2)), NOON);
         assertThat(outcomes(CronPlan.of(HOURLY, policy(Misfire.FIRE_ONCE, Overlap.SKIP), back)))
                 .containsExactly(Outcome.MISSED, Outcome.MISSED, Outcome.RAN);
@@ -146,7 +146,7 @@ class CronPlanTests {
     }
 
     @Test
-    void of_the_late_ones_the_latest_are_caught_up_with_and_the_one_on_time_does_not_count() {
+    void catch_up_limit_keeps_the_latest_late_slots_and_ignores_the_slot_on_time() {
         Situation back = at(NOON.plus(Duration.ofHours(4)), NOON);
         CronPlan plan = CronPlan.of(HOURLY, new Policy(Misfire.CATCH_UP, 2, Overlap.ALLOW), back);
         assertThat(outcomes(plan))
@@ -161,7 +161,7 @@ class CronPlanTests {
     }
 
     @Test
-    void slots_are_caught_up_with_one_by_one() {
+    void catch_up_slots_run_one_by_one() {
         Instant back = NOON.plus(Duration.ofMinutes(90));
         Policy policy = policy(Misfire.CATCH_UP, Overlap.SKIP);
         CronPlan first = CronPlan.of(HOURLY, policy, at(back, NOON));
@@ -176,7 +176,7 @@ class CronPlanTests {
     }
 
     @Test
-    void while_slots_wait_for_their_turn_the_limit_still_holds() {
+    void catch_up_limit_holds_while_slots_wait() {
         Policy policy = new Policy(Misfire.CATCH_UP, 3, Overlap.SKIP);
         CronPlan plan = CronPlan.of(HOURLY, policy, running(at(NOON.plus(Duration.ofMinutes(310)), NOON), ACTIVE));
         assertThat(outcomes(plan)).containsExactly(Outcome.MISSED, Outcome.MISSED, Outcome.MISSED);
@@ -186,7 +186,7 @@ class CronPlanTests {
     // Overlap -----------------------------------------------------------------------------------------------
 
     @Test
-    void beside_an_active_run_a_slot_is_skipped_or_runs() {
+    void slot_beside_a_running_run_is_skipped_or_overlaps() {
         Situation busy = running(at(NOON, NOON), ACTIVE);
         assertThat(CronPlan.of(HOURLY, policy(Misfire.FIRE_ONCE, Overlap.SKIP), busy)
                         .decisions())
@@ -203,7 +203,7 @@ class CronPlanTests {
         "FIRE_ONCE, ALLOW, RAN, false",
         "CATCH_UP, SKIP, , false"
     })
-    void a_run_that_only_waits_for_another_try_makes_room(
+    void run_that_waits_for_a_retry_is_replaced(
             Misfire misfire, Overlap overlap, @Nullable Outcome outcome, boolean replaces) {
         CronPlan plan = CronPlan.of(HOURLY, policy(misfire, overlap), running(at(NOON, NOON), RETRY));
         assertThat(outcomes(plan)).isEqualTo(outcome == null ? List.of() : List.of(outcome));
@@ -211,31 +211,31 @@ class CronPlanTests {
     }
 
     @Test
-    void it_keeps_its_place_if_nothing_runs_instead() {
+    void run_that_waits_for_a_retry_stays_if_no_slot_runs() {
         Situation late = running(at(NOON.plus(Duration.ofMinutes(30)), NOON), RETRY);
         assertThat(CronPlan.of(HOURLY, policy(Misfire.SKIP, Overlap.SKIP), late).replaces())
                 .isFalse();
     }
 
     @Test
-    void of_several_slots_on_time_one_runs_unless_they_may_overlap() {
+    void one_of_several_slots_on_time_runs_unless_they_may_overlap() {
         Situation three = at(NOON.plusSeconds(2), NOON);
         CronPlan apart = CronPlan.of(EVERY_SECOND, policy(Misfire.FIRE_ONCE, Overlap.SKIP), three);
         assertThat(outcomes(apart)).containsExactly(Outcome.RAN, Outcome.SKIPPED, Outcome.SKIPPED);
         assertThat(reasons(apart))
                 .containsExactly(
                         "null",
-                        "the run of an earlier slot has only just begun",
-                        "the run of an earlier slot has only just begun");
+                        "the run of an earlier slot was enqueued at the same time",
+                        "the run of an earlier slot was enqueued at the same time");
         CronPlan beside = CronPlan.of(EVERY_SECOND, policy(Misfire.FIRE_ONCE, Overlap.ALLOW), three);
         assertThat(outcomes(beside)).containsExactly(Outcome.RAN, Outcome.RAN, Outcome.RAN);
     }
 
-    // Paused, forgotten, endless ----------------------------------------------------------------------------
+    // Pauses, retention and long outages --------------------------------------------------------------------
 
     @ParameterizedTest
     @EnumSource(Misfire.class)
-    void while_paused_every_slot_is_skipped(Misfire misfire) {
+    void paused_cron_skips_every_slot(Misfire misfire) {
         Instant now = NOON.plus(Duration.ofMinutes(90));
         var paused = new Situation(now, NOON, true, ACTIVE, THRESHOLD, now.minus(RETENTION));
         CronPlan plan = CronPlan.of(HOURLY, policy(misfire, Overlap.ALLOW), paused);
@@ -245,7 +245,7 @@ class CronPlanTests {
     }
 
     @Test
-    void of_slots_that_would_be_deleted_at_once_nothing_is_written() {
+    void slot_older_than_the_retention_gets_no_ledger_row() {
         Instant now = NOON.plus(Duration.ofDays(365)).plusSeconds(1);
         CronPlan plan = CronPlan.of(HOURLY, policy(Misfire.SKIP, Overlap.SKIP), at(now, NOON));
         assertThat(plan.decisions()).hasSize(24 * 30);
@@ -254,8 +254,8 @@ class CronPlanTests {
 
     @ParameterizedTest
     @CsvSource({"SKIP, 0", "FIRE_ONCE, 1", "CATCH_UP, 3"})
-    void what_the_ledger_has_forgotten_runs_all_the_same(Misfire misfire, int runs) {
-        // Noon of the days before the last; the ledger is kept for an hour.
+    void slot_older_than_the_retention_still_runs(Misfire misfire, int runs) {
+        // Slots at noon of earlier days; the ledger is kept for an hour.
         CronSchedule daily = CronSchedule.of("0 12 * * *", "UTC");
         Instant now = NOON.plus(Duration.ofHours(20));
         var back = new Situation(
@@ -271,7 +271,7 @@ class CronPlanTests {
     }
 
     @Test
-    void a_ledger_that_is_kept_for_a_moment_does_not_keep_a_slot_from_running() {
+    void short_retention_does_not_suppress_a_slot() {
         Instant now = NOON.plusSeconds(1);
         var kept = new Situation(now, NOON, false, null, THRESHOLD, now.minusMillis(1));
         assertThat(CronPlan.of(HOURLY, policy(Misfire.SKIP, Overlap.SKIP), kept).decisions())
@@ -279,7 +279,7 @@ class CronPlanTests {
     }
 
     @Test
-    void fifty_years_of_seconds_are_not_counted_one_by_one() {
+    void slots_of_fifty_years_are_not_enumerated() {
         var back = new Situation(NOON, Instant.EPOCH, false, null, THRESHOLD, NOON.minus(Duration.ofHours(1)));
         CronSchedule everySecondOfJanuary = CronSchedule.of("* * * * 1 *", "UTC");
         CronPlan plan = assertTimeout(
@@ -291,11 +291,11 @@ class CronPlanTests {
 
     @ParameterizedTest
     @CsvSource({"SKIP, 0", "FIRE_ONCE, 1", "CATCH_UP, 1000"})
-    void long_outages_are_decided_in_pieces(Misfire misfire, int runs) {
+    void long_outage_is_decided_in_several_plans(Misfire misfire, int runs) {
         Instant now = NOON.plusSeconds(20_000);
         var policy = new Policy(misfire, 1000, Overlap.ALLOW);
         List<CronPlan> plans =
-                toTheEnd(EVERY_SECOND, policy, new Situation(now, NOON, false, null, Duration.ZERO, NOON));
+                planAll(EVERY_SECOND, policy, new Situation(now, NOON, false, null, Duration.ZERO, NOON));
         assertThat(plans)
                 .hasSizeBetween(4, 6)
                 .allSatisfy(plan -> assertThat(plan.decisions()).hasSizeLessThanOrEqualTo(5_000));
@@ -310,9 +310,9 @@ class CronPlanTests {
 
     @ParameterizedTest
     @EnumSource(Overlap.class)
-    void more_slots_on_time_than_a_piece_holds_are_decided_too(Overlap overlap) {
+    void slots_on_time_are_decided_in_several_plans(Overlap overlap) {
         var situation = new Situation(NOON.plusSeconds(6_000), NOON, false, null, Duration.ofHours(3), NOON);
-        List<CronPlan> plans = toTheEnd(EVERY_SECOND, policy(Misfire.FIRE_ONCE, overlap), situation);
+        List<CronPlan> plans = planAll(EVERY_SECOND, policy(Misfire.FIRE_ONCE, overlap), situation);
         assertThat(plans).hasSize(2);
         assertThat(plans.get(0).decisions()).hasSize(5_000);
         assertThat(plans.get(1).decisions()).hasSize(1_001);
@@ -320,10 +320,10 @@ class CronPlanTests {
                 .hasSize(overlap == Overlap.SKIP ? 1 : 1_001);
     }
 
-    // Whatever happens --------------------------------------------------------------------------------------
+    // Properties --------------------------------------------------------------------------------------------
 
-    /** Plans until nothing is due; runs end between them. */
-    private static List<CronPlan> toTheEnd(CronSchedule schedule, Policy policy, Situation first) {
+    /** Plans until no slot is due; each run finishes before the next plan. */
+    private static List<CronPlan> planAll(CronSchedule schedule, Policy policy, Situation first) {
         var plans = new ArrayList<CronPlan>();
         Situation situation = first;
         while (true) {
@@ -333,10 +333,10 @@ class CronPlanTests {
             if (next == null || next.isAfter(first.now())) {
                 return plans;
             }
-            if (plan.decisions().isEmpty() && situation.former() == null) {
+            if (plan.decisions().isEmpty() && situation.previous() == null) {
                 throw new AssertionError("stands still at " + next);
             }
-            situation = new Situation(first.now(), next, first.paused(), null, first.threshold(), first.forgotten());
+            situation = new Situation(first.now(), next, first.paused(), null, first.threshold(), first.purged());
         }
     }
 
@@ -364,7 +364,7 @@ class CronPlanTests {
                 Arbitraries.of(Duration.ZERO, THRESHOLD, Duration.ofHours(3)),
                 Arbitraries.longs().between(1, 100_000).map(Duration::ofMillis));
         Arbitrary<Duration> retention = Arbitraries.longs().between(1, 5 * 24).map(Duration::ofHours);
-        Arbitrary<Former> active = Arbitraries.of(ACTIVE, RETRY).injectNull(0.5);
+        Arbitrary<PreviousRun> active = Arbitraries.of(ACTIVE, RETRY).injectNull(0.5);
         Instant now = Instant.parse("2026-10-30T12:34:56.789Z");
         return Combinators.combine(
                         schedules, policies, behind, thresholds, retention, active, Arbitraries.of(true, false, false))
@@ -384,7 +384,7 @@ class CronPlanTests {
     }
 
     @Property(seed = "1", tries = 200, edgeCases = EdgeCasesMode.NONE)
-    void every_slot_that_is_due_is_decided_once_and_in_order(@ForAll("cases") Case one) {
+    void due_slot_is_decided_once_and_in_order(@ForAll("cases") Case one) {
         Situation situation = one.situation;
         var due = new ArrayList<Instant>();
         var longPast = new ArrayList<Instant>();
@@ -392,7 +392,7 @@ class CronPlanTests {
         for (Instant slot = situation.next();
                 slot != null && !slot.isAfter(situation.now());
                 slot = one.schedule.next(slot)) {
-            boolean forgotten = slot.isBefore(situation.forgotten()) && slot.isBefore(threshold);
+            boolean forgotten = slot.isBefore(situation.purged()) && slot.isBefore(threshold);
             (forgotten ? longPast : due).add(slot);
         }
         long late = due.stream().filter(slot -> slot.isBefore(threshold)).count();
@@ -405,7 +405,7 @@ class CronPlanTests {
                 };
         int first = (int) Math.min(longPast.size(), Math.max(0, longPast.size() - room));
         due.addAll(0, longPast.subList(first, longPast.size()));
-        List<CronPlan> plans = toTheEnd(one.schedule, one.policy, situation);
+        List<CronPlan> plans = planAll(one.schedule, one.policy, situation);
         List<Decision> all =
                 plans.stream().flatMap(plan -> plan.decisions().stream()).toList();
         assertThat(all.stream().map(Decision::slot).toList()).isEqualTo(due);
@@ -438,7 +438,7 @@ class CronPlanTests {
             assertThat(plans)
                     .allMatch(plan ->
                             outcomes(plan).stream().filter(Outcome.RAN::equals).count() <= 1);
-            assertThat(situation.former() == null
+            assertThat(situation.previous() == null
                             || plans.get(0).replaces()
                             || !outcomes(plans.get(0)).contains(Outcome.RAN))
                     .isTrue();

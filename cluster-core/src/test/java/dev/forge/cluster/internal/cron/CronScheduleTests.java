@@ -43,7 +43,7 @@ class CronScheduleTests {
         return slots;
     }
 
-    /** What the clocks of a zone show at its slots. */
+    /** Returns the local times of slots. */
     private static List<String> shown(String expression, String zone, String from, int days) {
         ZoneId id = ZoneId.of(zone);
         Instant begin = LocalDateTime.parse(from).atZone(id).toInstant();
@@ -80,7 +80,7 @@ class CronScheduleTests {
     }
 
     @Property(seed = "1", tries = 300, edgeCases = EdgeCasesMode.NONE)
-    void minute_by_minute_it_fires_when_the_clocks_show_a_matching_time_for_the_first_time(
+    void schedule_of_minutes_fires_at_the_first_occurrence_of_each_matching_local_time(
             @ForAll("fiveFields") Expression expression, @ForAll("moments") Moment moment) {
         Instant from = moment.time().minus(Duration.ofHours(30));
         Instant to = moment.time().plus(Duration.ofHours(30));
@@ -89,7 +89,8 @@ class CronScheduleTests {
     }
 
     @Property(seed = "1", tries = 60, edgeCases = EdgeCasesMode.NONE)
-    void second_by_second_too(@ForAll("sixFields") Expression expression, @ForAll("moments") Moment moment) {
+    void schedule_of_seconds_fires_at_the_first_occurrence_of_each_matching_local_time(
+            @ForAll("sixFields") Expression expression, @ForAll("moments") Moment moment) {
         Instant from = moment.time().minus(Duration.ofMinutes(70));
         Instant to = moment.time().plus(Duration.ofMinutes(70));
         assertThat(slots(CronSchedule.of(expression.text(), moment.zone()), from, to, MANY))
@@ -97,7 +98,7 @@ class CronScheduleTests {
     }
 
     @Property(seed = "1", tries = 300, edgeCases = EdgeCasesMode.NONE)
-    void over_years_it_fires_on_matching_days_only_and_on_all_of_them(
+    void schedule_of_days_fires_on_all_matching_days_and_no_others(
             @ForAll("sparse") Expression expression, @ForAll("anyTimes") Moment moment) {
         if (!expression.everFires()) {
             assertThatExceptionOfType(IllegalArgumentException.class)
@@ -112,7 +113,7 @@ class CronScheduleTests {
     }
 
     @Property(seed = "1", tries = 200, edgeCases = EdgeCasesMode.NONE)
-    void the_next_slot_does_not_depend_on_when_it_is_asked_for(
+    void next_slot_does_not_depend_on_the_start_of_the_search(
             @ForAll("fiveFields") Expression expression, @ForAll("moments") Moment moment, @ForAll double when) {
         CronSchedule schedule = CronSchedule.of(expression.text(), moment.zone());
         Instant first = schedule.next(moment.time());
@@ -138,10 +139,10 @@ class CronScheduleTests {
         return Arbitraries.integers().between(1, 10_000_000);
     }
 
-    // By name -----------------------------------------------------------------------------------------------
+    // Examples ----------------------------------------------------------------------------------------------
 
     @Test
-    void a_local_time_that_does_not_exist_has_no_slot() {
+    void skipped_local_time_has_no_slot() {
         assertThat(shown("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00", 3))
                 .containsExactly("2026-03-28T02:30", "2026-03-30T02:30");
         assertThat(shown("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00", 3))
@@ -153,7 +154,7 @@ class CronScheduleTests {
     }
 
     @Test
-    void a_whole_day_that_does_not_exist_has_no_slot() {
+    void skipped_day_has_no_slot() {
         assertThat(shown("0 12 * * *", "Pacific/Apia", "2011-12-29T00:00", 3))
                 .containsExactly("2011-12-29T12:00", "2011-12-31T12:00", "2012-01-01T12:00");
         Instant end = Instant.parse("2011-12-30T09:59:59Z");
@@ -161,7 +162,7 @@ class CronScheduleTests {
     }
 
     @Test
-    void a_repeated_local_time_has_one_slot_the_first() {
+    void repeated_local_time_has_one_slot_the_first() {
         assertThat(shown("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00", 3))
                 .containsExactly("2026-10-24T02:30", "2026-10-25T02:30", "2026-10-26T02:30");
         assertThat(slots(
@@ -175,7 +176,7 @@ class CronScheduleTests {
     }
 
     @Test
-    void while_a_local_time_repeats_nothing_fires_and_then_all_goes_on() {
+    void repeated_hour_has_no_slots_and_the_next_hour_has() {
         CronSchedule everyTenMinutes = CronSchedule.of("*/10 * * * *", "Europe/Berlin");
         assertThat(slots(
                         everyTenMinutes,
@@ -190,7 +191,7 @@ class CronScheduleTests {
     }
 
     @Test
-    void an_interval_takes_no_notice_of_clocks() {
+    void interval_ignores_clock_changes() {
         assertThat(slots(
                         CronSchedule.of("@every 30m", "Europe/Berlin"),
                         Instant.parse("2026-10-25T00:00:00Z"),
@@ -215,27 +216,27 @@ class CronScheduleTests {
         "'0 12 * * MON-FRI', 2026-01-01T12:00:00Z",
         "'0 12 13 * FRI', 2026-02-13T12:00:00Z",
     })
-    void reads_macros_intervals_five_and_six_fields(String expression, Instant next) {
+    void expression_may_be_a_macro_an_interval_or_five_or_six_fields(String expression, Instant next) {
         assertThat(CronSchedule.of(expression, "UTC").next(Instant.parse("2026-01-01T00:00:00Z")))
                 .isEqualTo(next);
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"-", " - "})
-    void a_dash_never_fires(String dash) {
+    void dash_never_fires(String dash) {
         assertThat(CronSchedule.of(dash, "UTC").next(Instant.EPOCH)).isNull();
     }
 
     @Test
-    void what_fires_once_in_decades_is_no_mistake() {
+    void expression_that_fires_once_in_decades_is_accepted() {
         CronSchedule leapMonday = CronSchedule.of("0 0 29 2 MON", "UTC");
         assertThat(leapMonday.next(Instant.parse("2017-01-01T00:00:00Z")))
                 .isEqualTo(Instant.parse("2044-02-29T00:00:00Z"));
     }
 
-    // Refusals ----------------------------------------------------------------------------------------------
+    // Invalid expressions -----------------------------------------------------------------------------------
 
-    private static void refuses(String expression, String zone, String message) {
+    private static void assertRejected(String expression, String zone, String message) {
         assertThatExceptionOfType(IllegalArgumentException.class)
                 .isThrownBy(() -> CronSchedule.of(expression, zone))
                 .withMessageContaining(message);
@@ -243,8 +244,8 @@ class CronScheduleTests {
 
     @ParameterizedTest
     @ValueSource(strings = {"0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 1 * MON#3", "0 0 * * TUE#6"})
-    void what_never_fires_is_refused(String expression) {
-        refuses(expression, "UTC", "'" + expression + "' never fires");
+    void expression_that_never_fires_is_rejected(String expression) {
+        assertRejected(expression, "UTC", "'" + expression + "' never fires");
     }
 
     @ParameterizedTest
@@ -261,46 +262,47 @@ class CronScheduleTests {
                 "*/0 * * * *",
                 "5-1 * * * *"
             })
-    void what_is_no_expression_is_refused(String expression) {
-        refuses(expression, "UTC", "'" + expression + "' is no cron expression: ");
+    void invalid_expression_is_rejected(String expression) {
+        assertRejected(expression, "UTC", "'" + expression + "' is not a cron expression: ");
     }
 
     @ParameterizedTest
     @CsvSource(
             delimiter = '|',
             value = {
-                "0 6 * *|it has 4 fields instead of five, or six with seconds in front",
-                "0 0 12 * * ? 2027|it has 7 fields instead of five, or six with seconds in front; there is none for years"
+                "0 6 * *|it has 4 fields, expected 5, or 6 with seconds first",
+                "0 0 12 * * ? 2027|it has 7 fields, expected 5, or 6 with seconds first; a field for years is not supported"
             })
-    void wrong_number_of_fields_is_named(String expression, String message) {
-        refuses(expression, "UTC", "'" + expression + "' is no cron expression: " + message);
+    void wrong_number_of_fields_is_reported(String expression, String message) {
+        assertRejected(expression, "UTC", "'" + expression + "' is not a cron expression: " + message);
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"Mars/Olympus", "GMT+25", "", "europe/berlin"})
-    void what_is_no_zone_is_refused(String zone) {
-        refuses("* * * * *", zone, "'" + zone + "' is no time zone: ");
+    void invalid_zone_is_rejected(String zone) {
+        assertRejected("* * * * *", zone, "'" + zone + "' is not a time zone: ");
     }
 
     @ParameterizedTest
     @CsvSource({
-        "@every soon, is no duration",
-        "@every 0s, is not a number of whole seconds",
-        "@every -5s, is not a number of whole seconds",
-        "@every 500ms, is not a number of whole seconds",
-        "@every 1500ms, is not a number of whole seconds",
-        "@every PT0.5S, is not a number of whole seconds",
-        "@every 1001d, is not a number of whole seconds",
-        "@every 100000000000000d, is not a number of whole seconds",
-        "@every 10000000000000000000d, is no duration",
+        "@every soon, is not a duration",
+        "@every 0s, must be whole seconds",
+        "@every -5s, must be whole seconds",
+        "@every 500ms, must be whole seconds",
+        "@every 1500ms, must be whole seconds",
+        "@every PT0.5S, must be whole seconds",
+        "@every 1001d, must be whole seconds",
+        "@every 100000000000000d, must be whole seconds",
+        "@every 10000000000000000000d, is not a duration",
     })
-    void an_interval_is_a_number_of_whole_seconds(String expression, String message) {
-        refuses(expression, "UTC", "'%s' %s".formatted(expression.substring(7), message));
+    void interval_must_be_whole_seconds(String expression, String message) {
+        assertRejected(expression, "UTC", "'%s' %s".formatted(expression.substring(7), message));
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"0 0 L-28 * *", "0 0 0 L-30 * *", "0 0 L-31 * ?"})
-    void so_many_days_before_its_last_not_every_month_has(String expression) {
-        refuses(expression, "UTC", "'" + expression + "' is no cron expression: not every month has a day 'L-");
+    void offset_from_the_last_day_that_short_months_lack_is_rejected(String expression) {
+        assertRejected(
+                expression, "UTC", "'" + expression + "' is not a cron expression: not every month has a day 'L-");
     }
 }

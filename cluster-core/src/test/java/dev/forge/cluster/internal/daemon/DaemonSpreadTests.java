@@ -31,18 +31,18 @@ class DaemonSpreadTests {
     }
 
     @Test
-    void a_node_leaves_an_instance_to_one_that_has_less_and_stands_by_where_none_has() {
+    void node_leaves_an_instance_to_a_less_loaded_candidate() {
         var spread = new DaemonSpread(Map.of("daemon:x", A, "daemon:y", B), EVERYBODY);
         assertThat(spread.surplus("daemon:x#1", A, List.of())).isEqualTo(1);
         assertThat(spread.surplus("daemon:x#1", C, List.of())).isNegative();
-        // Standing by for x, whose holder would be gone then: B has one more than C.
+        // As a standby for x: its holder A does not count, and B has one more than C.
         assertThat(spread.surplus("daemon:x", B, List.of())).isEqualTo(1);
         assertThat(spread.surplus("daemon:x", C, List.of())).isNegative();
         assertThat(spread.surplus("daemon:unknown", A, List.of())).isZero();
     }
 
     @Test
-    void nodes_that_start_together_ask_for_different_instances_first() {
+    void nodes_that_start_together_stand_for_different_instances_first() {
         var spread = new DaemonSpread(Map.of(), EVERYBODY);
         List<String> roles = List.of("daemon:x", "daemon:x#1", "daemon:x#2");
         assertThat(List.of(A, B, C))
@@ -53,7 +53,7 @@ class DaemonSpreadTests {
     }
 
     @Test
-    void only_the_busiest_node_gives_up_and_only_for_one_that_has_two_less() {
+    void most_loaded_node_gives_up_an_instance_if_another_has_two_fewer() {
         Map<String, UUID> holders = Map.of("daemon:x", A, "daemon:x#1", A, "daemon:y", B, "daemon:y#1", B);
         var spread = new DaemonSpread(holders, EVERYBODY);
         assertThat(spread.toGiveUp(A)).containsExactly("daemon:x", "daemon:x#1");
@@ -64,7 +64,7 @@ class DaemonSpreadTests {
     }
 
     @Test
-    void a_busy_node_whose_daemons_nobody_else_may_run_does_not_keep_others_from_giving_up() {
+    void loaded_node_without_other_candidates_does_not_block_moves_of_other_nodes() {
         Map<String, UUID> holders = new HashMap<>(Map.of("daemon:own", A, "daemon:own#1", A, "daemon:own#2", A));
         holders.putAll(Map.of("daemon:x", B, "daemon:x#1", B));
         var spread = new DaemonSpread(holders, roles(Map.of("own", Set.of(A), "x", Set.of(B, C))));
@@ -73,9 +73,9 @@ class DaemonSpreadTests {
     }
 
     @Test
-    void instances_of_one_daemon_go_to_different_nodes_before_the_total_counts() {
+    void instances_of_one_daemon_count_before_the_total() {
         var spread = new DaemonSpread(Map.of("daemon:x", A, "daemon:y", B, "daemon:y#1", B), EVERYBODY);
-        // B has more altogether, but A has one of them.
+        // B has more daemons in total, but A has an instance of the daemon.
         assertThat(spread.surplus("daemon:x#1", A, List.of())).isEqualTo(1);
         assertThat(spread.surplus("daemon:x#1", B, List.of())).isEqualTo(2);
         assertThat(spread.surplus("daemon:x#1", C, List.of())).isNegative();
@@ -83,14 +83,14 @@ class DaemonSpreadTests {
         assertThat(new DaemonSpread(Map.of("daemon:x", A, "daemon:y", B, "daemon:y#1", B), pair)
                         .surplus("daemon:x#1", B, List.of()))
                 .isNegative();
-        // What it is about to take counts as if it had it.
+        // Roles that the node is about to take count too.
         var free = new DaemonSpread(Map.of("daemon:y", B), pair);
         assertThat(free.surplus("daemon:x#1", A, List.of("daemon:x"))).isEqualTo(1);
         assertThat(free.surplus("daemon:x#1", A, List.of("daemon:z"))).isZero();
     }
 
     @Test
-    void instances_of_one_daemon_that_lie_together_move_apart_and_none_moves_to_another() {
+    void instances_of_one_daemon_move_apart_and_never_together() {
         var holders = Map.of("daemon:x", A, "daemon:x#1", A, "daemon:y", B, "daemon:y#1", B);
         var pair = roles(Map.of("x", Set.of(A, B), "y", Set.of(A, B)));
         assertThat(new DaemonSpread(holders, pair).toGiveUp(A)).containsExactly("daemon:x", "daemon:x#1");
@@ -100,7 +100,7 @@ class DaemonSpreadTests {
     }
 
     @Test
-    void an_instance_that_another_build_does_not_have_stays_where_it_is() {
+    void instance_that_another_build_does_not_declare_is_not_moved() {
         var holders = Map.of("daemon:x", A, "daemon:x#1", A, "daemon:x#2", A);
         var spread = new DaemonSpread(
                 holders, Map.of("daemon:x", Set.of(A, B), "daemon:x#1", Set.of(A), "daemon:x#2", Set.of(A)));
@@ -109,7 +109,7 @@ class DaemonSpreadTests {
     }
 
     @Test
-    void one_move_after_the_other_ends_with_an_even_spread_whatever_it_began_with() {
+    void moves_end_with_an_even_spread() {
         var random = new Random(7);
         for (int round = 0; round < 300; round++) {
             List<UUID> nodes = new ArrayList<>();
@@ -141,7 +141,7 @@ class DaemonSpreadTests {
         }
     }
 
-    /** The one that should give up does, and one that may stand for it takes it. */
+    /** Moves one role from the node that should give it up to a node that may stand for it. */
     private static boolean move(Map<String, UUID> holders, Map<String, Set<UUID>> candidates, List<UUID> nodes) {
         var spread = new DaemonSpread(holders, candidates);
         List<UUID> givers =

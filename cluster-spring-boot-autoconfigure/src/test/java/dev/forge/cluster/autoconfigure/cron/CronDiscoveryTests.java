@@ -210,7 +210,7 @@ class CronDiscoveryTests {
         return Stream.of(
                 Arguments.of(BadExpression.class, "61 * * * *"),
                 Arguments.of(NeverFires.class, "'0 0 30 2 *' never fires"),
-                Arguments.of(BadZone.class, "'Mars/Olympus' is no time zone"),
+                Arguments.of(BadZone.class, "'Mars/Olympus' is not a time zone"),
                 Arguments.of(Neither.class, "either an expression or every"),
                 Arguments.of(Both.class, "either an expression or every"),
                 Arguments.of(BadInterval.class, "every (often)"),
@@ -307,7 +307,7 @@ class CronDiscoveryTests {
                     .containsExactly(CronRun.Outcome.SKIPPED, CronRun.Outcome.RAN);
             assertThatExceptionOfType(CronRejectedException.class)
                     .isThrownBy(() -> crons.trigger("nobody"))
-                    .withMessageContaining("there is no cron 'nobody'");
+                    .withMessageContaining("Unknown cron 'nobody'");
         });
     }
 

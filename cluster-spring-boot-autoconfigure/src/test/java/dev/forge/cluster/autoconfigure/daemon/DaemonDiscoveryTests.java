@@ -219,6 +219,11 @@ class DaemonDiscoveryTests {
         void impossible() {}
     }
 
+    static class TooManyInstances {
+        @ClusterDaemon(instances = "1001")
+        void impossible() {}
+    }
+
     static class ManyEverywhere {
         @ClusterDaemon(scope = DaemonScope.NODE, instances = "2")
         void impossible() {}
@@ -276,6 +281,7 @@ class DaemonDiscoveryTests {
                 Arguments.of(Static.class, "static"),
                 Arguments.of(NoNumber.class, "instances (many): is not a number"),
                 Arguments.of(NoInstance.class, "instances (0): must be at least 1"),
+                Arguments.of(TooManyInstances.class, "daemon 'impossible': instances (1001): must be at most 1000"),
                 Arguments.of(ManyEverywhere.class, "instances (2): of scope NODE"),
                 Arguments.of(NoDelay.class, "restartDelay (0s): must be longer than zero"),
                 Arguments.of(NoDuration.class, "startupDelay (soon): is not a duration such as 500ms, 30s"),

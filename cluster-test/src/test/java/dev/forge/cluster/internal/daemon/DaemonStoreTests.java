@@ -9,7 +9,7 @@ import dev.forge.cluster.daemon.DaemonScope;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.DaemonStore.Acquisition;
 import dev.forge.cluster.internal.daemon.DaemonStore.Change;
-import dev.forge.cluster.internal.daemon.DaemonStore.Look;
+import dev.forge.cluster.internal.daemon.DaemonStore.ClusterView;
 import dev.forge.cluster.internal.daemon.DaemonStore.Tenure;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.node.NodeStore;
@@ -78,12 +78,12 @@ class DaemonStoreTests {
     }
 
     private DaemonInfo.Instance row(String name) {
-        return store.list(name).get(0).instances().get(0);
+        return store.reports().list(name).get(0).instances().get(0);
     }
 
     @Test
-    void an_older_holder_changes_nothing_and_takes_nothing_back() {
-        store.introduce("feed", 1);
+    void node_of_an_earlier_term_changes_nothing() {
+        store.register("feed", 1);
         var first = new Tenure("feed", 0, one, 3);
         var second = new Tenure("feed", 0, two, 4);
         assertThat(store.acquire(first)).isEqualTo(new Acquisition.Acquired(0));
@@ -91,7 +91,7 @@ class DaemonStoreTests {
         for (DaemonStatus status : DaemonStatus.values()) {
             assertThat(store.write(List.of(change(first, status, true)))).isEmpty();
         }
-        // Nor does the right node in the wrong term.
+        // The right node in the wrong term.
         assertThat(store.write(List.of(change(new Tenure("feed", 0, two, 3), DaemonStatus.FAILED, true))))
                 .isEmpty();
         assertThat(store.acquire(first)).isEqualTo(new Acquisition.Outdated());
@@ -105,8 +105,8 @@ class DaemonStoreTests {
     }
 
     @Test
-    void what_is_not_said_stays_as_it_was_and_many_are_written_at_once() {
-        store.introduce("feed", 2);
+    void null_values_leave_the_row_unchanged_and_many_rows_are_written_at_once() {
+        store.register("feed", 2);
         var zero = new Tenure("feed", 0, one, 1);
         var first = new Tenure("feed", 1, one, 1);
         store.acquire(zero);
@@ -137,142 +137,142 @@ class DaemonStoreTests {
     }
 
     @Test
-    void nobody_takes_over_what_is_done_has_failed_or_is_paused() {
-        store.introduce("feed", 1);
+    void stopped_failed_or_paused_instance_cannot_be_acquired() {
+        store.register("feed", 1);
         for (DaemonStatus end : List.of(DaemonStatus.STOPPED, DaemonStatus.FAILED)) {
             var tenure = new Tenure("feed", 0, one, 1);
             store.acquire(tenure);
             store.write(List.of(change(tenure, end, true)));
-            assertThat(store.acquire(new Tenure("feed", 0, two, 2))).isEqualTo(new Acquisition.AtRest());
-            assertThat(store.look(two).atRest()).containsExactly("daemon:feed");
+            assertThat(store.acquire(new Tenure("feed", 0, two, 2))).isEqualTo(new Acquisition.NotRunnable());
+            assertThat(store.clusterView(two).finished()).containsExactly("daemon:feed");
             store.resume("feed");
             assertThat(row("feed").status()).isEqualTo(DaemonStatus.PENDING);
             assertThat(row("feed").restarts()).isZero();
         }
         assertThat(store.pause("feed")).isTrue();
-        assertThat(store.acquire(new Tenure("feed", 0, two, 2))).isEqualTo(new Acquisition.AtRest());
-        // Not even one whose row is not there yet.
-        assertThat(store.acquire(new Tenure("feed", 7, two, 2))).isEqualTo(new Acquisition.AtRest());
+        assertThat(store.acquire(new Tenure("feed", 0, two, 2))).isEqualTo(new Acquisition.NotRunnable());
+        // Also an instance without a row.
+        assertThat(store.acquire(new Tenure("feed", 7, two, 2))).isEqualTo(new Acquisition.NotRunnable());
         store.resume("feed");
         assertThat(store.acquire(new Tenure("feed", 0, two, 2))).isInstanceOf(Acquisition.Acquired.class);
     }
 
     @Test
-    void a_node_that_starts_makes_what_is_done_pending_again_and_leaves_the_rest_alone() {
-        store.introduce("feed", 2);
+    void registration_makes_stopped_instances_pending_and_leaves_running_ones() {
+        store.register("feed", 2);
         var running = new Tenure("feed", 0, one, 1);
         var done = new Tenure("feed", 1, one, 1);
         store.acquire(running);
         store.acquire(done);
         store.write(List.of(change(running, DaemonStatus.RUNNING, false), change(done, DaemonStatus.STOPPED, true)));
-        store.introduce("feed", 3);
-        assertThat(store.list("feed").get(0).instances())
+        store.register("feed", 3);
+        assertThat(store.reports().list("feed").get(0).instances())
                 .extracting(DaemonInfo.Instance::status)
                 .containsExactly(DaemonStatus.RUNNING, DaemonStatus.PENDING, DaemonStatus.PENDING);
     }
 
     @Test
-    void nodes_that_settle_at_the_same_moment_get_numbers_without_gaps() throws Exception {
-        List<UUID> settlers =
+    void nodes_that_register_concurrently_get_numbers_without_gaps() throws Exception {
+        List<UUID> registering =
                 IntStream.range(0, 8).mapToObj(i -> UUID.randomUUID()).toList();
-        settlers.forEach(node -> node(node, node.toString(), "{daemon:cache}"));
+        registering.forEach(node -> node(node, node.toString(), "{daemon:cache}"));
         var threads = Executors.newFixedThreadPool(8);
         try {
-            List<Callable<Integer>> settling = settlers.stream()
+            List<Callable<Integer>> registrations = registering.stream()
                     .map(node -> (Callable<Integer>)
-                            () -> store.settle("cache", node).orElseThrow())
+                            () -> store.registerOnNode("cache", node).orElseThrow())
                     .toList();
             var numbers = new TreeSet<Integer>();
-            for (Future<Integer> settled : threads.invokeAll(settling)) {
-                numbers.add(settled.get());
+            for (Future<Integer> registration : threads.invokeAll(registrations)) {
+                numbers.add(registration.get());
             }
             assertThat(numbers).containsExactly(0, 1, 2, 3, 4, 5, 6, 7);
         } finally {
             threads.shutdown();
         }
-        // Once more is the same as once.
-        assertThat(store.settle("cache", settlers.get(3)))
+        // Registration is idempotent.
+        assertThat(store.registerOnNode("cache", registering.get(3)))
                 .hasValue(jdbc.sql("SELECT instance FROM forge_daemons WHERE node_id = ?")
-                        .param(settlers.get(3))
+                        .param(registering.get(3))
                         .query(Integer.class)
                         .single());
         jdbc.sql("DELETE FROM forge_daemons WHERE instance = 2").update();
-        assertThat(store.settle("cache", one)).hasValue(2);
+        assertThat(store.registerOnNode("cache", one)).hasValue(2);
     }
 
     @Test
-    void who_is_declared_dead_while_it_settles_leaves_no_row() throws Exception {
+    void node_that_is_declared_dead_while_it_registers_leaves_no_row() throws Exception {
         var threads = Executors.newSingleThreadExecutor();
         try {
-            Future<OptionalInt> settling = transaction.execute(status -> {
+            Future<OptionalInt> registrations = transaction.execute(status -> {
                 jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'one'")
                         .update();
-                Future<OptionalInt> begun = threads.submit(() -> store.settle("cache", one));
+                Future<OptionalInt> begun = threads.submit(() -> store.registerOnNode("cache", one));
                 await().until(() -> begun.isDone()
                         || Boolean.TRUE.equals(
                                 jdbc.sql("""
                                 SELECT count(*) > 0 FROM pg_stat_activity
                                 WHERE datname = current_database() AND wait_event_type = 'Lock'
                                 """).query(Boolean.class).single()));
-                store.endAll(one);
+                store.releaseAll(one);
                 return begun;
             });
-            assertThat(settling.get(60, TimeUnit.SECONDS)).isEmpty();
+            assertThat(registrations.get(60, TimeUnit.SECONDS)).isEmpty();
         } finally {
             threads.shutdown();
         }
-        assertThat(store.list("cache")).isEmpty();
-        assertThat(store.settle("cache", UUID.randomUUID())).isEmpty();
+        assertThat(store.reports().list("cache")).isEmpty();
+        assertThat(store.registerOnNode("cache", UUID.randomUUID())).isEmpty();
     }
 
     @Test
-    void a_node_that_dies_or_leaves_has_nothing_any_more() {
+    void instances_of_a_node_that_dies_or_leaves_are_released() {
         for (boolean dies : new boolean[] {true, false}) {
             empty();
-            store.introduce("feed", 2);
-            store.introduce("once", 1);
+            store.register("feed", 2);
+            store.register("once", 1);
             store.acquire(new Tenure("feed", 0, one, 1));
             store.acquire(new Tenure("feed", 1, two, 1));
             var done = new Tenure("once", 0, one, 1);
             store.acquire(done);
             store.write(List.of(change(done, DaemonStatus.STOPPED, true)));
-            store.settle("cache", one);
-            store.settle("cache", two);
+            store.registerOnNode("cache", one);
+            store.registerOnNode("cache", two);
             if (dies) {
                 assertThat(nodes.declareDead(one, 0, () -> {
-                            store.endAll(one);
+                            store.releaseAll(one);
                             return () -> {};
                         }))
                         .isPresent();
             } else {
-                nodes.remove(one, store::endAll);
+                nodes.remove(one, store::releaseAll);
             }
-            assertThat(store.list("feed").get(0).instances())
+            assertThat(store.reports().list("feed").get(0).instances())
                     .extracting(DaemonInfo.Instance::nodeId)
                     .containsExactly(null, two);
             assertThat(row("feed").status()).isEqualTo(DaemonStatus.PENDING);
             assertThat(row("feed").term()).isEqualTo(1);
-            // Done is done, whoever dies.
+            // A stopped instance stays stopped.
             assertThat(row("once").status()).isEqualTo(DaemonStatus.STOPPED);
-            assertThat(store.list("cache").get(0).instances())
+            assertThat(store.reports().list("cache").get(0).instances())
                     .extracting(DaemonInfo.Instance::nodeId)
                     .containsExactly(two);
         }
     }
 
     @Test
-    void a_look_shows_holders_candidates_and_what_rests() {
-        store.introduce("feed", 2);
-        store.settle("cache", one);
+    void cluster_view_has_holders_candidates_and_pauses() {
+        store.register("feed", 2);
+        store.registerOnNode("cache", one);
         store.pause("cache");
-        knows(two, 2);
+        declares(two, 2);
         jdbc.sql("""
                 INSERT INTO forge_leader_leases (role, node_id, lease_until)
                 VALUES ('daemon:feed', :one, now() + interval '5 s'), ('daemon:feed#1', :one, now() - interval '1 s'),
                        ('scheduler', :one, now() + interval '5 s')
                 """).param("one", one).update();
-        assertThat(store.look(one))
-                .isEqualTo(new Look(
+        assertThat(store.clusterView(one))
+                .isEqualTo(new ClusterView(
                         Map.of("daemon:feed", one),
                         Map.of(
                                 "daemon:feed", Set.of(one, two),
@@ -283,46 +283,48 @@ class DaemonStoreTests {
                         Map.of("cache", DaemonStatus.PENDING)));
         jdbc.sql("UPDATE forge_nodes SET status = 'draining' WHERE name = 'two'")
                 .update();
-        assertThat(store.look(two).candidates()).containsEntry("daemon:feed", Set.of(one));
-        assertThat(store.look(two).own()).isEmpty();
+        assertThat(store.clusterView(two).candidates()).containsEntry("daemon:feed", Set.of(one));
+        assertThat(store.clusterView(two).ownStatus()).isEmpty();
     }
 
     @Test
-    void what_nobody_knows_any_more_is_forgotten_unless_it_is_paused() {
-        store.introduce("feed", 3);
-        store.introduce("gone", 1);
-        store.introduce("gone-but-paused", 1);
+    void daemon_that_no_node_declares_is_purged_unless_it_is_paused() {
+        store.register("feed", 3);
+        store.register("gone", 1);
+        store.register("gone-but-paused", 1);
         store.pause("gone-but-paused");
         store.acquire(new Tenure("feed", 2, two, 1));
         store.acquire(new Tenure("feed", 0, UUID.randomUUID(), 1));
         UUID dead = UUID.randomUUID();
         node(dead, "dead", "{}");
-        store.settle("cache", dead);
-        store.settle("cache", one);
+        store.registerOnNode("cache", dead);
+        store.registerOnNode("cache", one);
         jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'dead'").update();
-        knows(one, 1);
-        knows(two, 1);
-        store.tidy();
-        assertThat(store.list(null)).extracting(DaemonInfo::name).containsExactly("cache", "feed", "gone-but-paused");
-        // One too many, but somebody runs it; and one whose holder is nobody.
-        assertThat(store.list("feed").get(0).instances())
+        declares(one, 1);
+        declares(two, 1);
+        store.purge();
+        assertThat(store.reports().list(null))
+                .extracting(DaemonInfo::name)
+                .containsExactly("cache", "feed", "gone-but-paused");
+        // Instance 2 is not declared but held; instance 0 has an unknown holder.
+        assertThat(store.reports().list("feed").get(0).instances())
                 .extracting(DaemonInfo.Instance::number)
                 .containsExactly(0, 2);
         assertThat(row("feed").nodeId()).isNull();
-        assertThat(store.list("cache").get(0).instances())
+        assertThat(store.reports().list("cache").get(0).instances())
                 .extracting(DaemonInfo.Instance::nodeId)
                 .containsExactly(one);
     }
 
     @Test
-    void daemons_that_nobody_knows_are_forgotten_a_thousand_at_a_time() {
+    void purge_deletes_a_thousand_rows_at_a_time() {
         jdbc.sql("""
                 INSERT INTO forge_daemons (name, instance, scope, node_id)
                 SELECT kind, i, kind, CASE WHEN kind = 'node' OR i % 2 = 0 THEN gen_random_uuid() END
                 FROM unnest('{cluster,node}'::text[]) AS kind, generate_series(1, 1500) AS i
                 """).update();
         for (long left : List.of(2_000L, 1_000L, 0L)) {
-            store.tidy();
+            store.purge();
             assertThat(jdbc.sql("SELECT count(*) FROM forge_daemons")
                             .query(Long.class)
                             .single())
@@ -330,7 +332,7 @@ class DaemonStoreTests {
         }
     }
 
-    private void knows(UUID node, Object instances) {
+    private void declares(UUID node, Object instances) {
         jdbc.sql("UPDATE forge_nodes SET info = jsonb_build_object('daemon:feed', :instances::text) WHERE id = :node")
                 .param("instances", String.valueOf(instances))
                 .param("node", node)
@@ -338,39 +340,39 @@ class DaemonStoreTests {
     }
 
     @Test
-    void an_instance_that_any_live_node_may_know_is_kept_with_what_became_of_it() {
-        store.introduce("feed", 3);
+    void instance_that_a_live_node_may_declare_keeps_its_row() {
+        store.register("feed", 3);
         jdbc.sql("UPDATE forge_daemons SET status = 'failed' WHERE instance > 0")
                 .update();
-        knows(one, 1);
+        declares(one, 1);
         for (Object kept : List.of(3, "many", "")) {
-            knows(two, kept);
-            store.tidy();
-            assertThat(store.list("feed").get(0).instances())
+            declares(two, kept);
+            store.purge();
+            assertThat(store.reports().list("feed").get(0).instances())
                     .extracting(DaemonInfo.Instance::status)
-                    .as("the other says %s", kept)
+                    .as("the other node publishes %s", kept)
                     .containsExactly(DaemonStatus.PENDING, DaemonStatus.FAILED, DaemonStatus.FAILED);
         }
-        knows(two, 2);
-        store.tidy();
-        assertThat(store.list("feed").get(0).instances()).hasSize(2);
+        declares(two, 2);
+        store.purge();
+        assertThat(store.reports().list("feed").get(0).instances()).hasSize(2);
         jdbc.sql("UPDATE forge_nodes SET status = 'dead' WHERE name = 'two'").update();
-        store.tidy();
-        assertThat(store.list("feed").get(0).instances()).hasSize(1);
+        store.purge();
+        assertThat(store.reports().list("feed").get(0).instances()).hasSize(1);
     }
 
     @Test
-    void one_that_every_node_runs_can_be_paused_and_found_when_no_node_is_there() {
-        store.settle("cache", one);
+    void paused_daemon_of_scope_node_is_found_without_nodes() {
+        store.registerOnNode("cache", one);
         assertThat(store.pause("cache")).isTrue();
-        nodes.remove(one, store::endAll);
-        assertThat(store.list("cache"))
+        nodes.remove(one, store::releaseAll);
+        assertThat(store.reports().list("cache"))
                 .containsExactly(new DaemonInfo("cache", DaemonScope.NODE, true, List.of(), List.of()));
         assertThat(store.pause("nobody")).isFalse();
     }
 
     @Test
-    void roles_and_names_belong_together() {
+    void role_contains_the_name_and_the_instance() {
         assertThat(DaemonStore.role("feed", 0)).isEqualTo("daemon:feed");
         assertThat(DaemonStore.role("feed", 12)).isEqualTo("daemon:feed#12");
         assertThat(List.of("daemon:feed", "daemon:feed#12")).allMatch(DaemonStore::isDaemon);

@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.daemon;
 
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.daemon.AbstractDaemonTests.await;
 
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonInfo;
@@ -20,25 +20,23 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 import javax.sql.DataSource;
 
-/** Nodes that run daemons, on one real database; closing stops those that still run. */
+/** Nodes that run daemons on one database; closing stops those that still run. */
 public final class TestDaemons implements AutoCloseable {
 
     public final TestCluster cluster;
     DaemonEngine.Timing timing = new DaemonEngine.Timing(
             Duration.ofMillis(300),
-            Duration.ofMillis(500),
-            Duration.ofSeconds(1),
-            Duration.ofSeconds(2),
+            new DaemonPlacement.Delays(Duration.ofMillis(500), Duration.ofSeconds(1), Duration.ofSeconds(2)),
             Duration.ofMinutes(1));
-    private final List<Host> hosts = new ArrayList<>();
+    private final List<DaemonNode> started = new ArrayList<>();
 
     public TestDaemons(TestDatabase database) {
         this.cluster = new TestCluster(database);
         database.jdbc().sql("TRUNCATE forge_daemons, forge_daemon_pauses").update();
     }
 
-    /** A node with its daemons. */
-    record Host(Member member, DaemonEngine engine, DefaultDaemons daemons) {
+    /** A node that runs daemons. */
+    record DaemonNode(Member member, DaemonEngine engine, DefaultDaemons daemons) {
 
         Node node() {
             return member.node();
@@ -49,33 +47,34 @@ public final class TestDaemons implements AutoCloseable {
         }
     }
 
-    public Host start(String name, DaemonHandler... handlers) {
+    public DaemonNode start(String name, DaemonHandler... handlers) {
         return start(name, cluster.database.dataSource(), s -> s, handlers);
     }
 
-    public Host start(String name, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
+    public DaemonNode start(String name, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
         return start(name, cluster.database.dataSource(), change, handlers);
     }
 
-    public Host start(String name, DataSource direct, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
-        Host host = create(name, direct, change, handlers);
-        host.node().start();
-        return host;
+    public DaemonNode start(
+            String name, DataSource direct, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
+        DaemonNode created = create(name, direct, change, handlers);
+        created.node().start();
+        return created;
     }
 
-    Host create(String name, DataSource direct, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
+    DaemonNode create(String name, DataSource direct, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
         Member member = cluster.create(name, direct, change);
-        var known = new DaemonHandlers();
-        List.of(handlers).forEach(known::add);
-        var engine = new DaemonEngine(member.node(), known, member.leadership(), timing);
+        var registry = new DaemonHandlers();
+        List.of(handlers).forEach(registry::add);
+        var engine = new DaemonEngine(member.node(), registry, member.leadership(), timing);
         member.node().register(engine);
         var store = new DaemonStore(cluster.schema, member.control().shared());
-        var host = new Host(member, engine, new DefaultDaemons(member.node(), engine, store));
-        hosts.add(host);
-        return host;
+        var created = new DaemonNode(member, engine, new DefaultDaemons(member.node(), engine, store));
+        started.add(created);
+        return created;
     }
 
-    /** The instance of that number, as everybody sees it, once somebody has introduced it. */
+    /** Waits for the row of an instance and returns it. */
     DaemonInfo.Instance instance(String name, int number) {
         return await().until(
                         () -> infos(name).stream()
@@ -91,16 +90,18 @@ public final class TestDaemons implements AutoCloseable {
     }
 
     private List<DaemonInfo> infos(String name) {
-        return new DaemonStore(cluster.schema, cluster.database.dataSource()).list(name);
+        return new DaemonStore(cluster.schema, cluster.database.dataSource())
+                .reports()
+                .list(name);
     }
 
     @Override
     public void close() {
-        hosts.forEach(Host::stop);
+        started.forEach(DaemonNode::stop);
         cluster.close();
     }
 
-    /** What a test daemon is, beyond its code; change with the withers. */
+    /** The declaration of a test daemon without its method. */
     public record Declared(
             String name, DaemonScope scope, int instances, DaemonHandler.Needs needs, DaemonHandler.Restarts restarts) {
 
@@ -147,7 +148,7 @@ public final class TestDaemons implements AutoCloseable {
                 new DaemonHandler.Restarts(Duration.ofMillis(20), null, false));
     }
 
-    /** A method that waits for its end, and remembers who ran it and whether two ever did at once. */
+    /** A method that waits until it is stopped, and records its calls and how many ran at once. */
     static final class Feed implements DaemonHandler.Code {
 
         /** One call of the method. */
@@ -182,7 +183,7 @@ public final class TestDaemons implements AutoCloseable {
         }
 
         boolean isRunning() {
-            // Whoever sees it running may ask on which node.
+            // node() must be valid when this returns true.
             return running.get() > 0
                     && !calls.isEmpty()
                     && calls.get(calls.size() - 1).ended.get() == 0;

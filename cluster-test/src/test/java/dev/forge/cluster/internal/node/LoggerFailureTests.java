@@ -136,14 +136,14 @@ class LoggerFailureTests {
     @Test
     void daemon_starts_and_restarts_although_its_logger_throws() {
         var calls = new AtomicInteger();
-        broken = "DaemonEngine"::equals;
+        broken = "DaemonSupervisor"::equals;
         daemons.start("one", daemon("feed").running(context -> {
             if (calls.incrementAndGet() < 3) {
                 throw new Unanswerable();
             }
             context.awaitStop(Duration.ofMinutes(1));
         }));
-        awaitThrowing("DaemonEngine");
+        awaitThrowing("DaemonSupervisor");
         await().until(() -> calls.get() == 3);
     }
 

@@ -1,0 +1,217 @@
+package dev.forge.cluster.internal.cron;
+
+import dev.forge.cluster.cron.CronDefinition;
+import dev.forge.cluster.cron.CronInfo;
+import dev.forge.cluster.cron.CronRejectedException;
+import dev.forge.cluster.cron.CronTarget;
+import dev.forge.cluster.cron.Misfire;
+import dev.forge.cluster.internal.cron.CronSlotStore.HandlerAvailability;
+import dev.forge.cluster.internal.cron.CronStore.Definition;
+import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.ReservedNames;
+import dev.forge.cluster.internal.runtime.Arguments;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.job.JobRejectedException;
+import java.time.ZoneId;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Checks the definitions of crons that are created or changed at run time, and applies the defaults. All methods throw {@link
+ * CronRejectedException} with the name of the cron and the reason.
+ */
+final class CronDefinitionChecks {
+
+    /** The largest catch-up limit: as many slots as one pass may enqueue for a cron. */
+    private static final int MAX_CATCH_UP_LIMIT = 1_000;
+
+    private static final int MAX_NAME_LENGTH = 200;
+    private static final Pattern BAD_PATH = Pattern.compile("(^|/)\\.{0,2}(/|$)");
+
+    private final CronDeclarations declarations;
+    private final ReservedNames reserved;
+    private final CronEngine.Defaults defaults;
+    private final PayloadJson json;
+    private final StoredCrons stored;
+
+    /** Reads handlers and crons from the database, in the caller's transaction. */
+    record StoredCrons(CronSlotStore slots, CronReports reports) {}
+
+    CronDefinitionChecks(
+            CronDeclarations declarations,
+            ReservedNames reserved,
+            CronEngine.Defaults defaults,
+            PayloadJson json,
+            StoredCrons stored) {
+        this.declarations = declarations;
+        this.reserved = reserved;
+        this.defaults = defaults;
+        this.json = json;
+        this.stored = stored;
+    }
+
+    /** Checks a name that the caller looks up; PostgreSQL would report a NUL as a failure of the database. */
+    static void requireLookupName(String call, String name) {
+        Arguments.required(call, "name", name);
+        try {
+            Names.requirePrintable("cron", name);
+        } catch (IllegalArgumentException e) {
+            throw new CronRejectedException("%s: %s".formatted(call, e.getMessage()), e);
+        }
+    }
+
+    /** Checks a definition and applies the defaults. */
+    Definition check(CronDefinition cron) {
+        String name = cron.name();
+        requireName(name);
+        requireText(name, "expression", cron.expression());
+        requireText(name, "handler", cron.handler());
+        Integer limit = cron.catchUpLimit();
+        requireBetween(name, "catch-up limit", limit == null ? 1 : limit, 1, MAX_CATCH_UP_LIMIT);
+        Integer attempts = cron.maxAttempts();
+        requireBetween(name, "max attempts", attempts == null ? 1 : attempts, 1, Integer.MAX_VALUE);
+        requireJitter(cron);
+        requireNonNull(name, "target", cron.target());
+        requireNonNull(name, "misfire", cron.misfire());
+        requireNonNull(name, "overlap", cron.overlap());
+        requireHandler(cron);
+        ZoneId zone = cron.zone();
+        JobHandler handler = handlers().named(cron.handler());
+        String capability = cron.capability();
+        if (capability != null) {
+            requireText(name, "capability", capability);
+        }
+        var definition = new Definition(
+                name,
+                cron.handler(),
+                normalExpression(cron),
+                zone == null ? defaults.zone() : zone.getId(),
+                cron.target(),
+                capability == null && handler != null ? handler.capability() : capability,
+                cron.misfire() == Misfire.DEFAULT ? defaults.misfire() : cron.misfire(),
+                limit == null ? defaults.catchUpLimit() : limit,
+                cron.overlap(),
+                cron.jitter().toMillis(),
+                attempts);
+        schedule(definition);
+        return definition;
+    }
+
+    /** Returns the schedule of a definition. */
+    CronSchedule schedule(Definition definition) {
+        try {
+            return CronSchedule.of(definition.expression(), definition.zone());
+        } catch (IllegalArgumentException e) {
+            throw rejected(definition.name(), e);
+        }
+    }
+
+    /** Returns the payload as JSON that the handler can read. */
+    String payload(CronDefinition cron) {
+        Object payload = cron.payload();
+        JobHandler handler = handlers().named(cron.handler());
+        try {
+            String text = payload == null ? "{}" : json.write(payload);
+            if (handler != null) {
+                handler.target().requireReadable(json, payload, text);
+            }
+            return text;
+        } catch (IllegalArgumentException e) {
+            throw new CronRejectedException("Cron '%s': payload %s".formatted(cron.name(), e.getMessage()), e);
+        }
+    }
+
+    private JobHandlers handlers() {
+        return declarations.handlers();
+    }
+
+    private static String normalExpression(CronDefinition cron) {
+        try {
+            return CronSchedule.normal(cron.expression());
+        } catch (IllegalArgumentException e) {
+            throw rejected(cron.name(), e);
+        }
+    }
+
+    private void requireHandler(CronDefinition cron) {
+        String handler = cron.handler();
+        try {
+            reserved.requireFreeName(handler);
+        } catch (JobRejectedException e) {
+            throw rejected(cron.name(), e);
+        }
+        boolean local = handlers().named(handler) != null;
+        Map<String, HandlerAvailability> available = local ? Map.of() : stored.slots.availableHandlers();
+        if (!local && !available.containsKey(handler)) {
+            var all = new TreeSet<>(available.keySet());
+            all.addAll(handlers().names());
+            all.removeIf(reserved::isReserved);
+            throw new CronRejectedException("Cron '%s': no live node has handler '%s'; known handlers: %s"
+                    .formatted(cron.name(), handler, all));
+        }
+        if (cron.target() == CronTarget.LEADER
+                && !declarations.all().containsKey(handler)
+                && stored.reports.infos(handler).stream().noneMatch(CronInfo::declared)) {
+            throw new CronRejectedException(
+                    "Cron '%s': target LEADER requires a method with @ClusterCron, but handler '%s' is none. Use target ANY_WORKER."
+                            .formatted(cron.name(), handler));
+        }
+    }
+
+    private static void requireName(String name) {
+        requireNonNull("", "name", name);
+        requireText(name, "name", name);
+        if (name.length() > MAX_NAME_LENGTH) {
+            throw new CronRejectedException("Cron name '%s...' has %d characters, the limit is %d"
+                    .formatted(name.substring(0, 20), name.length(), MAX_NAME_LENGTH));
+        }
+        if (BAD_PATH.matcher(name).find()) {
+            throw new CronRejectedException(
+                    "Cron name '%s' has an empty, '.' or '..' path segment: the endpoint could not address the cron"
+                            .formatted(name));
+        }
+    }
+
+    private static void requireJitter(CronDefinition cron) {
+        requireNonNull(cron.name(), "jitter", cron.jitter());
+        if (cron.jitter().isNegative() || cron.jitter().compareTo(CronEngine.LONGEST_JITTER) > 0) {
+            throw new CronRejectedException("Cron '%s': jitter %s must be between 0 and %s"
+                    .formatted(cron.name(), cron.jitter(), CronEngine.LONGEST_JITTER));
+        }
+    }
+
+    // Callers without null checks get the same exception as for any other invalid value.
+    private static void requireNonNull(String cron, String attribute, @Nullable Object value) {
+        if (value == null) {
+            throw new CronRejectedException("Cron '%s': %s must not be null".formatted(cron, attribute));
+        }
+    }
+
+    private static void requireText(String cron, String attribute, String text) {
+        requireNonNull(cron, attribute, text);
+        if (text.isBlank()) {
+            throw new CronRejectedException("Cron '%s': %s '%s' must not be blank"
+                    .formatted(Names.printable(cron), attribute, Names.printable(text)));
+        }
+        try {
+            Names.requirePrintable(attribute, text);
+        } catch (IllegalArgumentException e) {
+            throw rejected(Names.printable(cron), e);
+        }
+    }
+
+    private static void requireBetween(String cron, String attribute, long value, long min, long max) {
+        if (value < min || value > max) {
+            throw new CronRejectedException(
+                    "Cron '%s': %s %d must be between %d and %d".formatted(cron, attribute, value, min, max));
+        }
+    }
+
+    private static CronRejectedException rejected(String cron, RuntimeException cause) {
+        return new CronRejectedException("Cron '%s': %s".formatted(cron, cause.getMessage()), cause);
+    }
+}

@@ -1,0 +1,136 @@
+package dev.forge.cluster.internal.cron;
+
+import static dev.forge.cluster.internal.cron.CronStore.COLUMNS;
+import static dev.forge.cluster.internal.cron.CronStore.constant;
+
+import dev.forge.cluster.cron.CronInfo;
+import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.internal.cron.CronStore.CronRow;
+import dev.forge.cluster.internal.cron.CronStore.Definition;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.job.JobStatus;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Types;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** Reads crons and the outcomes of their slots for users. */
+final class CronReports {
+
+    private final Schema schema;
+    private final JdbcClient client;
+
+    CronReports(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.client = JdbcClient.create(source);
+    }
+
+    private static final String RUN = """
+            r.cron, r.slot, r.outcome, r.reason, r.job_id, coalesce(j.status, r.job_status) AS job_status,
+            coalesce(j.attempts, r.attempts) AS attempts, coalesce(j.last_error, r.last_error) AS last_error,
+            coalesce(j.started_at, r.started_at) AS started_at, coalesce(j.finished_at, r.finished_at) AS finished_at,
+            r.term, r.fired_at""";
+
+    private static final String RUNS = """
+            SELECT %s FROM ~.forge_cron_runs r LEFT JOIN ~.forge_jobs j ON j.id = r.job_id
+            """.formatted(RUN);
+
+    /** Returns the cron of that name, or all crons if the name is null, ordered by name. */
+    List<CronInfo> infos(@Nullable String name) {
+        Map<String, CronRun> last = latest(name, "AND r.outcome = 'ran'");
+        Map<String, CronRun> latest = latest(name, "");
+        return client.sql(schema.sql("""
+                SELECT %s, c.declared, c.paused, c.next_fire_at, c.problem,
+                       EXISTS (SELECT FROM ~.forge_nodes n
+                               WHERE %s AND coalesce(c.handler, c.name) = ANY (n.handlers)
+                                 AND ('worker' = ANY (n.roles) OR c.target = 'leader' AND 'scheduler' = ANY (n.roles)))
+                           AS known
+                FROM ~.forge_crons c
+                WHERE (:name::text IS NULL OR c.name = :name)
+                ORDER BY c.name
+                """.formatted(
+                                COLUMNS.replace("handler", "coalesce(c.handler, c.name) AS handler"),
+                                CronSlotStore.ACCEPTS_RUNS)))
+                .param("name", name, Types.VARCHAR)
+                .query((row, n) -> info(row, last, latest))
+                .list();
+    }
+
+    /** Returns the latest ledger row of each cron that meets a condition. */
+    private Map<String, CronRun> latest(@Nullable String name, String condition) {
+        return client
+                .sql(schema.sql("""
+                SELECT l.* FROM ~.forge_crons c,
+                    LATERAL (%s WHERE r.cron = c.name %s ORDER BY r.slot DESC LIMIT 1) AS l
+                WHERE (:name::text IS NULL OR c.name = :name)
+                """.formatted(RUNS, condition)))
+                .param("name", name, Types.VARCHAR)
+                .query((row, n) -> run(row))
+                .list()
+                .stream()
+                .collect(Collectors.toMap(CronRun::cron, Function.identity()));
+    }
+
+    /** Returns the outcomes of a cron's slots, the latest slot first. */
+    List<CronRun> runs(String cron, int limit) {
+        return client.sql(schema.sql(RUNS + " WHERE r.cron = ? ORDER BY r.slot DESC LIMIT ?"))
+                .params(cron, limit)
+                .query((row, n) -> run(row))
+                .list();
+    }
+
+    private static CronInfo info(ResultSet row, Map<String, CronRun> last, Map<String, CronRun> latest)
+            throws SQLException {
+        CronRow cron = CronStore.row(row);
+        Definition definition = cron.definition();
+        return new CronInfo(
+                definition.name(),
+                cron.declared(),
+                definition.handler(),
+                definition.expression(),
+                definition.zone(),
+                definition.target(),
+                definition.capability(),
+                definition.misfire(),
+                definition.catchUpLimit(),
+                definition.overlap(),
+                Duration.ofMillis(definition.jitterMillis()),
+                cron.paused(),
+                cron.next(),
+                row.getBoolean("known"),
+                cron.problem(),
+                last.get(definition.name()),
+                latest.get(definition.name()));
+    }
+
+    private static CronRun run(ResultSet row) throws SQLException {
+        String jobStatus = row.getString("job_status");
+        return new CronRun(
+                row.getString("cron"),
+                row.getObject("slot", OffsetDateTime.class).toInstant(),
+                constant(CronRun.Outcome.class, row.getString("outcome")),
+                row.getString("reason"),
+                row.getObject("job_id", UUID.class),
+                jobStatus == null ? null : constant(JobStatus.class, jobStatus),
+                row.getObject("attempts", Integer.class),
+                row.getString("last_error"),
+                time(row, "started_at"),
+                time(row, "finished_at"),
+                row.getObject("term", Long.class),
+                row.getObject("fired_at", OffsetDateTime.class).toInstant());
+    }
+
+    private static @Nullable Instant time(ResultSet row, String column) throws SQLException {
+        return CronStore.time(row, row.findColumn(column));
+    }
+}

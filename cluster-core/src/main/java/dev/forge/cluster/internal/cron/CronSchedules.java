@@ -1,0 +1,26 @@
+package dev.forge.cluster.internal.cron;
+
+import dev.forge.cluster.internal.cron.CronStore.Definition;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/** Caches parsed schedules. */
+final class CronSchedules {
+
+    private final Map<String, CronSchedule> parsed = new ConcurrentHashMap<>();
+
+    /**
+     * Returns the schedule of a cron.
+     *
+     * @throws IllegalArgumentException if the expression or the zone cannot be parsed
+     */
+    CronSchedule of(Definition definition) {
+        return parsed.computeIfAbsent(
+                definition.expression() + " " + definition.zone(),
+                text -> CronSchedule.of(definition.expression(), definition.zone()));
+    }
+
+    void clear() {
+        parsed.clear();
+    }
+}

@@ -1,0 +1,287 @@
+package dev.forge.cluster.internal.cron;
+
+import static dev.forge.cluster.internal.job.TestJobs.cron;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+
+import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
+import dev.forge.cluster.cron.CronContext;
+import dev.forge.cluster.cron.CronInfo;
+import dev.forge.cluster.cron.CronRejectedException;
+import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.cron.CronRun.Outcome;
+import dev.forge.cluster.internal.job.TestJobs;
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import org.awaitility.Awaitility;
+import org.awaitility.core.ConditionFactory;
+import org.junit.jupiter.api.AfterEach;
+import org.slf4j.LoggerFactory;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/**
+ * Fixture for tests of crons on nodes in this JVM. Most crons of the tests are due once a year; tests move the next slot to
+ * where they need it.
+ */
+abstract class AbstractCronTests {
+
+    static final String YEARLY = "@yearly";
+    static final String SECONDLY = "* * * * * *";
+
+    /** A run as its handler saw it. */
+    record Run(String cron, String node, Instant slot, long term) {}
+
+    final TestDatabase database;
+    final JdbcClient jdbc;
+    final TestCluster cluster;
+    final TestJobs work;
+    final List<Run> runs = new CopyOnWriteArrayList<>();
+    final CountDownLatch release = new CountDownLatch(1);
+
+    AbstractCronTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+        this.cluster = new TestCluster(database);
+        this.work = jobs();
+    }
+
+    static ConditionFactory await() {
+        return Awaitility.await().pollInterval(Duration.ofMillis(20)).atMost(Duration.ofSeconds(20));
+    }
+
+    @AfterEach
+    void close() {
+        release.countDown();
+        cluster.close();
+    }
+
+    TestJobs jobs() {
+        return new TestJobs(database.dataSource());
+    }
+
+    void recordRun(CronContext context) {
+        runs.add(new Run(context.name(), context.job().nodeName(), context.slot(), context.term()));
+    }
+
+    /** A handler that records its run and blocks until {@link #release} is counted down. */
+    void hold(CronContext context) throws InterruptedException {
+        recordRun(context);
+        assertThat(release.await(30, TimeUnit.SECONDS)).isTrue();
+    }
+
+    Member start(String name, TestJobs jobs) {
+        return cluster.start(name, jobs, UnaryOperator.identity());
+    }
+
+    Member startLeader(String name, TestJobs jobs, UnaryOperator<NodeSettings> change) {
+        Member member = cluster.start(name, jobs, change);
+        await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
+        return member;
+    }
+
+    Member startLeader(TestJobs jobs) {
+        return startLeader("one", jobs, UnaryOperator.identity());
+    }
+
+    static UnaryOperator<NodeSettings> without(NodeRole... roles) {
+        var left = EnumSet.allOf(NodeRole.class);
+        left.removeAll(List.of(roles));
+        return settings -> with(settings, left, List.of("general"));
+    }
+
+    static UnaryOperator<NodeSettings> offering(String... capabilities) {
+        return settings -> with(settings, settings.presence().roles(), List.of(capabilities));
+    }
+
+    static NodeSettings with(NodeSettings settings, Set<NodeRole> roles, List<String> offered) {
+        NodeSettings.Presence usual = settings.presence();
+        return new NodeSettings(
+                new NodeSettings.Presence(
+                        usual.hostname(), usual.mode(), roles, offered, usual.version(), usual.info(), usual.load()),
+                settings.heartbeat(),
+                settings.detection(),
+                settings.election(),
+                settings.drainTimeout());
+    }
+
+    /** Moves the next slot of a cron into the past and returns it. */
+    Instant due(String cron, Duration ago) {
+        Instant slot = now().minus(ago);
+        slot = Instant.ofEpochSecond(slot.getEpochSecond());
+        due(cron, slot);
+        return slot;
+    }
+
+    void due(String cron, Instant slot) {
+        await().until(() -> jdbc.sql("UPDATE forge_crons SET next_fire_at = ? WHERE name = ?")
+                        .params(slot.atOffset(ZoneOffset.UTC), cron)
+                        .update()
+                == 1);
+        cluster.members().forEach(AbstractCronTests::fireSoon);
+    }
+
+    Instant due(String cron) {
+        return due(cron, Duration.ofSeconds(5));
+    }
+
+    /** Waits until the leader has completed a pass: it has decided a slot that became due after all others. */
+    void awaitPass() {
+        long before = count("forge_cron_runs WHERE cron = 'signal'");
+        jdbc.sql("""
+                INSERT INTO forge_crons (name, expression, paused, declared, next_fire_at)
+                VALUES ('signal', '@yearly', true, false, clock_timestamp())
+                ON CONFLICT (name) DO UPDATE SET next_fire_at = excluded.next_fire_at
+                """).update();
+        cluster.members().forEach(AbstractCronTests::fireSoon);
+        await().until(() -> count("forge_cron_runs WHERE cron = 'signal'") > before);
+    }
+
+    static void fireSoon(Member member) {
+        member.cronEngine().fireSoon();
+    }
+
+    Instant now() {
+        return jdbc.sql("SELECT clock_timestamp()")
+                .query(OffsetDateTime.class)
+                .single()
+                .toInstant();
+    }
+
+    /** Returns the ledger rows of a cron, oldest slot first. */
+    List<CronRun> ledger(String cron) {
+        var rows = new ArrayList<>(cluster.members().get(0).crons().runs(cron, 10_000));
+        rows.sort(Comparator.comparing(CronRun::slot));
+        return rows;
+    }
+
+    List<CronRun> ledger(String cron, int size) {
+        await().until(() -> ledger(cron).size() >= size);
+        List<CronRun> rows = ledger(cron);
+        assertThat(rows).hasSize(size);
+        return rows;
+    }
+
+    void awaitRuns(int size) {
+        await().until(() -> runs.size() >= size);
+        assertThat(runs).hasSize(size);
+    }
+
+    CronInfo info(String cron) {
+        return cluster.members().get(0).crons().find(cron).orElseThrow();
+    }
+
+    void awaitCron(String name) {
+        await().until(() -> cluster.members().get(0).crons().find(name).isPresent());
+    }
+
+    long count(String from) {
+        return jdbc.sql("SELECT count(*) FROM " + from).query(Long.class).single();
+    }
+
+    void inTransactionThatRollsBack(Runnable changes) {
+        new TransactionTemplate(new JdbcTransactionManager(database.dataSource())).executeWithoutResult(status -> {
+            changes.run();
+            status.setRollbackOnly();
+        });
+    }
+
+    List<CronRun> ran(String cron) {
+        return ledger(cron).stream().filter(row -> row.outcome() == Outcome.RAN).toList();
+    }
+
+    static List<Instant> slots(List<CronRun> rows) {
+        return rows.stream().map(CronRun::slot).toList();
+    }
+
+    static void assertConsecutive(List<CronRun> rows) {
+        Instant first = rows.get(0).slot();
+        assertThat(slots(rows))
+                .isEqualTo(Stream.iterate(first, slot -> slot.plusSeconds(1))
+                        .limit(rows.size())
+                        .toList());
+    }
+
+    static Instant newYear(int year) {
+        return OffsetDateTime.of(year, 1, 1, 0, 0, 0, 0, ZoneOffset.UTC).toInstant();
+    }
+
+    static void refused(Runnable change, String message) {
+        assertThatExceptionOfType(CronRejectedException.class)
+                .isThrownBy(change::run)
+                .withMessageStartingWith(message);
+    }
+
+    /** Has the leader reconcile definitions until the condition holds. */
+    void reconcileUntil(BooleanSupplier condition) {
+        await().until(() -> {
+            cluster.members().forEach(member -> {
+                member.cronEngine().removeOrphansAfter(Duration.ofMillis(200));
+                member.cronEngine().heard(CronEngine.CRONS_CHANGED);
+            });
+            return condition.getAsBoolean();
+        });
+    }
+
+    /** Has the leader reconcile definitions until it has removed all orphans. */
+    void reconcile() {
+        jdbc.sql("""
+                INSERT INTO forge_crons (name, expression, declared) VALUES ('orphan', '-', true) ON CONFLICT DO NOTHING
+                """).update();
+        reconcileUntil(() -> !names().contains("orphan"));
+    }
+
+    List<String> names() {
+        return jdbc.sql("SELECT name FROM forge_crons WHERE name <> 'signal' ORDER BY name")
+                .query(String.class)
+                .list();
+    }
+
+    TestJobs build(TestJobs.Cron... crons) {
+        TestJobs build = jobs();
+        for (TestJobs.Cron cron : crons) {
+            build.on(cron, this::recordRun);
+        }
+        return build;
+    }
+
+    /** Returns the warnings that the slice logs while an action runs. */
+    static List<String> warnings(Runnable action) {
+        var log = new ListAppender<ILoggingEvent>();
+        log.start();
+        Logger logger = (Logger) LoggerFactory.getLogger(CronEngine.class.getPackageName());
+        logger.addAppender(log);
+        try {
+            action.run();
+        } finally {
+            logger.detachAppender(log);
+        }
+        return List.copyOf(log.list).stream()
+                .filter(event -> event.getLevel() == Level.WARN)
+                .map(ILoggingEvent::getFormattedMessage)
+                .toList();
+    }
+}
