@@ -41,9 +41,10 @@ public final class WorkflowCommandStore {
      * wait for.
      *
      * @throws WorkflowRejectedException if the run has too many descendants
+     * @throws org.springframework.dao.CannotAcquireLockException if another transaction keeps one of the rows locked for too long
      */
     public Cancelled cancel(UUID run, String reason) {
-        return transactions.execute(() -> {
+        return transactions.execute("cancel", run, () -> {
             List<UUID> runs = new ArrayList<>(cancelFailed(run, reason));
             // Level by level, each with its own statements: an execution that is starting a child is waited for, and
             // the next statement sees the child. A run that is marked starts none.
@@ -198,10 +199,12 @@ public final class WorkflowCommandStore {
      * Continues a run that has failed, or that was blocked because its method did not match its history. Returns false for other
      * runs, and for a child whose parent has started another child in its place that is still active: both would do the same
      * work. Such a child can only continue its compensation.
+     *
+     * @throws org.springframework.dao.CannotAcquireLockException if another transaction keeps the run locked for too long
      */
     public boolean retry(UUID run) {
         try {
-            return transactions.execute(() -> restart(run));
+            return transactions.execute("retry", run, () -> restart(run));
         } catch (DuplicateKeyException e) {
             // The parent has just started another child.
             return false;

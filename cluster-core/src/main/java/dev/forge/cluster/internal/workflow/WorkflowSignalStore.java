@@ -50,11 +50,13 @@ public final class WorkflowSignalStore {
     /**
      * Sends a signal to a run, in the caller's transaction or one of its own. Beyond the limits, only the first signal is
      * accepted that the run waits for: signals that nobody consumes must not block it.
+     *
+     * @throws org.springframework.dao.CannotAcquireLockException if another transaction keeps the run locked for too long
      */
     public SendResult send(UUID run, NewSignal signal, SignalLimits limits) {
         // Two statements: the second must see what an execution has written that suspended the run before the first
         // statement got the lock, and all signals that were sent before.
-        return transactions.execute(() -> {
+        return transactions.execute("signal '%s'".formatted(signal.name), run, () -> {
             String awaits = client.sql(schema.sql("""
                     SELECT coalesce(awaits, '') FROM ~.forge_workflow_runs
                     WHERE id = ? AND status NOT IN %s FOR NO KEY UPDATE
