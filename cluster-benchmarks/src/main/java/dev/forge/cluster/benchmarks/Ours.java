@@ -22,6 +22,7 @@ import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.internal.node.NodeStore.Load;
 import dev.forge.cluster.internal.runtime.Backoff;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.internal.workflow.WorkflowSettings;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.node.NodeIdentity;
@@ -138,14 +139,14 @@ final class Ours implements AutoCloseable {
                 node,
                 engine,
                 handlers,
-                new WorkflowEngine.Setup(setup, new JdbcTransactionManager(application)),
-                new WorkflowEngine.Settings(
+                new WorkflowEngine.Resources(setup, new JdbcTransactionManager(application)),
+                new WorkflowSettings(
                         10,
                         new Backoff(Backoff.Growth.EXPONENTIAL, Duration.ofSeconds(2), 2, Duration.ofMinutes(5)),
                         JITTER,
-                        new WorkflowEngine.Retention(Duration.ofDays(1), Duration.ofDays(7)),
-                        new WorkflowEngine.Stranded(Duration.ofSeconds(2), false),
-                        WorkflowEngine.Limits.USUAL));
+                        new WorkflowSettings.Retention(Duration.ofDays(1), Duration.ofDays(7)),
+                        new WorkflowSettings.StrandedCheck(Duration.ofSeconds(2), false),
+                        WorkflowSettings.Limits.DEFAULTS));
         node.register(flows);
     }
 

@@ -1,7 +1,7 @@
 package dev.forge.cluster.benchmarks;
 
 import dev.forge.cluster.internal.workflow.WorkflowHandler;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
+import dev.forge.cluster.internal.workflow.WorkflowVersion;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
@@ -20,8 +20,8 @@ final class WorkflowPart implements Part {
     private static final int AHEAD_SECONDS = 3;
     private static final double LEAST_A_SECOND = 500;
     private static final double MOST_MILLIS = 2_000;
-    private static final Version THREE_STEPS = new Version("three-steps", "1");
-    private static final Version SLEEPER = new Version("sleeper", "1");
+    private static final WorkflowVersion THREE_STEPS = new WorkflowVersion("three-steps", "1");
+    private static final WorkflowVersion SLEEPER = new WorkflowVersion("sleeper", "1");
 
     @Override
     public void run(Server server, Report report) throws Exception {
@@ -52,7 +52,7 @@ final class WorkflowPart implements Part {
         server.execute("CHECKPOINT");
     }
 
-    private static void fill(Server server, Version version, int runs, String at) {
+    private static void fill(Server server, WorkflowVersion version, int runs, String at) {
         server.execute("""
                 WITH run AS (
                     INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version)

@@ -11,6 +11,10 @@ import org.jspecify.annotations.Nullable;
 /**
  * Starts workflows and looks after their runs. Whatever is changed joins the caller's transaction: what rolls back never
  * happened. In a read-only transaction changes throw {@link ReadOnlyTransactionException}.
+ *
+ * <p>{@link #signal}, {@link #cancel} and {@link #retry} wait at most 5 seconds for each row that another transaction has locked,
+ * then throw {@link org.springframework.dao.CannotAcquireLockException}. Nothing was changed then; the caller's transaction can
+ * continue.
  */
 public interface Workflows {
 

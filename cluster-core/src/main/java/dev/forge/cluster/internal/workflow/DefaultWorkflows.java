@@ -4,11 +4,11 @@ import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.internal.workflow.WorkflowStore.CalledOff;
-import dev.forge.cluster.internal.workflow.WorkflowStore.NewRun;
-import dev.forge.cluster.internal.workflow.WorkflowStore.NewSignal;
-import dev.forge.cluster.internal.workflow.WorkflowStore.SignalLimits;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Signalled;
+import dev.forge.cluster.internal.workflow.WorkflowCommandStore.Cancelled;
+import dev.forge.cluster.internal.workflow.WorkflowRunStore.NewRun;
+import dev.forge.cluster.internal.workflow.WorkflowSettings.SignalLimits;
+import dev.forge.cluster.internal.workflow.WorkflowSignalStore.NewSignal;
+import dev.forge.cluster.internal.workflow.WorkflowSignalStore.SendResult;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -18,20 +18,20 @@ import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
-/** {@link Workflows} on {@code forge_workflow_runs}. */
+/** Implements {@link Workflows} with {@code forge_workflow_runs}. */
 public final class DefaultWorkflows implements Workflows {
 
     private static final int MOST_LISTED = 1_000;
 
     private final Node node;
     private final WorkflowEngine engine;
-    private final WorkflowStore store;
+    private final WorkflowRunStore runs;
     private final WorkflowReports reports;
 
     public DefaultWorkflows(Node node, WorkflowEngine engine) {
         this.node = node;
         this.engine = engine;
-        this.store = engine.store();
+        this.runs = engine.runs();
         this.reports = engine.reports();
     }
 
@@ -43,15 +43,15 @@ public final class DefaultWorkflows implements Workflows {
         requireStorable("workflow", workflow);
         if (key != null) {
             requireStorable("key", key);
-            Optional<UUID> known = store.byKey(workflow, key);
-            if (known.isPresent()) {
-                return known.get();
+            Optional<UUID> existing = runs.findByKey(workflow, key);
+            if (existing.isPresent()) {
+                return existing.get();
             }
         }
         NewRun run = engine.prepare(workflow, input, key, null);
-        while (!store.insert(run)) {
-            // Somebody was faster; unless it has rolled back, or was deleted, meanwhile.
-            Optional<UUID> other = key == null ? Optional.empty() : store.byKey(workflow, key);
+        while (!runs.insert(run)) {
+            // Another caller has inserted the key, unless its run was rolled back or deleted meanwhile.
+            Optional<UUID> other = key == null ? Optional.empty() : runs.findByKey(workflow, key);
             if (other.isPresent()) {
                 return other.get();
             }
@@ -70,25 +70,25 @@ public final class DefaultWorkflows implements Workflows {
         try {
             text = payload == null ? null : engine.json().write(payload);
         } catch (IllegalArgumentException e) {
-            throw new WorkflowRejectedException("the payload of signal '%s' %s".formatted(name, e.getMessage()), e);
+            throw new WorkflowRejectedException("The payload of signal '%s' %s".formatted(name, e.getMessage()), e);
         }
         SignalLimits limits = engine.limits().signals();
-        Signalled signalled = store.signal(run, new NewSignal(engine.nextId(), name, text), limits);
-        if (signalled instanceof Signalled.TooMany waiting) {
-            throw new WorkflowRejectedException(tooMany(run, name, waiting, limits));
+        SendResult result = engine.signals().send(run, new NewSignal(engine.nextId(), name, text), limits);
+        if (result instanceof SendResult.LimitReached reached) {
+            throw new WorkflowRejectedException(limitReached(run, name, reached, limits));
         }
-        if (signalled instanceof Signalled.Given given && given.wakes()) {
+        if (result instanceof SendResult.Sent sent && sent.wakes()) {
             AfterCommit.run(engine::announce);
         }
-        return signalled instanceof Signalled.Given;
+        return result instanceof SendResult.Sent;
     }
 
-    private static String tooMany(UUID run, String name, Signalled.TooMany waiting, SignalLimits limits) {
-        String limit = waiting.signals() >= limits.signals()
+    private static String limitReached(UUID run, String name, SendResult.LimitReached reached, SignalLimits limits) {
+        String limit = reached.signals() >= limits.signals()
                 ? "forge.cluster.workflow.max-pending-signals (%d)".formatted(limits.signals())
                 : "forge.cluster.workflow.max-pending-signals-size (%d bytes)".formatted(limits.bytes());
-        return "signal '%s' to run %s rejected: %d signals with %d bytes wait to be consumed by it, %s allows no more. Let the workflow consume them with awaitSignal, signal less often, or cancel the run."
-                .formatted(name, run, waiting.signals(), waiting.bytes(), limit);
+        return "Signal '%s' to run %s rejected: the run has %d unconsumed signals with %d bytes, and %s allows no more. Let the workflow consume them with awaitSignal, signal less often, or cancel the run."
+                .formatted(name, run, reached.signals(), reached.bytes(), limit);
     }
 
     @Override
@@ -96,14 +96,14 @@ public final class DefaultWorkflows implements Workflows {
         Arguments.required("Workflows.cancel", "run", run);
         Arguments.required("Workflows.cancel", "reason", reason);
         requireMayChange("Workflows.cancel");
-        CalledOff cancelled = store.cancel(run, reason.replace('\0', ' '));
+        Cancelled cancelled = engine.commands().cancel(run, reason.replace('\0', ' '));
         if (!cancelled.runs().isEmpty()) {
             AfterCommit.run(() -> {
                 engine.announce();
                 cancelled.jobs().forEach(engine::announceCancelled);
             });
         }
-        // Also if only a child is new to it.
+        // Also true if only a descendant was not cancelled before.
         return !cancelled.runs().isEmpty();
     }
 
@@ -111,11 +111,11 @@ public final class DefaultWorkflows implements Workflows {
     public boolean retry(UUID run) {
         Arguments.required("Workflows.retry", "run", run);
         requireMayChange("Workflows.retry");
-        boolean revived = store.retry(run);
-        if (revived) {
+        boolean retried = engine.commands().retry(run);
+        if (retried) {
             AfterCommit.run(engine::announce);
         }
-        return revived;
+        return retried;
     }
 
     @Override
@@ -137,7 +137,7 @@ public final class DefaultWorkflows implements Workflows {
             return Optional.ofNullable(engine.json().readAs(result, type));
         } catch (RuntimeException e) {
             throw new IllegalArgumentException(
-                    "the result of run %s cannot be read as %s: %s".formatted(run, type.getName(), e.getMessage()), e);
+                    "The result of run %s cannot be read as %s: %s".formatted(run, type.getName(), e.getMessage()), e);
         }
     }
 

@@ -3,56 +3,56 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 
-/** An attempt of a step, made where those who want to know of steps see it; it is made once, whatever they do. */
+/** An attempt of a step that a {@link JobMonitor} observes. It is made exactly once, whatever the monitor does. */
 final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
 
     private static final Logger log = GuardedLogger.of(ObservedStep.class);
 
-    /** What a step does. */
+    /** The code of a step or of its compensation. */
     interface Action<E extends Exception> {
         @Nullable
         Object run() throws E;
     }
 
-    private final Version version;
+    private final WorkflowVersion version;
     private final String step;
     private final UUID run;
-    private final boolean undoing;
-    private final Action<?> work;
-    private boolean made;
+    private final boolean compensation;
+    private final Action<?> action;
+    private boolean executed;
     private @Nullable Object result;
     private @Nullable Throwable thrown;
 
-    private ObservedStep(Version version, String step, UUID run, boolean undoing, Action<?> work) {
+    private ObservedStep(WorkflowVersion version, String step, UUID run, boolean compensation, Action<?> action) {
         this.version = version;
         this.step = step;
         this.run = run;
-        this.undoing = undoing;
-        this.work = work;
+        this.compensation = compensation;
+        this.action = action;
     }
 
-    /** Does what a step does, or what undoes it; answers what it returns, throws what it throws. */
+    /** Executes an action once; returns its result, or throws its exception. */
     @SuppressWarnings("unchecked")
     static <E extends Exception> @Nullable Object observe(
-            JobMonitor monitor, Version version, String step, UUID run, boolean undoing, Action<E> work) throws E {
-        var attempt = new ObservedStep(version, step, run, undoing, work);
+            JobMonitor monitor, WorkflowVersion version, String step, UUID run, boolean compensation, Action<E> action)
+            throws E {
+        var attempt = new ObservedStep(version, step, run, compensation, action);
         try {
             monitor.observe(attempt, attempt);
         } catch (RuntimeException | Error e) {
-            // Whoever watches a step does not decide what becomes of it.
+            // A failing monitor must not change the outcome of the step.
             log.warn(
-                    "workflow {} run {}: step '{}' could not be observed",
+                    "Workflow {} run {}: the monitor failed to observe step '{}'; its outcome is not affected",
                     version.label(),
                     run,
                     step,
                     ErrorText.loggable(e));
         }
-        if (!attempt.made) {
+        if (!attempt.executed) {
             attempt.run();
         }
         if (attempt.thrown instanceof Error error) {
@@ -67,9 +67,9 @@ final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
 
     @Override
     public void run() {
-        made = true;
+        executed = true;
         try {
-            result = work.run();
+            result = action.run();
         } catch (Throwable e) {
             thrown = e;
         }
@@ -97,7 +97,7 @@ final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
 
     @Override
     public boolean undoing() {
-        return undoing;
+        return compensation;
     }
 
     @Override
@@ -111,7 +111,7 @@ final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
 
     @Override
     public @Nullable Throwable failure() {
-        // What the step has thrown is within what says that it has failed.
+        // The exception of the step is the cause of the AttemptFailed.
         return thrown == null || thrown instanceof WorkflowSuspension ? null : thrown.getCause();
     }
 }

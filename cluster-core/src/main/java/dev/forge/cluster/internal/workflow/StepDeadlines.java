@@ -3,7 +3,7 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
-import dev.forge.cluster.internal.workflow.WorkflowSteps.StepTimeout;
+import dev.forge.cluster.internal.workflow.StepExecutor.StepTimeout;
 import dev.forge.cluster.workflow.Step;
 import java.time.Duration;
 import java.util.OptionalLong;
@@ -13,7 +13,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
-/** Interrupts steps that take too long; {@link #watch} does, several times a second. */
+/** Interrupts steps that exceed their timeout; a loop calls {@link #interruptOverdue} several times a second. */
 final class StepDeadlines {
 
     private final LongSupplier nanos;
@@ -21,14 +21,14 @@ final class StepDeadlines {
     private final JobMonitor monitor;
     private final Set<Deadline> pending = ConcurrentHashMap.newKeySet();
 
-    /** @param stuck hears of steps that have a timeout */
+    /** @param stuck is told of steps that have a timeout */
     StepDeadlines(LongSupplier nanos, StuckHandlers stuck, JobMonitor monitor) {
         this.nanos = nanos;
         this.stuck = stuck;
         this.monitor = monitor;
     }
 
-    /** From now on, for this thread; until it is closed. */
+    /** Starts the deadline of a step that this thread executes; it ends when it is closed. */
     Deadline begin(RunningJob job, Step<?> step) {
         var deadline = new Deadline(Thread.currentThread(), job, step, nanos.getAsLong());
         if (step.timeout() != null) {
@@ -38,12 +38,12 @@ final class StepDeadlines {
         return deadline;
     }
 
-    void watch() {
+    void interruptOverdue() {
         long now = nanos.getAsLong();
         pending.forEach(deadline -> deadline.check(now));
     }
 
-    /** That of one attempt. */
+    /** The deadline of one attempt. */
     final class Deadline implements AutoCloseable, StuckHandlers.Handler {
 
         private final RunningJob job;
@@ -71,13 +71,13 @@ final class StepDeadlines {
             monitor.timedOut(job.name());
         }
 
-        /** Once the deadline has passed the attempt has failed, whatever the step returns later. */
+        /** Throws if the deadline has passed: the attempt has failed then, whatever the step returned. */
         void requireInTime() {
             long now = nanos.getAsLong();
             check(now);
             if (hasPassed()) {
                 throw new StepTimeout(
-                        "it took longer than %s: it returned after %d ms, and its result was discarded"
+                        "The step exceeded its timeout of %s: it returned after %d ms, and its result was discarded"
                                 .formatted(step.timeout(), (now - began) / 1_000_000),
                         null);
             }
@@ -95,7 +95,10 @@ final class StepDeadlines {
 
         @Override
         public String label() {
-            return "Workflow %s run %s, step '%s'".formatted(job.name(), job.id(), step.name());
+            String version = WorkflowVersion.ofJob(job.name())
+                    .map(WorkflowVersion::label)
+                    .orElse(job.name());
+            return "Workflow %s run %s, step '%s'".formatted(version, job.id(), step.name());
         }
 
         @Override
@@ -113,7 +116,7 @@ final class StepDeadlines {
             return thread;
         }
 
-        /** How long the step's own code has run if that is longer than it may, and it still runs; otherwise nothing. */
+        /** Returns how long the code of the step has run if it still runs and has exceeded its timeout; otherwise empty. */
         OptionalLong overdueNanos() {
             Duration timeout = step.timeout();
             long ran = nanos.getAsLong() - began;
@@ -122,7 +125,7 @@ final class StepDeadlines {
                     : OptionalLong.of(ran);
         }
 
-        /** Whether the step was interrupted. */
+        /** Returns whether the step was interrupted. */
         synchronized boolean hasPassed() {
             return passed;
         }

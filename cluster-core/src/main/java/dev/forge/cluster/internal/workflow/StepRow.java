@@ -5,13 +5,14 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A row of {@code forge_workflow_steps}: what is remembered of a step, or of whatever else the method has asked for. It is
- * never changed, only followed by another.
+ * A row of {@code forge_workflow_steps}: the record of a step, or of another call that the method made on its context. Immutable.
  *
- * @param status see the table's constraint
+ * @param status see the constraint of the table
  * @param result JSON
- * @param ranMillis how long ago it began; null if it did not run
- * @param beside the first of the steps that ran side by side with it; null: it ran alone
+ * @param wakeAt when a wait ends, or when the next attempt begins
+ * @param ref the awaited job or child
+ * @param ranMillis how long ago the attempt began; null if none ran
+ * @param parallelGroup the position of the first of the steps that run in parallel with it; null if it runs alone
  */
 public record StepRow(
         int position,
@@ -25,30 +26,30 @@ public record StepRow(
         @Nullable UUID ref,
         int compensationAttempts,
         @Nullable Long ranMillis,
-        @Nullable Integer beside) {
+        @Nullable Integer parallelGroup) {
 
-    /** Something that has not been met before. */
+    /** Creates a row of a call that is not recorded yet. */
     public static StepRow of(int position, String name, String kind, String status) {
         return new StepRow(position, name, kind, status, 0, null, null, null, null, 0, null, null);
     }
 
-    public StepRow with(String changed, @Nullable String value) {
+    public StepRow withResult(String newStatus, @Nullable String newResult) {
         return new StepRow(
                 position,
                 name,
                 kind,
-                changed,
+                newStatus,
                 attempts,
-                value,
+                newResult,
                 error,
                 wakeAt,
                 ref,
                 compensationAttempts,
                 ranMillis,
-                beside);
+                parallelGroup);
     }
 
-    public StepRow until(@Nullable Instant time) {
+    public StepRow withWakeAt(@Nullable Instant newWakeAt) {
         return new StepRow(
                 position,
                 name,
@@ -57,51 +58,46 @@ public record StepRow(
                 attempts,
                 result,
                 error,
-                time,
+                newWakeAt,
                 ref,
                 compensationAttempts,
                 ranMillis,
-                beside);
+                parallelGroup);
     }
 
-    public StepRow failed(String changed, int times, @Nullable String failure) {
+    public StepRow withError(String newStatus, int newAttempts, @Nullable String newError) {
         return new StepRow(
                 position,
                 name,
                 kind,
-                changed,
-                times,
+                newStatus,
+                newAttempts,
                 result,
-                failure,
+                newError,
                 wakeAt,
                 ref,
                 compensationAttempts,
                 ranMillis,
-                beside);
+                parallelGroup);
     }
 
-    public StepRow ran(int times, long millis) {
-        return new StepRow(
-                position, name, kind, status, times, result, error, wakeAt, ref, compensationAttempts, millis, beside);
-    }
-
-    public StepRow sideBySide(int first) {
+    public StepRow withRanMillis(int newAttempts, long newRanMillis) {
         return new StepRow(
                 position,
                 name,
                 kind,
                 status,
-                attempts,
+                newAttempts,
                 result,
                 error,
                 wakeAt,
                 ref,
                 compensationAttempts,
-                ranMillis,
-                first);
+                newRanMillis,
+                parallelGroup);
     }
 
-    public StepRow waitingFor(UUID other) {
+    public StepRow withParallelGroup(int firstPosition) {
         return new StepRow(
                 position,
                 name,
@@ -111,14 +107,42 @@ public record StepRow(
                 result,
                 error,
                 wakeAt,
-                other,
+                ref,
                 compensationAttempts,
                 ranMillis,
-                beside);
+                firstPosition);
     }
 
-    public StepRow compensating(String changed, int times, @Nullable String failure, @Nullable Instant again) {
+    public StepRow withRef(UUID newRef) {
         return new StepRow(
-                position, name, kind, changed, attempts, result, failure, again, ref, times, ranMillis, beside);
+                position,
+                name,
+                kind,
+                status,
+                attempts,
+                result,
+                error,
+                wakeAt,
+                newRef,
+                compensationAttempts,
+                ranMillis,
+                parallelGroup);
+    }
+
+    public StepRow withCompensation(
+            String newStatus, int newAttempts, @Nullable String newError, @Nullable Instant newWakeAt) {
+        return new StepRow(
+                position,
+                name,
+                kind,
+                newStatus,
+                attempts,
+                result,
+                newError,
+                newWakeAt,
+                ref,
+                newAttempts,
+                ranMillis,
+                parallelGroup);
     }
 }

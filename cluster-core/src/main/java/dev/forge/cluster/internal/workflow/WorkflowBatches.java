@@ -2,11 +2,12 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Claim;
-import dev.forge.cluster.internal.workflow.WorkflowStore.End;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Loaded;
-import dev.forge.cluster.internal.workflow.WorkflowStore.RunRow;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Written;
+import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun;
+import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRuns;
+import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RunClaim;
+import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RunRow;
+import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.WriteResult;
+import dev.forge.cluster.internal.workflow.WorkflowRunStore.End;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -21,9 +22,9 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
- * What {@link WorkflowStore} does for one run, for many runs of a node in one statement. It waits for nobody: a run whose rows
- * somebody has locked is not in the answer, nor is one whose claim is lost or for which there is something else to do; nothing
- * was written for it then.
+ * Reads and writes many runs of a node with one statement, as {@link WorkflowHistoryStore} and {@link WorkflowRunStore} do for one
+ * run. It waits for no lock. The result lacks runs whose rows are locked, whose claim is lost or which need another write;
+ * nothing was written for them.
  */
 public final class WorkflowBatches {
 
@@ -35,34 +36,34 @@ public final class WorkflowBatches {
         this.client = JdbcClient.create(source);
     }
 
-    /** Those that have more to read than this many bytes are read alone. */
-    private static final int SMALL_RUN = 100_000;
+    /** A run with more bytes is read with a statement of its own. */
+    private static final int SMALL_RUN_BYTES = 100_000;
 
-    /** Runs with all that is remembered of them; those that are running, and need not be marked as such, and are small. */
-    public Map<Claim, Loaded> load(Collection<Claim> claims) {
-        Map<UUID, Claim> byRun =
-                claims.stream().collect(Collectors.toMap(claim -> claim.key().id(), claim -> claim));
-        var reading = new WorkflowStore.Reading();
+    /** Reads runs with their history: those that are small, and that are marked as running already. */
+    public Map<RunClaim, RecordedRun> load(Collection<RunClaim> claims) {
+        Map<UUID, RunClaim> byRun = claims.stream().collect(Collectors.toMap(RunClaim::run, claim -> claim));
+        var rows = new RecordedRuns();
         client.sql(schema.sql(LOAD))
                 .param("runs", byRun.keySet().toArray(UUID[]::new))
-                .query(reading);
-        var loaded = new HashMap<Claim, Loaded>();
+                .query(rows);
+        var loaded = new HashMap<RunClaim, RecordedRun>();
         byRun.forEach((run, claim) -> {
-            Loaded one = reading.loaded(run);
-            if (one != null && isRunning(one.status())) {
-                loaded.put(claim, one);
+            RecordedRun recorded = rows.find(run);
+            if (recorded != null && isRunning(recorded.status())) {
+                loaded.put(claim, recorded);
             }
         });
         return loaded;
     }
 
-    /** Bytes that a row takes beside what is counted. */
-    private static final int ROW = 100;
+    /** Bytes of a row beside the columns that are measured. */
+    private static final int ROW_BYTES = 100;
 
-    // As they are now: what a drained or failed execution has written is read again, too, and so are signals. What is
-    // of
-    // unknown size is large.
-    private static final String LOAD = """
+    // The sizes at this moment: rows that a drained or failed execution has written count, and so do new signals. A
+    // value
+    // of unknown size counts as large.
+    private static final String LOAD =
+            """
             WITH small AS MATERIALIZED (SELECT ARRAY(
                 SELECT r.id FROM ~.forge_workflow_runs r
                 WHERE r.id = ANY (:runs::uuid[])
@@ -73,59 +74,60 @@ public final class WorkflowBatches {
                     + (SELECT coalesce(sum(%2$d + octet_length(g.name)
                                            + CASE WHEN g.payload_bytes <= %3$d THEN g.payload_bytes ELSE 0 END), 0)
                        FROM ~.forge_workflow_signals g WHERE g.run_id = r.id AND g.consumed_at IS NULL) <= %1$d) AS ids)
-            """.formatted(SMALL_RUN, ROW, WorkflowStore.SMALL_SIGNAL)
-            + WorkflowStore.reading("= ANY ((SELECT ids FROM small)::uuid[])");
+            """.formatted(SMALL_RUN_BYTES, ROW_BYTES, WorkflowHistoryStore.SMALL_SIGNAL_BYTES)
+                    + WorkflowHistoryStore.selectRuns("= ANY ((SELECT ids FROM small)::uuid[])");
 
     private static boolean isRunning(WorkflowStatus status) {
         return status == WorkflowStatus.RUNNING || status == WorkflowStatus.COMPENSATING;
     }
 
-    /** Remembers steps. */
-    public Map<Claim, Written> remember(Map<Claim, List<StepRow>> memories) {
-        List<Claim> claims = List.copyOf(memories.keySet());
-        Map<UUID, Written> written = new HashMap<>();
+    /** Records steps. */
+    public Map<RunClaim, WriteResult> record(Map<RunClaim, List<StepRow>> rowsByClaim) {
+        List<RunClaim> claims = List.copyOf(rowsByClaim.keySet());
+        Map<UUID, WriteResult> written = new HashMap<>();
         Map<UUID, Long> steps = new HashMap<>();
         var rows = new ArrayList<RunRow>();
-        memories.forEach((claim, of) -> {
-            UUID run = claim.key().id();
-            steps.put(run, WorkflowStore.steps(of));
-            of.forEach(row -> rows.add(new RunRow(run, row)));
+        rowsByClaim.forEach((claim, rowsOfRun) -> {
+            steps.put(claim.run(), WorkflowHistoryStore.countSteps(rowsOfRun));
+            rowsOfRun.forEach(row -> rows.add(new RunRow(claim.run(), row)));
         });
-        WorkflowStore.bindRows(
-                        bind(client.sql(schema.sql("""
+        WorkflowHistoryStore.bindRows(
+                        bindClaims(
+                                client.sql(schema.sql(
+                                        """
                 WITH held AS MATERIALIZED (
                     SELECT j.id FROM %s JOIN ~.forge_jobs j ON %s FOR SHARE OF j SKIP LOCKED),
                 saved AS (%s)
                 SELECT r.id, (SELECT count(*) FROM saved WHERE saved.run_id = r.id AND saved.kind = 'step'), r.unwinding
                 FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
-                """.formatted(CLAIMS, OURS, WorkflowStore.upsert("held")))), claims),
+                """.formatted(CLAIMS, CLAIM_HELD, WorkflowHistoryStore.upsertSteps("held")))),
+                                claims),
                         rows)
                 .query((row, n) -> {
                     UUID run = row.getObject(1, UUID.class);
                     return written.put(
-                            run, Written.of(row.getLong(2) == steps.getOrDefault(run, 0L), row.getBoolean(3)));
+                            run, WriteResult.of(row.getLong(2) == steps.getOrDefault(run, 0L), row.getBoolean(3)));
                 })
                 .list();
         return byClaim(claims, written);
     }
 
     /** Ends runs and their jobs. */
-    public Map<Claim, Written> end(Map<Claim, End> ends) {
-        List<Claim> claims = List.copyOf(ends.keySet());
+    public Map<RunClaim, WriteResult> end(Map<RunClaim, End> ends) {
+        List<RunClaim> claims = List.copyOf(ends.keySet());
         List<End> inOrder = claims.stream().map(ends::get).toList();
-        Map<UUID, Written> written = new HashMap<>();
+        Map<UUID, WriteResult> written = new HashMap<>();
         var rows = new ArrayList<RunRow>();
-        ends.forEach((claim, end) ->
-                end.rows().forEach(row -> rows.add(new RunRow(claim.key().id(), row))));
-        WorkflowStore.bindRows(
-                        bind(
+        ends.forEach((claim, end) -> end.rows().forEach(row -> rows.add(new RunRow(claim.run(), row))));
+        WorkflowHistoryStore.bindRows(
+                        bindClaims(
                                         client.sql(schema.sql("""
                 WITH wanted AS MATERIALIZED (
                     SELECT * FROM unnest((SELECT :runs::uuid[]), (SELECT :ends::text[]), (SELECT :outcomes::text[]),
                                          (SELECT :failures::text[]), (SELECT :progresses::text[]),
                                          (SELECT :unwindings::boolean[]))
                                   AS w (run, status, result, error, progress, unwinding)),
-                -- The run before its job, as everybody does.
+                -- The run before its job, like all other statements.
                 open AS MATERIALIZED (
                     SELECT r.id FROM wanted w JOIN ~.forge_workflow_runs r ON r.id = w.run
                     WHERE r.status NOT IN %1$s AND r.unwinding = w.unwinding FOR UPDATE OF r SKIP LOCKED),
@@ -149,17 +151,20 @@ public final class WorkflowBatches {
                 WHERE r.id = held.id
                 RETURNING r.id
                 """.formatted(
-                                                WorkflowStore.FINAL, CLAIMS, OURS, WorkflowStore.upsert("held")))),
+                                                        WorkflowRunStore.FINAL,
+                                                        CLAIMS,
+                                                        CLAIM_HELD,
+                                                        WorkflowHistoryStore.upsertSteps("held")))),
                                         claims)
-                                .param("ends", texts(inOrder, end -> WorkflowStore.word(end.status())))
+                                .param("ends", texts(inOrder, end -> WorkflowRunStore.text(end.status())))
                                 .param("outcomes", texts(inOrder, End::result))
                                 .param("failures", texts(inOrder, End::error))
                                 .param("progresses", texts(inOrder, End::progress))
                                 .param(
                                         "unwindings",
-                                        inOrder.stream().map(End::unwinding).toArray(Boolean[]::new)),
+                                        inOrder.stream().map(End::compensating).toArray(Boolean[]::new)),
                         rows)
-                .query((row, n) -> written.put(row.getObject(1, UUID.class), Written.WRITTEN))
+                .query((row, n) -> written.put(row.getObject(1, UUID.class), WriteResult.WRITTEN))
                 .list();
         return byClaim(claims, written);
     }
@@ -167,16 +172,16 @@ public final class WorkflowBatches {
     private static final String CLAIMS =
             "unnest((SELECT :runs::uuid[]), (SELECT :epochs::bigint[]), (SELECT :nodes::uuid[])) AS c (run, epoch, node)";
 
-    private static final String OURS =
+    private static final String CLAIM_HELD =
             "j.id = c.run AND j.claim_epoch = c.epoch AND j.worker_id = c.node AND j.status IN " + JobStore.HELD;
 
-    private static JdbcClient.StatementSpec bind(JdbcClient.StatementSpec statement, List<Claim> claims) {
+    private static JdbcClient.StatementSpec bindClaims(JdbcClient.StatementSpec statement, List<RunClaim> claims) {
         return statement
-                .param("runs", claims.stream().map(claim -> claim.key().id()).toArray(UUID[]::new))
+                .param("runs", claims.stream().map(RunClaim::run).toArray(UUID[]::new))
                 .param(
                         "epochs",
                         claims.stream().map(claim -> claim.key().epoch()).toArray(Long[]::new))
-                .param("nodes", claims.stream().map(Claim::node).toArray(UUID[]::new));
+                .param("nodes", claims.stream().map(RunClaim::node).toArray(UUID[]::new));
     }
 
     private static @Nullable String[] texts(List<End> ends, Function<End, @Nullable String> text) {
@@ -187,14 +192,14 @@ public final class WorkflowBatches {
         return texts;
     }
 
-    private static Map<Claim, Written> byClaim(List<Claim> claims, Map<UUID, Written> written) {
-        var answers = new HashMap<Claim, Written>();
-        for (Claim claim : claims) {
-            Written how = written.get(claim.key().id());
-            if (how != null) {
-                answers.put(claim, how);
+    private static Map<RunClaim, WriteResult> byClaim(List<RunClaim> claims, Map<UUID, WriteResult> written) {
+        var results = new HashMap<RunClaim, WriteResult>();
+        for (RunClaim claim : claims) {
+            WriteResult result = written.get(claim.run());
+            if (result != null) {
+                results.put(claim, result);
             }
         }
-        return answers;
+        return results;
     }
 }

@@ -1,25 +1,28 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import dev.forge.cluster.workflow.WorkflowContext;
 import java.lang.reflect.Type;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A version of a workflow as its method declares it.
+ * The method of a version of a workflow.
  *
- * @param deprecated no new runs
- * @param inputType null: it takes none
- * @param description where it is, for people
+ * @param deprecated whether no new runs are started with this version
+ * @param inputType null if the method takes no input
+ * @param description names the method in messages
  */
 public record WorkflowHandler(
-        Version version, boolean deprecated, @Nullable Type inputType, Code code, String description) {
+        WorkflowVersion version,
+        boolean deprecated,
+        @Nullable Type inputType,
+        Code code,
+        String description) {
 
-    /** The method. */
+    /** Calls the method. */
     @FunctionalInterface
     public interface Code {
 
-        /** Runs it; what it throws is its own exception, unwrapped. */
+        /** Calls the method; throws its own exception, unwrapped. */
         @Nullable
         Object run(WorkflowContext context, @Nullable Object input) throws Throwable;
     }

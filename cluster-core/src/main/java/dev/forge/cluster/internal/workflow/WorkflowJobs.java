@@ -6,9 +6,12 @@ import dev.forge.cluster.internal.job.OwnedJobs;
 /** The jobs that carry runs of workflows. */
 public final class WorkflowJobs implements OwnedJobs {
 
+    /** The metadata key of jobs that a run waits for; its value is the id of the run. */
+    static final String AWAITED_KEY = "forge.workflow";
+
     @Override
     public String prefix() {
-        return WorkflowStore.PREFIX;
+        return WorkflowVersion.JOB_PREFIX;
     }
 
     @Override
@@ -35,12 +38,12 @@ public final class WorkflowJobs implements OwnedJobs {
     public String awaitedCondition() {
         return """
                 coalesce(starts_with(j.unique_key, '%s'), false) AND EXISTS (
-                    SELECT FROM ~.forge_workflow_steps s WHERE s.ref = j.id AND s.status = 'waiting')""".formatted(WorkflowStore.PREFIX);
+                    SELECT FROM ~.forge_workflow_steps s WHERE s.ref = j.id AND s.status = 'waiting')""".formatted(WorkflowVersion.JOB_PREFIX);
     }
 
     @Override
     public boolean isAwaited(Claimed job) {
-        // A key of the metadata that applications cannot set; inside of a value its quotes would be escaped.
-        return job.metadata().contains("\"" + WorkflowStore.AWAITED + "\"");
+        // Applications cannot set this key; inside of a value its quotes would be escaped.
+        return job.metadata().contains("\"" + AWAITED_KEY + "\"");
     }
 }

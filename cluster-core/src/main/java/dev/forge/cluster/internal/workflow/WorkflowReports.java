@@ -1,7 +1,6 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Array;
@@ -19,7 +18,7 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** What people ask about runs of workflows. However many there are, a list looks through the newest ten thousand. */
+/** Reads runs for the API, the Actuator and the metrics. A list considers only the newest ten thousand runs. */
 public final class WorkflowReports {
 
     private static final String COLUMNS = """
@@ -32,7 +31,7 @@ public final class WorkflowReports {
     private static final String PROGRESS = "(SELECT j.progress::text FROM ~.forge_jobs j WHERE j.id = r.id)";
     private static final int MOST_COUNTED = 10_000;
 
-    /** One array of texts for each entry; somebody may have edited them by hand. */
+    /** One array of texts for each entry; operators may have edited the column by hand. */
     private static final String HISTORY = """
             ARRAY(SELECT ARRAY[h ->> 'attempt', h ->> 'undoing', h ->> 'endedAt', h ->> 'millis', h ->> 'error']
                   FROM jsonb_array_elements(CASE jsonb_typeof(attempt_history) WHEN 'array' THEN attempt_history
@@ -46,15 +45,15 @@ public final class WorkflowReports {
         this.client = JdbcClient.create(source);
     }
 
-    /** A run with its steps. */
+    /** Finds a run with its steps. */
     public Optional<WorkflowInfo> find(UUID id) {
         return client.sql(schema.sql("SELECT %s FROM ~.forge_workflow_runs r WHERE r.id = ?"
                         .formatted(COLUMNS.formatted(
-                                "r.input::text", "r.result::text", "r.last_error", WorkflowStore.FINAL, PROGRESS))))
+                                "r.input::text", "r.result::text", "r.last_error", WorkflowRunStore.FINAL, PROGRESS))))
                 .param(id)
                 .query((row, n) -> info(row))
                 .optional()
-                // Not while the first answer is read: that would take a second connection.
+                // Not while the first result is read: that would take a second connection.
                 .map(run -> withSteps(run, steps(id)));
     }
 
@@ -74,15 +73,15 @@ public final class WorkflowReports {
                         row.getInt(6),
                         row.getString(7),
                         row.getString(8),
-                        WorkflowStore.instant(row, "started_at"),
-                        WorkflowStore.instant(row, "finished_at"),
+                        WorkflowHistoryStore.instant(row, "started_at"),
+                        WorkflowHistoryStore.instant(row, "finished_at"),
                         history(row.getArray(11))))
                 .list();
     }
 
     private static List<WorkflowInfo.Attempt> history(Array column) throws SQLException {
         var history = new ArrayList<WorkflowInfo.Attempt>();
-        // Without entries it has one dimension only.
+        // An array without entries has one dimension only.
         if (column.getArray() instanceof String[][] entries) {
             for (String[] entry : entries) {
                 attempt(entry).ifPresent(history::add);
@@ -91,7 +90,7 @@ public final class WorkflowReports {
         return List.copyOf(history);
     }
 
-    /** Nothing if somebody has edited it by hand: the others are still of use. */
+    /** Empty if the entry was edited by hand and cannot be read; the other entries still can. */
     private static Optional<WorkflowInfo.Attempt> attempt(@Nullable String[] entry) {
         try {
             return Optional.of(new WorkflowInfo.Attempt(
@@ -105,29 +104,29 @@ public final class WorkflowReports {
         }
     }
 
-    /** The newest runs, without what may be large. */
+    /** Lists the newest runs, without input, result, error, progress and steps. */
     public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
         return client.sql(schema.sql("""
                 SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs ORDER BY id DESC LIMIT 10000) AS r
                 WHERE (:name::text IS NULL OR r.workflow_name = :name) AND (:status::text IS NULL OR r.status = :status)
                 ORDER BY r.id DESC LIMIT :limit
                 """.formatted(COLUMNS.formatted(
-                        "NULL::text", "NULL::text", "NULL::text", WorkflowStore.FINAL, "NULL::text"))))
+                        "NULL::text", "NULL::text", "NULL::text", WorkflowRunStore.FINAL, "NULL::text"))))
                 .param("name", workflow, Types.VARCHAR)
-                .param("status", status == null ? null : WorkflowStore.word(status), Types.VARCHAR)
+                .param("status", status == null ? null : WorkflowRunStore.text(status), Types.VARCHAR)
                 .param("limit", limit)
                 .query((row, n) -> info(row))
                 .list();
     }
 
     /**
-     * How many runs.
+     * The number of runs with a version and a status.
      *
-     * @param runs ten thousand mean that many or more
+     * @param runs ten thousand means that many or more
      */
-    public record Count(Version version, WorkflowStatus status, long runs) {}
+    public record Count(WorkflowVersion version, WorkflowStatus status, long runs) {}
 
-    /** The unfinished ones, by version and status. From group to group of the index: costs the same however many there are. */
+    /** Counts runs that have not ended. Steps from group to group of the index: the cost is that of the groups. */
     public List<Count> unfinished() {
         return client.sql(schema.sql("""
                 WITH RECURSIVE kind AS (
@@ -144,13 +143,13 @@ public final class WorkflowReports {
                         SELECT FROM ~.forge_workflow_runs r
                         WHERE r.workflow_name = k.workflow_name AND r.workflow_version = k.workflow_version
                           AND r.status = k.status AND r.status NOT IN %1$s
-                        -- A limit that the planner does not know: where it thinks that there are no more, it reads them all.
+                        -- A limit that the planner does not know: if it expects fewer rows, it reads them all.
                         ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT (SELECT %2$d)) AS few)
                 FROM kind k
-                """.formatted(WorkflowStore.FINAL, MOST_COUNTED)))
+                """.formatted(WorkflowRunStore.FINAL, MOST_COUNTED)))
                 .query((row, n) -> new Count(
-                        new Version(row.getString(1), row.getString(2)),
-                        WorkflowStore.status(row.getString(3)),
+                        new WorkflowVersion(row.getString(1), row.getString(2)),
+                        WorkflowRunStore.status(row.getString(3)),
                         row.getLong(4)))
                 .list();
     }
@@ -181,7 +180,7 @@ public final class WorkflowReports {
                 row.getObject(1, UUID.class),
                 row.getString(2),
                 row.getString(3),
-                WorkflowStore.status(row.getString(4)),
+                WorkflowRunStore.status(row.getString(4)),
                 row.getString(5),
                 row.getObject(6, UUID.class),
                 row.getString(7),
@@ -191,8 +190,8 @@ public final class WorkflowReports {
                 row.getString(11),
                 wakeAt == null ? null : wakeAt.toInstant(),
                 row.getString(15),
-                Objects.requireNonNull(WorkflowStore.instant(row, "created_at")),
-                WorkflowStore.instant(row, "finished_at"),
+                Objects.requireNonNull(WorkflowHistoryStore.instant(row, "created_at")),
+                WorkflowHistoryStore.instant(row, "finished_at"),
                 List.of());
     }
 }

@@ -6,71 +6,74 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Ends the method of a workflow in the middle. An error, so that no {@code catch (Exception e)} takes it for a failure; where
- * a method swallows it nevertheless, every further call throws it again.
+ * Ends the method of a workflow where it cannot continue now. An error, so that no {@code catch (Exception e)} takes it for a
+ * failure. If a method swallows it nevertheless, every further call on its context throws it again.
  */
 final class WorkflowSuspension extends Error {
 
     private static final long serialVersionUID = 1L;
 
-    private final transient Why why;
+    private final transient Reason reason;
 
-    WorkflowSuspension(Why why) {
-        super("the workflow pauses here: do not catch this", null, false, false);
-        this.why = why;
+    WorkflowSuspension(Reason reason) {
+        super("The workflow is suspended here. Do not catch this error; let it propagate.", null, false, false);
+        this.reason = reason;
     }
 
-    Why why() {
-        return why;
+    Reason reason() {
+        return reason;
     }
 
-    /** Why it cannot go on now. */
-    sealed interface Why {}
+    /** Why the method cannot continue now. */
+    sealed interface Reason {}
 
     /**
-     * It has to wait.
+     * The run waits.
      *
-     * @param rows what is remembered of that
-     * @param until a time, if it goes on by itself
-     * @param signal its name, if it waits for one
-     * @param job its id, if it waits for one, or for a child
-     * @param before what belongs into the same transaction
+     * @param rows to be recorded
+     * @param until when the run continues by itself; null: it does not
+     * @param signal the name of the awaited signal
+     * @param job the awaited job, or the job of the awaited child
+     * @param inTransaction runs in the transaction that suspends the run
      */
-    record Waits(
+    record Waiting(
             List<StepRow> rows,
             @Nullable Instant until,
             @Nullable String signal,
             @Nullable UUID job,
-            Runnable before) implements Why {
+            Runnable inTransaction)
+            implements Reason {
 
-        /** Nothing else belongs into the transaction. */
-        Waits(List<StepRow> rows, @Nullable Instant until, @Nullable String signal, @Nullable UUID job) {
+        Waiting(List<StepRow> rows, @Nullable Instant until, @Nullable String signal, @Nullable UUID job) {
             this(rows, until, signal, job, () -> {});
         }
 
-        /** Only for a time to come. */
-        static Waits until(@Nullable Instant time, List<StepRow> rows) {
-            return new Waits(rows, time, null, null);
+        static Waiting until(@Nullable Instant time, List<StepRow> rows) {
+            return new Waiting(rows, time, null, null);
+        }
+
+        static Waiting forJob(UUID job) {
+            return new Waiting(List.of(), null, null, job);
         }
     }
 
-    /** Its method does not do what is remembered of it. */
-    record Mismatch(String message) implements Why {}
+    /** The method does not match the recorded history. */
+    record HistoryMismatch(String message) implements Reason {}
 
-    /** The database did not answer; what happened is seen when the method runs again. */
-    record Unwritten(Throwable cause) implements Why {}
+    /** The database has failed. Whether the last write was committed is seen when the method runs again. */
+    record DatabaseFailed(Throwable cause) implements Reason {}
 
-    /** The others. */
-    enum Plain implements Why {
-        /** It undoes what it has done, and there is no more of that. */
-        MEMORY_ENDS,
-        /** Somebody has called it off. */
-        CALLED_OFF,
-        /** What became of a step was recorded otherwise meanwhile; the next execution reads it. */
+    /** The reasons without data. */
+    enum Interruption implements Reason {
+        /** The run compensates, and the method has reached the end of the recorded history. */
+        HISTORY_EXHAUSTED,
+        /** The run was cancelled. */
+        CANCELLED,
+        /** Another outcome of a step was recorded meanwhile; the next execution reads it. */
         SUPERSEDED,
         /** The node leaves. */
-        STOPPED,
-        /** The run is not this node's any more. */
-        LOST
+        NODE_STOPPING,
+        /** The node does not hold the claim of the run's job any more. */
+        CLAIM_LOST
     }
 }

@@ -5,7 +5,6 @@ import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.leader.Leadership;
 import java.util.HashSet;
@@ -17,99 +16,111 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 
 /**
- * Finds runs that cannot go on. If it leads the scheduler role, the node says so of those whose version no live node has, and
- * gives runs a job whose job is gone; every node finds out by itself whether there are runs that make it unready.
+ * Finds runs that cannot continue. The leader of the scheduler role blocks runs whose version no live node has, and repairs runs
+ * that nothing would wake. Every node checks by itself whether stranded runs make it unready.
  */
 final class WorkflowWatch {
 
     private static final Logger log = GuardedLogger.of(WorkflowWatch.class);
-    private static final int BATCH = 5_000;
-    /** How many runs a look goes through, ended or not. */
-    private static final int SLICE = 1_000;
-
-    private static final int RARELY = 15;
+    private static final int BLOCKED_PER_PASS = 5_000;
+    private static final int REPAIRED_PER_PASS = 1_000;
+    /** How many passes go by until a version whose runs are all blocked is checked again. */
+    private static final int PASSES_BETWEEN_RECHECKS = 15;
 
     private final Node node;
     private final JobEngine engine;
     private final WorkflowKeeping keeping;
     private final LeaderStore leaders;
-    private final WorkflowEngine.Stranded settings;
-    private final Supplier<Set<Version>> own;
-    private final Set<Version> blockedBefore = new HashSet<>();
-    private Set<Version> missing = Set.of();
-    private int looks;
-    private @Nullable UUID looked;
-    private volatile Set<Version> stranded = Set.of();
-    /** Versions without code here that had runs in flight when the node began, as far as they still have; null: not looked yet. */
-    private @Nullable Set<Version> found;
+    private final WorkflowSettings.StrandedCheck settings;
+    private final Supplier<Set<WorkflowVersion>> installed;
+    private final Set<WorkflowVersion> fullyBlocked = new HashSet<>();
+    private Set<WorkflowVersion> missingInLastPass = Set.of();
+    private int passes;
+    private @Nullable UUID lastRepaired;
+    private volatile Set<WorkflowVersion> stranded = Set.of();
+    /** Versions without code here that had runs in flight when the node began, and still have; null before the first check. */
+    private @Nullable Set<WorkflowVersion> lackingSinceStart;
 
-    /** @param own the versions that this node has */
+    /** @param installed the versions that this node has */
     WorkflowWatch(
             Node node,
             JobEngine engine,
             WorkflowKeeping keeping,
-            WorkflowEngine.Stranded settings,
-            Supplier<Set<Version>> own) {
+            WorkflowSettings.StrandedCheck settings,
+            Supplier<Set<WorkflowVersion>> installed) {
         this.node = node;
         this.engine = engine;
         this.keeping = keeping;
         this.leaders = new LeaderStore(node.members().schema(), node.members().control());
         this.settings = settings;
-        this.own = own;
+        this.installed = installed;
     }
 
-    // The leader's ------------------------------------------------------------------------------------------
+    // The leader --------------------------------------------------------------------------------------------
 
-    /** The leader's look at runs that cannot go on. */
-    void look() {
+    /** One pass of the leader of the scheduler role; does nothing on other nodes. */
+    void blockAndRepair() {
         OptionalLong term = node.elector().term(Leadership.SCHEDULER);
         UUID self = node.id();
         if (term.isEmpty() || self == null) {
-            missing = Set.of();
-            looked = null;
+            missingInLastPass = Set.of();
+            lastRepaired = null;
             return;
         }
-        Set<Version> advertised = keeping.advertised().keySet();
-        Set<Version> absent = new HashSet<>(keeping.inFlight());
-        absent.removeAll(advertised);
-        for (Version version : absent) {
-            // Seen twice: a node that restarts is away for a moment.
-            boolean rarely = blockedBefore.contains(version) && looks % RARELY != 0;
-            if (missing.contains(version) && !rarely) {
-                int blocked = fenced(self, term.getAsLong(), () -> keeping.block(version, BATCH));
+        Set<WorkflowVersion> live = keeping.versionsOfLiveWorkers().keySet();
+        block(self, term.getAsLong(), live);
+        unblock(self, term.getAsLong(), live);
+        repair(self, term.getAsLong());
+    }
+
+    private void block(UUID self, long term, Set<WorkflowVersion> live) {
+        Set<WorkflowVersion> missing = new HashSet<>(keeping.versionsInFlight());
+        missing.removeAll(live);
+        for (WorkflowVersion version : missing) {
+            // Missing in two passes: a node that restarts is away for a moment.
+            boolean skip = fullyBlocked.contains(version) && passes % PASSES_BETWEEN_RECHECKS != 0;
+            if (missingInLastPass.contains(version) && !skip) {
+                int blocked = fenced(self, term, () -> keeping.block(version, BLOCKED_PER_PASS));
                 if (blocked > 0) {
                     log.warn(
-                            "workflow {}: {} runs are blocked, no live node has this version",
+                            "Workflow {}: blocked {} runs, no live node has this version. They continue when one has.",
                             Names.printable(version.label()),
                             blocked);
                 } else {
-                    // Finding that there is nothing to do means passing all that are blocked.
-                    blockedBefore.add(version);
+                    // The statement reads all blocked runs to find that none is left to block.
+                    fullyBlocked.add(version);
                 }
             }
         }
-        missing = absent;
-        looks++;
-        blockedBefore.retainAll(absent);
-        for (Version version : keeping.blocked()) {
-            if (advertised.contains(version)) {
-                int freed = fenced(self, term.getAsLong(), () -> keeping.unblock(version, BATCH));
+        missingInLastPass = missing;
+        passes++;
+        fullyBlocked.retainAll(missing);
+    }
+
+    private void unblock(UUID self, long term, Set<WorkflowVersion> live) {
+        for (WorkflowVersion version : keeping.blockedVersions()) {
+            if (live.contains(version)) {
+                int unblocked = fenced(self, term, () -> keeping.unblock(version, BLOCKED_PER_PASS));
                 log.info(
-                        "workflow {}: {} runs go on, a live node has this version",
+                        "Workflow {}: unblocked {} runs, a live node has this version",
                         Names.printable(version.label()),
-                        freed);
+                        unblocked);
             }
         }
-        UUID from = looked;
-        int revived = fenced(self, term.getAsLong(), () -> {
-            WorkflowKeeping.Slice slice = keeping.revive(from, SLICE);
-            looked = slice.next();
-            return slice.revived();
+    }
+
+    private void repair(UUID self, long term) {
+        UUID after = lastRepaired;
+        int repaired = fenced(self, term, () -> {
+            WorkflowKeeping.Repairs repairs = keeping.repairNext(after, REPAIRED_PER_PASS);
+            lastRepaired = repairs.last();
+            return repairs.repaired();
         });
-        if (revived > 0) {
+        if (repaired > 0) {
             log.warn(
-                    "{} runs of workflows were waiting for nothing: their job was gone or had ended, or a signal had been inserted by hand; they go on, or have failed with their job",
-                    revived);
+                    "Repaired {} runs of workflows that nothing would have woken: their job was deleted or had ended, or a signal"
+                            + " was inserted by hand. They continue, or have failed with their job.",
+                    repaired);
             engine.announce(JobPriority.NORMAL);
         }
     }
@@ -118,7 +129,7 @@ final class WorkflowWatch {
         int make();
     }
 
-    /** Makes a change that is undone if the term is over; answers how many rows it changed. */
+    /** Makes a change that is rolled back if the term is over; returns how many rows it changed. */
     private int fenced(UUID self, long term, Change change) {
         Integer changed = keeping.transaction().execute(status -> {
             int made = change.make();
@@ -131,61 +142,64 @@ final class WorkflowWatch {
         return changed == null ? 0 : changed;
     }
 
-    // Every node's ------------------------------------------------------------------------------------------
+    // Every node --------------------------------------------------------------------------------------------
 
-    /** Whether there are runs in flight that this node, or all of them, cannot go on with: it is not ready then. */
+    /** Returns whether runs in flight make this node unready: it, or every live node, lacks their version. */
     boolean isStranded() {
         return !stranded.isEmpty();
     }
 
-    /** The node begins: what is in flight by now makes it unready if it has no code for it. */
+    /** Starts with the versions that are in flight now: those without code here make the node unready. */
     synchronized void begin() {
-        found = null;
-        lookForStranded();
+        lackingSinceStart = null;
+        checkStranded();
     }
 
     /**
-     * One look for versions that have runs in flight, but no code. A version that this node found in flight when it began
-     * counts until it is drained: a deployment must not go on over its runs. One that appears later belongs to a newer
-     * release: it counts if no live node has it.
+     * Finds versions that have runs in flight, but no code. A version that was in flight when this node began counts until it is
+     * drained: a deployment must not replace the nodes that have it. A version that appears later belongs to a newer release:
+     * it counts if no live node has it.
      */
-    synchronized void lookForStranded() {
+    synchronized void checkStranded() {
         boolean clusterWide = settings.clusterWide();
-        Set<Version> lacking = new HashSet<>();
-        // A node that is no worker runs none of them, whatever its code.
+        Set<WorkflowVersion> lacking = new HashSet<>();
+        // A node that is no worker executes no runs.
         if (clusterWide || engine.isWorking()) {
-            lacking.addAll(keeping.inFlight());
-            lacking.removeAll(own.get());
+            lacking.addAll(keeping.versionsInFlight());
+            lacking.removeAll(installed.get());
         }
-        Set<Version> counting = clusterWide ? new HashSet<>() : new HashSet<>(found == null ? lacking : found);
-        counting.retainAll(lacking);
-        found = Set.copyOf(counting);
-        lacking.removeAll(counting);
+        Set<WorkflowVersion> sinceStart =
+                clusterWide ? new HashSet<>() : new HashSet<>(lackingSinceStart == null ? lacking : lackingSinceStart);
+        sinceStart.retainAll(lacking);
+        lackingSinceStart = Set.copyOf(sinceStart);
+        lacking.removeAll(sinceStart);
         if (!lacking.isEmpty()) {
-            lacking.removeAll(keeping.advertised().keySet());
+            lacking.removeAll(keeping.versionsOfLiveWorkers().keySet());
         }
-        lacking.addAll(counting);
-        Set<Version> former = stranded;
+        lacking.addAll(sinceStart);
+        Set<WorkflowVersion> former = stranded;
         stranded = lacking;
         lacking.stream().filter(version -> !former.contains(version)).forEach(this::warn);
         if (lacking.isEmpty() && !former.isEmpty()) {
-            log.info("No runs of workflows are stranded any more: this node is ready as far as they are concerned");
+            log.info("No runs of workflows are stranded any more: they do not keep this node unready");
         }
     }
 
-    private void warn(Version version) {
+    private void warn(WorkflowVersion version) {
         String workflow = Names.printable(version.workflow());
         String number = Names.printable(version.version());
         log.warn(
-                "{} runs of workflow '{}' version '{}' are in flight, but {} has that version: this node is not ready. Deploy"
-                        + " the version again until they have ended, or give them up: UPDATE forge_workflow_runs SET status ="
+                "{} runs of workflow '{}' version '{}' are in flight, but {} that version: this node is not ready. Deploy"
+                        + " the version again until they have ended, or retire them: UPDATE forge_workflow_runs SET status ="
                         + " 'retired_unresumable', resolution_reason = '...' WHERE workflow_name = '{}' AND workflow_version ="
                         + " '{}' AND status NOT IN ('completed','compensated','failed','retired_unresumable','cancelled_by_operator');",
                 keeping.countInFlight(version),
                 workflow,
                 number,
-                found != null && found.contains(version) ? "not this node" : "no live node",
-                // Within the quotes of a statement that an operator may copy.
+                lackingSinceStart != null && lackingSinceStart.contains(version)
+                        ? "this node lacks"
+                        : "no live node has",
+                // Quoted for the statement, which an operator may copy.
                 workflow.replace("'", "''"),
                 number.replace("'", "''"));
     }

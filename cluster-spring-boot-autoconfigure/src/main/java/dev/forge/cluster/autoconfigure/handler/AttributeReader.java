@@ -3,7 +3,7 @@ package dev.forge.cluster.autoconfigure.handler;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
+import dev.forge.cluster.internal.workflow.WorkflowVersion;
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.Locale;
@@ -66,11 +66,11 @@ public final class AttributeReader {
 
     /** Refuses a name that the cluster uses for itself. */
     private static void requireFree(String attribute, String name) {
-        if (WorkflowStore.isWorkflow(name)) {
+        if (WorkflowVersion.isJobOfWorkflow(name)) {
             throw AttributeException.of(
                     attribute,
                     name,
-                    "what begins with %s carries runs of workflows".formatted(WorkflowStore.PREFIX),
+                    "what begins with %s carries runs of workflows".formatted(WorkflowVersion.JOB_PREFIX),
                     null);
         }
         if (DaemonStore.isDaemon(name)) {

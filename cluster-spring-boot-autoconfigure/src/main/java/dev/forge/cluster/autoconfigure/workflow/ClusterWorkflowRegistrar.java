@@ -8,7 +8,7 @@ import dev.forge.cluster.autoconfigure.handler.AttributeReader;
 import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.internal.workflow.WorkflowHandler;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
+import dev.forge.cluster.internal.workflow.WorkflowVersion;
 import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import java.lang.reflect.Method;
@@ -47,7 +47,7 @@ final class ClusterWorkflowRegistrar extends HandlerRegistrar {
         try {
             return handler(
                     found,
-                    new Version(attributes.name(workflow.name(), found.method()), version(workflow)),
+                    new WorkflowVersion(attributes.name(workflow.name(), found.method()), version(workflow)),
                     workflow.deprecated());
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new ClusterStartupException(
@@ -70,7 +70,7 @@ final class ClusterWorkflowRegistrar extends HandlerRegistrar {
     }
 
     private WorkflowHandler handler(
-            AnnotatedMethods.Found<ClusterWorkflow> found, Version version, boolean deprecated) {
+            AnnotatedMethods.Found<ClusterWorkflow> found, WorkflowVersion version, boolean deprecated) {
         AnnotatedMethods.Call call = found.call(beans);
         AsynchronousHandlers.refuseFuture(
                 found,

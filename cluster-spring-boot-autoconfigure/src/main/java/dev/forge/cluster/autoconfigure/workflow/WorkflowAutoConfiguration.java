@@ -15,7 +15,8 @@ import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.workflow.DefaultWorkflows;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
-import dev.forge.cluster.internal.workflow.WorkflowStore.SignalLimits;
+import dev.forge.cluster.internal.workflow.WorkflowSettings;
+import dev.forge.cluster.internal.workflow.WorkflowSettings.SignalLimits;
 import dev.forge.cluster.workflow.Workflows;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
@@ -52,19 +53,19 @@ public final class WorkflowAutoConfiguration {
                 parts.node(),
                 jobs,
                 handlers,
-                new WorkflowEngine.Setup(
+                new WorkflowEngine.Resources(
                         new DefaultJobs.Setup(
                                 database.application(), parts.control().shared(), tools),
                         database.transactions(managers)),
-                new WorkflowEngine.Settings(
+                new WorkflowSettings(
                         limits.maxAttempts(),
                         limits.backoff(),
                         limits.jitter(),
-                        new WorkflowEngine.Retention(kept.completed(), kept.failed()),
-                        new WorkflowEngine.Stranded(
+                        new WorkflowSettings.Retention(kept.completed(), kept.failed()),
+                        new WorkflowSettings.StrandedCheck(
                                 workflow.readinessInterval(),
                                 workflow.strandedScope() == WorkflowProperties.StrandedScope.CLUSTER),
-                        new WorkflowEngine.Limits(
+                        new WorkflowSettings.Limits(
                                 new SignalLimits(
                                         workflow.maxPendingSignals(),
                                         workflow.maxPendingSignalsSize().toBytes()),

@@ -7,10 +7,10 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.JobStore.NewJob;
 import dev.forge.cluster.internal.lock.LockStore;
-import dev.forge.cluster.internal.workflow.WorkflowStore;
-import dev.forge.cluster.internal.workflow.WorkflowStore.NewSignal;
-import dev.forge.cluster.internal.workflow.WorkflowStore.SignalLimits;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Signalled;
+import dev.forge.cluster.internal.workflow.WorkflowSettings.SignalLimits;
+import dev.forge.cluster.internal.workflow.WorkflowSignalStore;
+import dev.forge.cluster.internal.workflow.WorkflowSignalStore.NewSignal;
+import dev.forge.cluster.internal.workflow.WorkflowSignalStore.SendResult;
 import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -118,11 +118,11 @@ class IsolationTests {
                         "INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version) VALUES (?, ?, 'a', '1')")
                 .params(run, run)
                 .update();
-        var store = new WorkflowStore(schema, database.dataSource());
+        var store = new WorkflowSignalStore(schema, database.dataSource());
         assertThat(whileChanged(
                         "UPDATE forge_workflow_runs SET updated_at = clock_timestamp()",
-                        () -> store.signal(run, new NewSignal(UUID.randomUUID(), "go", null), new SignalLimits(1, 0))))
-                .isEqualTo(new Signalled.Given(false));
+                        () -> store.send(run, new NewSignal(UUID.randomUUID(), "go", null), new SignalLimits(1, 0))))
+                .isEqualTo(new SendResult.Sent(false));
     }
 
     @Test

@@ -184,8 +184,8 @@ class LogLineTests {
         TestWorkflows.Member one = flows.start("one");
         one.ended(one.workflows().start("checkout", null));
         assertThat(lines(Level.INFO))
-                .anyMatch(line -> line.startsWith("workflow checkout@1 run "))
-                .noneMatch(line -> line.contains("workflow workflow:"));
+                .anyMatch(line -> line.startsWith("Workflow checkout@1 run "))
+                .noneMatch(line -> line.contains("orkflow workflow:"));
     }
 
     @Test

@@ -5,7 +5,6 @@ import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;
-import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -19,7 +18,7 @@ import java.util.function.UnaryOperator;
 import javax.sql.DataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 
-/** Workflows as the wiring would make them, and nodes that run them. */
+/** Creates nodes with workflows, wired as the auto-configuration does. */
 public final class TestWorkflows {
 
     private final TestCluster cluster;
@@ -60,14 +59,14 @@ public final class TestWorkflows {
 
     private TestWorkflows add(String name, String version, boolean deprecated, Type input, CodeWithInput code) {
         handlers.add(new WorkflowHandler(
-                new Version(name, version), deprecated, input, code::run, "test " + name + " " + version));
+                new WorkflowVersion(name, version), deprecated, input, code::run, "test " + name + " " + version));
         return this;
     }
 
-    /** A node that runs workflows. */
+    /** A node that executes workflows. */
     public record Member(TestCluster.Member member, WorkflowEngine engine, DefaultWorkflows workflows) {
 
-        /** The run, once it has that status. */
+        /** Waits until the run has that status, and returns it. */
         public WorkflowInfo await(UUID run, WorkflowStatus status) {
             org.awaitility.Awaitility.await("run " + run + " " + status)
                     .atMost(Duration.ofSeconds(20))
@@ -76,7 +75,7 @@ public final class TestWorkflows {
             return workflows.find(run).orElseThrow();
         }
 
-        /** The run, once it has ended. */
+        /** Waits until the run has ended, and returns it. */
         public WorkflowInfo ended(UUID run) {
             org.awaitility.Awaitility.await("end of run " + run)
                     .atMost(Duration.ofSeconds(20))
@@ -99,16 +98,16 @@ public final class TestWorkflows {
                 member.node(),
                 member.engine(),
                 jobs.handlers(),
-                new WorkflowEngine.Setup(
+                new WorkflowEngine.Resources(
                         new DefaultJobs.Setup(source, member.control().shared(), tools),
                         new JdbcTransactionManager(source)),
-                new WorkflowEngine.Settings(
+                new WorkflowSettings(
                         attempts,
                         TestJobs.AT_ONCE,
                         0,
-                        new WorkflowEngine.Retention(completed, completed),
-                        new WorkflowEngine.Stranded(Duration.ofMillis(200), false),
-                        WorkflowEngine.Limits.USUAL));
+                        new WorkflowSettings.Retention(completed, completed),
+                        new WorkflowSettings.StrandedCheck(Duration.ofMillis(200), false),
+                        WorkflowSettings.Limits.DEFAULTS));
         member.node().register(engine);
         handlers.forEach(engine::add);
         cluster.members().add(member);

@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Runs, and the children and jobs that they start. */
+/** Retries, cancellation and compensation of runs with children and jobs. */
 @ClusterPostgres
 class WorkflowFamilyTests {
 
@@ -104,7 +104,7 @@ class WorkflowFamilyTests {
     }
 
     @Test
-    void run_that_is_retried_after_its_job_and_its_child_have_completed_takes_their_results() {
+    void run_that_is_retried_after_its_job_and_its_child_have_completed_receives_their_results() {
         var broken = new AtomicBoolean(true);
         flows.work = jobs -> jobs.on(TestJobs.job("import"), (payload, context) -> {
             if (broken.get()) {
@@ -132,7 +132,7 @@ class WorkflowFamilyTests {
         one.workflows().retry(child);
         await().until(() -> done.size() == 2);
         one.await(child, WorkflowStatus.COMPLETED);
-        await().until(() -> one.engine().find(job).orElseThrow().status().isFinal());
+        await().until(() -> one.engine().findJob(job).orElseThrow().status().isFinal());
         one.workflows().retry(ofJob);
         one.workflows().retry(ofChild);
         assertThat(one.ended(ofJob).result()).isEqualTo("\"imported\"");
@@ -140,7 +140,7 @@ class WorkflowFamilyTests {
         assertThat(done).containsExactlyInAnyOrder("imported", "born");
     }
 
-    /** A family of three whose youngest member fails first, so that all of them do. */
+    /** A parent, a child and a grandchild that all fail, because the grandchild does. */
     private Member brokenFamily(AtomicBoolean broken, CountDownLatch go) {
         flows.on("grandchild", wf -> {
             if (broken.get()) {
@@ -157,7 +157,7 @@ class WorkflowFamilyTests {
     }
 
     @Test
-    void child_whose_place_another_one_has_taken_is_not_retried_beside_it() {
+    void replaced_child_is_not_retried_while_its_successor_is_active() {
         var broken = new AtomicBoolean(true);
         var go = new CountDownLatch(1);
         Member one = brokenFamily(broken, go);
@@ -181,7 +181,7 @@ class WorkflowFamilyTests {
     }
 
     @Test
-    void child_whose_place_another_one_has_taken_goes_on_with_its_compensation() {
+    void replaced_child_continues_its_compensation() {
         var broken = new AtomicBoolean(true);
         var go = new CountDownLatch(1);
         flows.attempts = 1;
@@ -252,7 +252,7 @@ class WorkflowFamilyTests {
             other.setAutoCommit(false);
             statement.execute("SELECT FROM forge_workflow_runs WHERE id = '%s' FOR UPDATE".formatted(parent));
             go.countDown();
-            // It has found no child that it could wait for, and is about to start one.
+            // The parent has found no active child, and is about to start one.
             await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
                             .query(Long.class)
                             .single()
@@ -270,7 +270,7 @@ class WorkflowFamilyTests {
     // Cancelled ----------------------------------------------------------------------------------------------
 
     @Test
-    void second_cancel_that_reaches_a_child_says_so() {
+    void second_cancel_that_reaches_another_child_returns_true() {
         flows.on("child", wf -> {
             step(wf, "deep");
             return wf.awaitSignal("never", String.class);
@@ -291,7 +291,7 @@ class WorkflowFamilyTests {
         assertThat(one.workflows().cancel(run, "no")).as("changes nothing").isFalse();
     }
 
-    /** The child ends before the parent, which is cancelled then, has heard of it. */
+    /** Cancels a parent whose child has ended, before the parent has received its result. */
     private UUID cancelledAfterItsChild(Member one, WorkflowStatus end) {
         UUID run = one.workflows().start("parent", null);
         UUID child = child(one, "child");
@@ -458,10 +458,10 @@ class WorkflowFamilyTests {
         assertThat(done).containsExactly("shipped", "deep", "replace deep", "recall shipped");
     }
 
-    // Side by side -------------------------------------------------------------------------------------------
+    // Parallel steps -----------------------------------------------------------------------------------------
 
     @Test
-    void steps_side_by_side_all_end_if_a_thread_cannot_be_created() {
+    void parallel_steps_all_end_if_a_thread_cannot_be_created() {
         flows.on(
                 "crowd",
                 wf -> wf.all(Stream.of("a", "b", "c")
@@ -469,7 +469,7 @@ class WorkflowFamilyTests {
                         .toList()));
         Member one = flows.start("one");
         var threads = new AtomicInteger();
-        ((SimpleAsyncTaskExecutor) one.engine().tools().branches()).setThreadFactory(work -> {
+        ((SimpleAsyncTaskExecutor) one.engine().stepRuntime().branches()).setThreadFactory(work -> {
             if (threads.incrementAndGet() == 2) {
                 throw new OutOfMemoryError("unable to create native thread");
             }

@@ -31,16 +31,16 @@ import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.AbstractDataSource;
 
-/** Kills the connection before and after every single statement that a run sends, its commits included. */
+/** Closes the connection before and after each statement of a run, commits included. */
 @ClusterPostgres
-class WorkflowFaultTests {
+class WorkflowConnectionLossTests {
 
     private final JdbcClient jdbc;
     private final TestCluster cluster;
     private final TestWorkflows flows;
     private final Fragile source;
 
-    WorkflowFaultTests(TestDatabase database) {
+    WorkflowConnectionLossTests(TestDatabase database) {
         this.jdbc = database.jdbc();
         this.cluster = new TestCluster(database);
         this.flows = new TestWorkflows(cluster);
@@ -59,7 +59,7 @@ class WorkflowFaultTests {
     }
 
     private String write(UUID run, String step) {
-        // On the connection of the transaction, if there is one.
+        // Joins the transaction of the step, if it has one.
         JdbcClient.create(source)
                 .sql("INSERT INTO fault_effects VALUES (?, ?)")
                 .params(run, step)
@@ -75,7 +75,7 @@ class WorkflowFaultTests {
     }
 
     @Test
-    void whatever_statement_the_connection_dies_at_no_remembered_step_is_skipped_or_doubled() {
+    void connection_loss_at_any_statement_neither_skips_nor_repeats_a_recorded_step() {
         var plain = new AtomicInteger();
         Map<UUID, Set<Object>> chances = new ConcurrentHashMap<>();
         flows.attempts = 5;
@@ -111,7 +111,7 @@ class WorkflowFaultTests {
     }
 
     @Test
-    void whatever_statement_the_connection_dies_at_everything_is_undone_once() {
+    void connection_loss_at_any_statement_compensates_each_step_once() {
         flows.attempts = 5;
         flows.on("backward", wf -> {
             wf.transactionalStep(
@@ -137,7 +137,7 @@ class WorkflowFaultTests {
     }
 
     @Test
-    void whatever_statement_the_connection_dies_at_jobs_children_and_steps_side_by_side_are_done_once() {
+    void connection_loss_at_any_statement_executes_jobs_children_and_parallel_steps_once() {
         flows.attempts = 5;
         flows.work = jobs -> jobs.on(TestJobs.job("add"), (payload, context) -> "added");
         flows.on("child", wf -> wf.transactionalStep("born", String.class, () -> write(wf.id(), "born")));
@@ -173,7 +173,7 @@ class WorkflowFaultTests {
         void of(UUID run);
     }
 
-    /** Runs it once for every statement and for both sides of it; answers how many statements there are. */
+    /** Runs a workflow once per statement, and for both sides of it; returns the number of statements. */
     private int everyPoint(Member node, String workflow, Check check) {
         int points = 0;
         for (boolean after : List.of(false, true)) {
@@ -191,7 +191,7 @@ class WorkflowFaultTests {
         return points;
     }
 
-    /** Connections that die at a given statement, of those that a run sends. */
+    /** A data source whose connections close at a given statement of a run. */
     private static final class Fragile extends AbstractDataSource {
 
         private final DataSource real;

@@ -31,9 +31,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** What people order runs to do, what they do to the tables by hand, and what nodes make of versions they do not have. */
+/** Commands to runs, changes of the tables by hand, and nodes that lack the version of a run. */
 @ClusterPostgres
-class WorkflowOrderTests {
+class WorkflowCommandTests {
 
     private final JdbcClient jdbc;
     private final TestDatabase database;
@@ -41,7 +41,7 @@ class WorkflowOrderTests {
     private final TestWorkflows flows;
     private final List<String> done = new CopyOnWriteArrayList<>();
 
-    WorkflowOrderTests(TestDatabase database) {
+    WorkflowCommandTests(TestDatabase database) {
         this.database = database;
         this.jdbc = database.jdbc();
         this.cluster = new TestCluster(database);
@@ -67,7 +67,7 @@ class WorkflowOrderTests {
                 .singleRow();
     }
 
-    /** A run that has done something, and waits. */
+    /** Starts a run and waits until it is suspended. */
     private UUID waiting(Member one, String workflow) {
         UUID run = one.workflows().start(workflow, null);
         one.await(run, WorkflowStatus.WAITING);
@@ -82,13 +82,13 @@ class WorkflowOrderTests {
     }
 
     private static void look(Member member) {
-        member.engine().lookForStranded();
+        member.engine().checkStranded();
     }
 
     // Versions
 
     @Test
-    void an_old_node_stays_ready_when_a_new_one_starts_runs_of_a_version_that_it_lacks() {
+    void old_node_stays_ready_when_a_new_node_starts_runs_of_a_version_that_it_lacks() {
         flows.on("deploy", "1", wf -> wf.awaitSignal("go", String.class));
         Member old = flows.start("old");
         UUID first = waiting(old, "deploy");
@@ -99,7 +99,7 @@ class WorkflowOrderTests {
         UUID second = waiting(fresh, "deploy");
         look(old);
         assertThat(old.engine().isStranded()).isFalse();
-        // Who lacks them when it begins is not ready, whoever else has them.
+        // A node that lacks them when it begins is not ready, even if another node has them.
         var newest = new TestWorkflows(cluster);
         newest.on("deploy", "2", wf -> wf.awaitSignal("go", String.class));
         Member bold = newest.start("bold");
@@ -108,7 +108,7 @@ class WorkflowOrderTests {
         old.ended(first);
         look(bold);
         assertThat(bold.engine().isStranded()).isFalse();
-        // Once it is drained, the version is one like any other.
+        // Once the version is drained, it counts like any other version.
         jdbc.sql("UPDATE forge_workflow_runs SET status = 'waiting', finished_at = NULL WHERE id = ?")
                 .param(first)
                 .update();
@@ -125,16 +125,16 @@ class WorkflowOrderTests {
     }
 
     @Test
-    void a_node_that_does_not_work_starts_what_workers_have() {
+    void node_that_is_no_worker_starts_versions_of_live_workers() {
         flows.on("tiers", "1", wf -> "by 1");
         Member worker = flows.start("worker");
         var web = new TestWorkflows(cluster);
         web.on("tiers", "2", wf -> "by 2");
-        Member gateway = web.start("gateway", WorkflowOrderTests::withoutWork);
+        Member gateway = web.start("gateway", WorkflowCommandTests::withoutWork);
         UUID run = gateway.workflows().start("tiers", null);
         assertThat(gateway.ended(run).version()).isEqualTo("1");
         worker.member().stop();
-        // What it knows itself is better than a refusal: somebody will come who can run it.
+        // The run waits for a worker with the version of this node, instead of being rejected.
         UUID later = gateway.workflows().start("tiers", null);
         assertThat(gateway.workflows().find(later).orElseThrow().version()).isEqualTo("2");
     }
@@ -159,7 +159,7 @@ class WorkflowOrderTests {
     // Cancelling
 
     @Test
-    void a_run_whose_job_was_abandoned_undoes_what_it_has_done_when_it_is_cancelled() {
+    void run_whose_job_was_abandoned_is_compensated_when_it_is_cancelled() {
         undoable("poison");
         flows.on("harmless", wf -> wf.awaitSignal("go", String.class));
         Member one = flows.start("one");
@@ -178,7 +178,7 @@ class WorkflowOrderTests {
     }
 
     @Test
-    void a_run_that_could_not_undo_all_goes_on_with_that_when_it_is_cancelled() {
+    void run_with_a_failed_compensation_continues_it_when_it_is_cancelled() {
         var broken = new AtomicBoolean(true);
         flows.attempts = 1;
         flows.on("sticky", wf -> {
@@ -205,7 +205,7 @@ class WorkflowOrderTests {
     }
 
     @Test
-    void the_job_of_a_run_is_neither_cancelled_nor_retried_without_it() {
+    void job_of_a_run_is_neither_cancelled_nor_retried_without_the_run() {
         undoable("carried");
         Member one = flows.start("one");
         UUID run = waiting(one, "carried");
@@ -223,7 +223,7 @@ class WorkflowOrderTests {
     }
 
     @Test
-    void a_job_that_a_cancelled_run_waits_for_never_begins() {
+    void job_that_a_cancelled_run_waits_for_never_begins() {
         flows.work = jobs -> jobs.on("ship", context -> did("shipped"));
         flows.on("child", wf -> wf.job("ship", null, String.class));
         flows.on("parent", wf -> {
@@ -249,7 +249,7 @@ class WorkflowOrderTests {
     }
 
     @Test
-    void a_job_that_a_cancelled_run_waits_for_is_told_to_stop() throws InterruptedException {
+    void job_that_a_cancelled_run_waits_for_is_interrupted() throws InterruptedException {
         var begun = new CountDownLatch(1);
         var interrupted = new CountDownLatch(1);
         flows.work = jobs -> jobs.on("pack", context -> {
@@ -274,7 +274,7 @@ class WorkflowOrderTests {
     // Retrying
 
     @Test
-    void a_step_whose_failure_was_noted_before_it_was_passed_on_is_retried() {
+    void step_whose_failure_was_recorded_before_it_was_thrown_is_retried() {
         var broken = new AtomicBoolean(true);
         flows.attempts = 1;
         flows.on("noted", wf -> {
@@ -291,7 +291,7 @@ class WorkflowOrderTests {
                 wf.saveState("%s at %s, %s".formatted(e.step(), wf.now(), wf.randomUuid()));
                 throw e;
             }
-            // In another order than where it had failed.
+            // In another order than in the execution that failed.
             wf.randomUuid();
             return wf.state(String.class).orElseThrow();
         });
@@ -311,7 +311,7 @@ class WorkflowOrderTests {
     // By hand
 
     @Test
-    void an_operator_who_may_change_runs_and_nothing_else_may_retire_them() throws SQLException {
+    void operator_with_rights_on_runs_alone_may_retire_them() throws SQLException {
         undoable("retired");
         Member one = flows.start("one");
         UUID run = waiting(one, "retired");
@@ -321,7 +321,7 @@ class WorkflowOrderTests {
                 var statement = connection.createStatement()) {
             statement.execute("GRANT SELECT, UPDATE ON forge_workflow_runs TO " + role);
             statement.execute("SET ROLE " + role);
-            // As in the guide, word for word.
+            // The statement of the guide.
             assertThat(statement.executeUpdate("""
                             UPDATE forge_workflow_runs SET status = 'retired_unresumable', resolution_reason = '...'
                             WHERE workflow_name = 'retired' AND workflow_version = '1'
@@ -340,7 +340,7 @@ class WorkflowOrderTests {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void a_run_whose_job_somebody_completes_has_failed(boolean atWork) throws InterruptedException {
+    void run_whose_job_was_completed_by_hand_fails(boolean atWork) throws InterruptedException {
         var begun = new CountDownLatch(1);
         var go = new CountDownLatch(1);
         flows.on("by-hand", wf -> {
@@ -371,7 +371,7 @@ class WorkflowOrderTests {
     }
 
     @Test
-    void a_child_that_has_lost_its_job_gets_another_whose_end_frees_the_parent() {
+    void child_whose_job_was_deleted_gets_another_job_whose_end_frees_the_parent() {
         flows.on("child", wf -> wf.awaitSignal("go", String.class));
         flows.on("parent", wf -> wf.child("child", null, String.class));
         Member one = flows.start("one");
@@ -390,10 +390,10 @@ class WorkflowOrderTests {
         assertThat(one.workflows().result(run, String.class)).contains("on");
     }
 
-    // What people see
+    // Reports
 
     @Test
-    void a_run_shows_its_progress() {
+    void progress_of_a_run_is_stored() {
         flows.on("progress", wf -> {
             wf.progress(40, "half-way");
             return wf.awaitSignal("go", String.class);
@@ -404,7 +404,7 @@ class WorkflowOrderTests {
     }
 
     @Test
-    void a_timeline_says_when_a_step_was_done_and_how_often_undoing_it_was_tried() {
+    void timeline_contains_the_end_of_a_step_and_the_attempts_of_its_compensation() {
         var broken = new AtomicBoolean(true);
         flows.on("undone", wf -> {
             wf.step(

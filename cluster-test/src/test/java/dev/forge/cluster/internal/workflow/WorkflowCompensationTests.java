@@ -1,0 +1,251 @@
+package dev.forge.cluster.internal.workflow;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
+
+/** Compensation of runs that fail or are cancelled. */
+@ClusterPostgres
+class WorkflowCompensationTests extends WorkflowFixture {
+
+    WorkflowCompensationTests(TestDatabase database) {
+        super(database);
+    }
+
+    private TestWorkflows saga(AtomicBoolean shipFails) {
+        return flows.on("saga", wf -> {
+            wf.transactionalStep(
+                    "reserve",
+                    String.class,
+                    () -> wrote(wf.id(), "reserve"),
+                    step -> step.compensate(what -> wrote(wf.id(), "undo " + what)));
+            wf.step(
+                    "charge",
+                    String.class,
+                    () -> wrote(wf.id(), "charge"),
+                    step -> step.compensate(what -> wrote(wf.id(), "undo " + what)));
+            wf.step("unremarkable", () -> {});
+            wf.awaitSignal("approve", String.class, Duration.ofMillis(shipFails.get() ? 20 : 60_000));
+            wf.step(
+                    "ship",
+                    String.class,
+                    () -> {
+                        if (shipFails.get()) {
+                            throw new IllegalStateException("no ship");
+                        }
+                        return wrote(wf.id(), "ship");
+                    },
+                    step -> step.attempts(2));
+            return "shipped";
+        });
+    }
+
+    @Test
+    void failed_run_compensates_its_steps_in_reverse_order() {
+        saga(new AtomicBoolean(true));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("saga", null);
+        WorkflowInfo info = one.ended(run);
+        assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(info.lastError()).contains("no ship");
+        assertThat(written(run)).containsExactly("reserve", "charge", "undo charge", "undo reserve");
+        assertThat(info.steps())
+                .extracting(WorkflowInfo.Step::status)
+                .containsExactly("compensated", "compensated", "completed", "timed_out", "failed");
+    }
+
+    @Test
+    void cancelled_run_compensates_its_steps() {
+        saga(new AtomicBoolean());
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("saga", null);
+        one.await(run, WorkflowStatus.WAITING);
+        assertThat(one.workflows().cancel(run, "changed their mind")).isTrue();
+        WorkflowInfo info = one.ended(run);
+        assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(info.resolutionReason()).isEqualTo("changed their mind");
+        assertThat(written(run)).containsExactly("reserve", "charge", "undo charge", "undo reserve");
+        assertThat(one.workflows().cancel(run, "again")).isFalse();
+    }
+
+    @Test
+    void step_that_runs_while_its_run_is_cancelled_is_compensated() throws InterruptedException {
+        var begun = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        flows.on("busy", wf -> {
+            wf.step(
+                    "work",
+                    String.class,
+                    () -> {
+                        begun.countDown();
+                        go.await();
+                        return wrote(wf.id(), "work");
+                    },
+                    step -> step.compensate(what -> wrote(wf.id(), "undo " + what)));
+            return wf.step("never", String.class, () -> wrote(wf.id(), "never"));
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("busy", null);
+        assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
+        assertThat(one.workflows().cancel(run, "no")).isTrue();
+        go.countDown();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(written(run)).containsExactly("work", "undo work");
+    }
+
+    @Test
+    void parallel_steps_all_end_before_a_broken_one_counts_and_are_compensated() throws InterruptedException {
+        var slow = new CountDownLatch(1);
+        var broke = new CountDownLatch(1);
+        flows.on(
+                "parallel",
+                wf -> wf.all(List.of(
+                        Step.of("broken", String.class, () -> {
+                                    throw new IllegalStateException("fails");
+                                })
+                                .retry(5, (failed, failure) -> {
+                                    broke.countDown();
+                                    throw new IllegalStateException("no pause");
+                                }),
+                        Step.of("slow", String.class, () -> {
+                                    slow.await();
+                                    return wrote(wf.id(), "slow");
+                                })
+                                .compensate(what -> wrote(wf.id(), "undo " + what)))));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parallel", null);
+        assertThat(broke.await(60, TimeUnit.SECONDS)).isTrue();
+        slow.countDown();
+        WorkflowInfo info = one.ended(run);
+        assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(info.lastError()).contains("no pause");
+        assertThat(written(run)).containsExactly("slow", "undo slow");
+    }
+
+    @Test
+    void completed_parallel_steps_are_compensated_if_others_did_not_complete() {
+        flows.on(
+                "parallel",
+                wf -> wf.all(List.of(
+                        Step.of("a", String.class, () -> wrote(wf.id(), "a"))
+                                .compensate(what -> wrote(wf.id(), "undo " + what)),
+                        Step.of("b", String.class, () -> {
+                                    throw new IllegalStateException("not now");
+                                })
+                                .retry(5, Duration.ofMinutes(5)))));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parallel", null);
+        one.await(run, WorkflowStatus.WAITING);
+        one.workflows().cancel(run, "no");
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(written(run)).containsExactly("a", "undo a");
+    }
+
+    @Test
+    void failing_compensation_is_retried_and_continued_by_a_retry_of_the_run() {
+        var broken = new AtomicBoolean(true);
+        flows.on("sticky", wf -> {
+            wf.step("first", String.class, () -> did("first"), step -> step.compensate(x -> did("undo first")));
+            wf.step(
+                    "second",
+                    String.class,
+                    () -> did("second"),
+                    step -> step.attempts(1).compensate(x -> {
+                        did("undo second");
+                        if (broken.get()) {
+                            throw new IllegalStateException("stuck");
+                        }
+                    }));
+            throw new IllegalStateException("fails");
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("sticky", null);
+        WorkflowInfo failed = one.ended(run);
+        assertThat(failed.status()).isEqualTo(WorkflowStatus.FAILED);
+        assertThat(failed.lastError()).contains("'second' could not be compensated", "stuck");
+        assertThat(done).containsExactly("first", "second", "undo second", "undo second", "undo second");
+        broken.set(false);
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(done.subList(5, done.size())).containsExactly("undo second", "undo first");
+    }
+
+    @Test
+    void compensation_is_retried_even_if_its_step_has_one_attempt() {
+        flows.on("once", wf -> {
+            wf.step(
+                    "charge",
+                    String.class,
+                    () -> did("charge"),
+                    s -> s.attempts(1).compensate(x -> {
+                        if (!done.contains("refund fails")) {
+                            did("refund fails");
+                            throw new IllegalStateException("bank is away for a second");
+                        }
+                        did("refund");
+                    }));
+            throw new IllegalStateException("fails");
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("once", null);
+        WorkflowInfo info = one.ended(run);
+        assertThat(info.status()).as(done.toString()).isEqualTo(WorkflowStatus.COMPENSATED);
+    }
+
+    @Test
+    void cancelled_run_whose_method_ends_early_is_not_compensated_in_part() {
+        var shortened = new AtomicBoolean();
+        flows.on("shortened", wf -> {
+            wf.step("a", String.class, () -> wrote(wf.id(), "a"), s -> s.compensate(x -> wrote(wf.id(), "undo a")));
+            if (shortened.get()) {
+                throw new IllegalStateException("something between the steps");
+            }
+            wf.step("b", String.class, () -> wrote(wf.id(), "b"), s -> s.compensate(x -> wrote(wf.id(), "undo b")));
+            return wf.awaitSignal("go", String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("shortened", null);
+        one.await(run, WorkflowStatus.WAITING);
+        shortened.set(true);
+        one.workflows().cancel(run, "no");
+        await().until(() -> one.workflows().find(run).orElseThrow().status() != WorkflowStatus.COMPENSATING);
+        assertThat(one.workflows().find(run).orElseThrow().status() + " " + written(run))
+                .satisfiesAnyOf(
+                        it -> assertThat(it).doesNotContain("COMPENSATED"),
+                        it -> assertThat(it).contains("undo b"));
+    }
+
+    @Test
+    void cancelled_run_with_an_unreadable_input_is_not_compensated() {
+        flows.on("input", Order.class, (wf, input) -> {
+            wf.step("a", String.class, () -> did("a"), s -> s.compensate(x -> did("undo a")));
+            return wf.awaitSignal("go", String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("input", new Order("anvil", 1));
+        one.await(run, WorkflowStatus.WAITING);
+        // As if the type of the input had changed with a deployment.
+        jdbc.sql("UPDATE forge_workflow_runs SET input = '\"anvil\"' WHERE id = ?")
+                .param(run)
+                .update();
+        one.workflows().cancel(run, "no");
+        await().until(() -> one.workflows().find(run).orElseThrow().status() != WorkflowStatus.COMPENSATING);
+        assertThat(one.workflows().find(run).orElseThrow().status() + " " + done)
+                .satisfiesAnyOf(
+                        it -> assertThat(it).doesNotContain("COMPENSATED"),
+                        it -> assertThat(it).contains("undo a"));
+    }
+}
