@@ -17,6 +17,7 @@ import dev.forge.cluster.internal.cron.CronStore.Place;
 import dev.forge.cluster.internal.cron.CronStore.Scheduled;
 import dev.forge.cluster.internal.cron.CronStore.Slot;
 import dev.forge.cluster.internal.cron.CronStore.Stored;
+import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.job.GuardedMonitor;
 import dev.forge.cluster.internal.job.JobEngine;
@@ -24,7 +25,6 @@ import dev.forge.cluster.internal.job.JobIds;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
@@ -228,7 +228,7 @@ public final class CronEngine implements NodeComponent {
     void announce() {
         changed = true;
         firing.wake();
-        jobs.tell(NEWS);
+        jobs.notifyNodes(NEWS);
     }
 
     // Duties ------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ public final class CronEngine implements NodeComponent {
         String digest = digest();
         if (!declared && digest != null) {
             store.declare(digest, List.copyOf(crons.all().values()));
-            jobs.tell(NEWS);
+            jobs.notifyNodes(NEWS);
             changed = true;
         }
         declared = true;
@@ -694,7 +694,7 @@ public final class CronEngine implements NodeComponent {
                     Names.printable(lasting),
                     disputed.toSeconds());
         }
-        List<String> running = jobs.cronsThatFillTheLeader(longRun);
+        List<String> running = jobs.cronsOccupyingTheLeader(longRun);
         if (!running.isEmpty() && !full) {
             log.warn(
                     "crons {} have taken all slots of the leader for more than {} s; others wait. Give them a timeout,"

@@ -66,7 +66,7 @@ public final class DefaultCrons implements Crons {
     public record Engines(JobEngine jobs, CronEngine crons) {}
 
     public DefaultCrons(
-            Node node, Engines engines, CronDeclarations crons, DataSource application, JobEngine.Tools tools) {
+            Node node, Engines engines, CronDeclarations crons, DataSource application, JobEngine.Dependencies tools) {
         this.node = node;
         this.reserved = new ReservedNames(node, crons.handlers());
         this.jobs = engines.jobs;

@@ -95,7 +95,7 @@ public final class WorkflowEngine implements NodeComponent {
      *
      * @param transactions those of transactional steps
      */
-    public record Setup(DefaultJobs.Setup jobs, PlatformTransactionManager transactions) {}
+    public record Setup(DefaultJobs.Dependencies jobs, PlatformTransactionManager transactions) {}
 
     /**
      * How they run.
@@ -158,14 +158,14 @@ public final class WorkflowEngine implements NodeComponent {
         this.inbox = new JobStore(members.schema(), setup.jobs.application());
         this.inboxReports = new JobReports(members.schema(), setup.jobs.application());
         this.json =
-                new PayloadJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
+                new PayloadJson(setup.jobs.engine().codec(), setup.jobs.engine().maxBytes());
         this.ids = new JobIds(node.clock());
         this.deadlines = new StepDeadlines(
-                node::nanos, engine.stuckHandlersWatch(), setup.jobs.tools().monitor());
+                node::nanos, engine.stuckHandlersWatch(), setup.jobs.engine().monitor());
         this.tools = new WorkflowSteps.Tools(
                 settings,
                 setup.transactions,
-                setup.jobs.tools().monitor(),
+                setup.jobs.engine().monitor(),
                 deadlines,
                 new SimpleAsyncTaskExecutor("forge-cluster-step-"),
                 node::nanos,
@@ -297,7 +297,7 @@ public final class WorkflowEngine implements NodeComponent {
         } catch (IllegalArgumentException e) {
             throw new WorkflowRejectedException("the input of workflow '%s' %s".formatted(workflow, e.getMessage()), e);
         }
-        var metadata = new TreeMap<>(setup.jobs.tools().monitor().origin(version.jobName()));
+        var metadata = new TreeMap<>(setup.jobs.engine().monitor().origin(version.jobName()));
         if (parent != null) {
             metadata.put(AWAITED, parent.id.toString());
         }

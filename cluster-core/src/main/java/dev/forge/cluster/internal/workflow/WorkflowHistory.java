@@ -2,7 +2,7 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.PrintedJson;
-import dev.forge.cluster.internal.job.JobStore;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
@@ -440,7 +440,7 @@ final class WorkflowHistory {
         try {
             return work.get();
         } catch (DataAccessException e) {
-            if (JobStore.isRefusal(e)) {
+            if (StatementFailure.isRejected(e)) {
                 throw e;
             }
             throw unwind(new WorkflowSuspension.Unwritten(e));

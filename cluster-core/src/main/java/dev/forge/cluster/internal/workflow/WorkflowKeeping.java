@@ -2,7 +2,7 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
+import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Version;
 import java.sql.Types;
 import java.time.Duration;
@@ -122,7 +122,7 @@ public final class WorkflowKeeping {
                       AND b.status IN ('running', 'waiting', 'compensating')
                       AND NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = b.job_id AND j.status IN %s)
                     LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """.formatted(WorkflowStore.FINAL, JobStore.HELD)))
+                """.formatted(WorkflowStore.FINAL, JobRows.HELD)))
                 .param("name", version.workflow())
                 .param("version", version.version())
                 .param("limit", limit)

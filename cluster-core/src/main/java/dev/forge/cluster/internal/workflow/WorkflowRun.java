@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.JobStore;
+import dev.forge.cluster.internal.database.Causes;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.RecordedOutcome;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.WorkflowSteps.Undoable;
@@ -255,7 +255,7 @@ final class WorkflowRun {
     /** The database has failed: the run is repeated later, and says why. */
     private Object repeat(Throwable cause) {
         Duration pause = pause();
-        if (JobStore.isLocked(cause)) {
+        if (StatementFailure.isLocked(cause)) {
             // Nothing can be noted in its row.
             log.info(
                     "workflow {} run {}: another transaction has locked its row, the run is repeated in {} ms",
@@ -305,7 +305,7 @@ final class WorkflowRun {
             }
             return back ? RecordedOutcome.PENDING : RecordedOutcome.LOST;
         } catch (DataAccessException | TransactionException e) {
-            if (e instanceof DataAccessException refusal && JobStore.isRefusal(e) && !memory.isUnwinding()) {
+            if (e instanceof DataAccessException refusal && StatementFailure.isRejected(e) && !memory.isUnwinding()) {
                 return refused("what it waits for", refusal);
             }
             Duration pause = pause();

@@ -3,8 +3,8 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.internal.database.BeginFailure;
 import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.JobMonitor;
-import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
@@ -680,10 +680,10 @@ final class WorkflowSteps {
         try {
             return memory.noteInTransaction(row);
         } catch (DataAccessException e) {
-            if (JobStore.isRefusal(e)) {
+            if (StatementFailure.isRejected(e)) {
                 throw new PermanentJobFailure("what it returned cannot be stored: " + e.getMessage(), e);
             }
-            if (JobStore.isAborted(e)) {
+            if (StatementFailure.isAborted(e)) {
                 throw new IllegalStateException(
                         "its transaction was aborted by a database error that the step has caught: let that exception"
                                 + " propagate, or run the statement that may fail in a nested transaction (a savepoint)",

@@ -3,8 +3,8 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.job.JobStore.ClaimKey;
+import dev.forge.cluster.internal.job.ClaimKey;
+import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -84,7 +84,7 @@ public final class WorkflowStore {
     /** Whether job {@code j} is that claim. */
     private static final String OURS =
             "j.id = :run AND j.claim_epoch = :epoch AND j.worker_id IS NOT DISTINCT FROM :node AND j.status IN "
-                    + JobStore.HELD;
+                    + JobRows.HELD;
 
     private final Schema schema;
     private final JdbcTemplate jdbc;
@@ -416,7 +416,7 @@ public final class WorkflowStore {
             jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
                 'attempt', CASE WHEN d.compensations > 0 THEN d.compensations ELSE d.attempts END,
                 'undoing', nullif(d.compensations > 0, false), 'millis', CASE WHEN d.compensations = 0 THEN d.ran END,
-                'endedAt', date_trunc('milliseconds', clock_timestamp()), 'error', left(d.error, %d))))""".formatted(JobStore.LONGEST_HISTORY_ERROR);
+                'endedAt', date_trunc('milliseconds', clock_timestamp()), 'error', left(d.error, %d))))""".formatted(JobRows.LONGEST_HISTORY_ERROR);
 
     /**
      * Remembers rows of those runs, whose numbers and kinds it returns; see {@link #bindRows}. What is done stays done,
@@ -463,7 +463,7 @@ public final class WorkflowStore {
                    -- The child that was asked to undo has ended.
                    OR s.kind = 'child' AND s.status = 'completed' AND EXCLUDED.status <> 'completed'
                       AND EXCLUDED.compensation_attempts = s.compensation_attempts
-                RETURNING s.run_id, s.kind""".formatted(of, ATTEMPT, JobStore.LONGEST_HISTORY);
+                RETURNING s.run_id, s.kind""".formatted(of, ATTEMPT, JobRows.LONGEST_HISTORY);
     }
 
     private static JdbcClient.StatementSpec bindRows(
@@ -680,7 +680,7 @@ public final class WorkflowStore {
                 .param(job)
                 .query(String.class)
                 .optional()
-                .map(status -> JobStore.status(status).isFinal())
+                .map(status -> JobRows.status(status).isFinal())
                 .orElse(true);
     }
 

@@ -42,7 +42,7 @@ public final class WorkflowAutoConfiguration {
             ClusterDatabase database,
             ClusterLifecycle.Parts parts,
             JobEngine jobs,
-            JobEngine.Tools tools,
+            JobEngine.Dependencies tools,
             JobHandlers handlers,
             ObjectProvider<PlatformTransactionManager> managers) {
         JobHandler.Limits limits = new JobLimits(beans, properties.job()).usual();
@@ -53,7 +53,7 @@ public final class WorkflowAutoConfiguration {
                 jobs,
                 handlers,
                 new WorkflowEngine.Setup(
-                        new DefaultJobs.Setup(
+                        new DefaultJobs.Dependencies(
                                 database.application(), parts.control().shared(), tools),
                         database.transactions(managers)),
                 new WorkflowEngine.Settings(

@@ -7,8 +7,8 @@ import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.job.JobStore.ClaimKey;
+import dev.forge.cluster.internal.job.ClaimKey;
+import dev.forge.cluster.internal.job.JobQueueStore;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Claim;
 import dev.forge.cluster.internal.workflow.WorkflowStore.End;
 import dev.forge.cluster.internal.workflow.WorkflowStore.Loaded;
@@ -594,7 +594,7 @@ class WorkflowStoreTests {
                 """).update();
         jdbc.sql("ANALYZE forge_workflow_runs, forge_jobs").update();
         var keeping = new WorkflowKeeping(schema, database.dataSource());
-        var jobs = new JobStore(schema, database.dataSource());
+        var jobs = new JobQueueStore(schema, database.dataSource());
         var names = List.of("workflow:sleeper@0", "workflow:sleeper@1", "workflow:sleeper@2");
         assertThat(pages(() -> assertThat(keeping.inFlight()).hasSize(3)))
                 .as("pages of a look for versions")
