@@ -2,12 +2,13 @@ package dev.forge.cluster.benchmarks;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.job.JobStore.Claimed;
-import dev.forge.cluster.internal.job.JobStore.Claiming;
-import dev.forge.cluster.internal.job.JobStore.Head;
-import dev.forge.cluster.internal.job.JobStore.Queue;
-import dev.forge.cluster.internal.job.JobStore.Queues;
+import dev.forge.cluster.internal.job.JobClaimStore;
+import dev.forge.cluster.internal.job.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.JobClaimStore.Claiming;
+import dev.forge.cluster.internal.job.JobQueueStore;
+import dev.forge.cluster.internal.job.JobQueueStore.Head;
+import dev.forge.cluster.internal.job.JobQueueStore.Queue;
+import dev.forge.cluster.internal.job.JobQueueStore.Queues;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -154,7 +155,7 @@ final class ClaimPart implements Part {
     }
 
     /** Where to claim, and as whom. */
-    private record Place(JobStore store, RawSql rows, UUID node) {
+    private record Place(JobQueueStore queues, JobClaimStore claims, RawSql rows, UUID node) {
 
         static Place in(Schema schema, DataSource source) {
             UUID node = UUID.randomUUID();
@@ -162,7 +163,8 @@ final class ClaimPart implements Part {
                     INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at)
                     VALUES (?, 'claimer', 'claimer', 'host', '{worker}', 'active', '1.0', now() + interval '1 day', now() + interval '1 day')
                     """).param(node).update();
-            return new Place(new JobStore(schema, source), new RawSql(source), node);
+            return new Place(
+                    new JobQueueStore(schema, source), new JobClaimStore(schema, source), new RawSql(source), node);
         }
     }
 
@@ -174,7 +176,7 @@ final class ClaimPart implements Part {
         final List<Double> claims = new ArrayList<>();
         private final Place place;
         private Queue queue = new Queue("", "", 0);
-        private Instant mark = JobStore.UNMARKED;
+        private Instant mark = JobQueueStore.UNMARKED;
 
         Turn(Place place) {
             this.place = place;
@@ -182,10 +184,10 @@ final class ClaimPart implements Part {
 
         void look() {
             long start = System.nanoTime();
-            Queues whole = place.store.queues(NAMES, CAPABILITIES);
+            Queues whole = place.queues.queues(NAMES, CAPABILITIES);
             long marking = System.nanoTime();
             List<Head> due =
-                    place.store.queues(NAMES, CAPABILITIES, whole.marks()).due();
+                    place.queues.queues(NAMES, CAPABILITIES, whole.marks()).due();
             looks.add((marking - start) / 1e6);
             markedLooks.add((System.nanoTime() - marking) / 1e6);
             if (!due.equals(whole.due())
@@ -200,7 +202,7 @@ final class ClaimPart implements Part {
         void claim() {
             var claiming = new Claiming(place.node, K, Ours.SLOTS, 10, Duration.ofSeconds(60));
             long start = System.nanoTime();
-            List<Claimed> claimed = place.store.claim(queue, mark, claiming);
+            List<Claimed> claimed = place.claims.claim(queue, mark, claiming);
             claims.add((System.nanoTime() - start) / 1e6);
             if (claimed.size() != K) {
                 throw new IllegalStateException("claimed " + claimed.size());

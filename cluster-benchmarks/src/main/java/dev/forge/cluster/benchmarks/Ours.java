@@ -13,7 +13,7 @@ import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.job.JobMonitor;
-import dev.forge.cluster.internal.job.JobStore.CrashRule;
+import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.WorkerSettings;
 import dev.forge.cluster.internal.leader.LeaderStore.Ground;
 import dev.forge.cluster.internal.node.Node;
@@ -105,7 +105,7 @@ final class Ours implements AutoCloseable {
                             return null;
                         },
                         "Ours")));
-        var tools = new JobEngine.Tools(application, new Json(), JobMonitor.NONE, null, 1 << 20);
+        var tools = new JobEngine.Dependencies(application, new Json(), JobMonitor.NONE, null, 1 << 20);
         var engine = new JobEngine(
                 node,
                 new WorkerSettings(
@@ -133,7 +133,7 @@ final class Ours implements AutoCloseable {
                         Duration.ofSeconds(10),
                         Duration.ofDays(7),
                         new CronEngine.Defaults("UTC", Misfire.FIRE_ONCE, 10))));
-        var setup = new DefaultJobs.Setup(application, control.shared(), tools);
+        var setup = new DefaultJobs.Dependencies(application, control.shared(), tools);
         jobs = new DefaultJobs(node, engine, handlers, setup);
         flows = new WorkflowEngine(
                 node,

@@ -2,14 +2,17 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.ClaimKey;
+import dev.forge.cluster.internal.job.JobClaimStore;
+import dev.forge.cluster.internal.job.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.JobClaimStore.Claiming;
+import dev.forge.cluster.internal.job.JobClaimStore.Reading;
+import dev.forge.cluster.internal.job.JobFinishStore;
+import dev.forge.cluster.internal.job.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.JobQueueStore;
+import dev.forge.cluster.internal.job.JobQueueStore.Head;
 import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.job.JobStore.ClaimKey;
-import dev.forge.cluster.internal.job.JobStore.Claimed;
-import dev.forge.cluster.internal.job.JobStore.Claiming;
-import dev.forge.cluster.internal.job.JobStore.Finish;
-import dev.forge.cluster.internal.job.JobStore.Head;
 import dev.forge.cluster.internal.job.JobStore.NewJob;
-import dev.forge.cluster.internal.job.JobStore.Reading;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -26,6 +29,9 @@ public final class JobQueue {
 
     private final JdbcClient jdbc;
     private final JobStore jobs;
+    private final JobQueueStore queues;
+    private final JobClaimStore claims;
+    private final JobFinishStore finishes;
 
     /** A claim of a job. */
     public record Claim(UUID worker, UUID id, String name, String payload, int attempt, long epoch) {}
@@ -33,9 +39,12 @@ public final class JobQueue {
     /** The jobs in that database; its schema is installed if need be. */
     public JobQueue(TestDatabase database) {
         this.jdbc = database.jdbc();
-        this.jobs = new JobStore(
-                Schema.open(database.dataSource(), SchemaMode.MIGRATE, Schema.currentSchemaOf(database.dataSource())),
-                database.dataSource());
+        Schema schema =
+                Schema.open(database.dataSource(), SchemaMode.MIGRATE, Schema.currentSchemaOf(database.dataSource()));
+        this.jobs = new JobStore(schema, database.dataSource());
+        this.queues = new JobQueueStore(schema, database.dataSource());
+        this.claims = new JobClaimStore(schema, database.dataSource());
+        this.finishes = new JobFinishStore(schema, database.dataSource());
     }
 
     /** Adds a job with that JSON as its payload. */
@@ -53,13 +62,13 @@ public final class JobQueue {
                 .list();
         var offered = new ArrayList<>(capabilities);
         offered.add("");
-        var claims = new ArrayList<Claim>();
-        for (Head head : jobs.queues(names, offered).due()) {
-            int left = limit - claims.size();
+        var claimedJobs = new ArrayList<Claim>();
+        for (Head head : queues.queues(names, offered).due()) {
+            int left = limit - claimedJobs.size();
             if (left > 0) {
-                for (Claimed claimed :
-                        jobs.claim(head.queue(), JobStore.UNMARKED, new Claiming(worker, left, left, 10, LEASE))) {
-                    claims.add(new Claim(
+                for (Claimed claimed : claims.claim(
+                        head.queue(), JobQueueStore.UNMARKED, new Claiming(worker, left, left, 10, LEASE))) {
+                    claimedJobs.add(new Claim(
                             worker,
                             claimed.id(),
                             claimed.name(),
@@ -69,12 +78,12 @@ public final class JobQueue {
                 }
             }
         }
-        return claims;
+        return claimedJobs;
     }
 
     /** A claim leaves out what is large. */
     private String payload(UUID worker, Claimed claimed) {
-        return !claimed.read() && jobs.read(worker, claimed, Long.MAX_VALUE) instanceof Reading.Read read
+        return !claimed.read() && claims.read(worker, claimed, Long.MAX_VALUE) instanceof Reading.Read read
                 ? read.job().payload()
                 : claimed.payload();
     }
@@ -93,6 +102,6 @@ public final class JobQueue {
                 null,
                 0L,
                 false);
-        return jobs.finish(claim.worker, List.of(finish)).isEmpty();
+        return finishes.finish(claim.worker, List.of(finish)).isEmpty();
     }
 }

@@ -174,7 +174,7 @@ public final class CronEngine implements NodeComponent {
     void announce() {
         changed = true;
         loop.wake();
-        jobs.tell(CRONS_CHANGED);
+        jobs.notifyNodes(CRONS_CHANGED);
     }
 
     // Loop --------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ public final class CronEngine implements NodeComponent {
         String digest = digest();
         if (!declared && digest != null) {
             sets.declare(digest, List.copyOf(declarations.all().values()));
-            jobs.tell(CRONS_CHANGED);
+            jobs.notifyNodes(CRONS_CHANGED);
             changed = true;
         }
         declared = true;

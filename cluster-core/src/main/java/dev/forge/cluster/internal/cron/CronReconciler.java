@@ -209,7 +209,7 @@ final class CronReconciler {
                     Names.printable(disputed),
                     warnOfDisputeAfter.toSeconds());
         }
-        List<String> running = jobs.cronsThatFillTheLeader(warnOfLongRunsAfter);
+        List<String> running = jobs.cronsOccupyingTheLeader(warnOfLongRunsAfter);
         if (!running.isEmpty() && !longRunsLogged) {
             log.warn(
                     "Crons {} have occupied all cron slots of the leader for more than {} s; other crons wait. Give them a"

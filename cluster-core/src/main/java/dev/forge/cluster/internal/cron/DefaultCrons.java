@@ -58,7 +58,7 @@ public final class DefaultCrons implements Crons {
     public record Engines(JobEngine jobs, CronEngine crons) {}
 
     public DefaultCrons(
-            Node node, Engines engines, CronDeclarations declarations, DataSource application, JobEngine.Tools tools) {
+            Node node, Engines engines, CronDeclarations declarations, DataSource application, JobEngine.Dependencies tools) {
         this.node = node;
         this.jobs = engines.jobs;
         this.engine = engines.crons;

@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.job.JobStore.ClaimKey;
-import dev.forge.cluster.internal.job.JobStore.Claimed;
-import dev.forge.cluster.internal.job.JobStore.CrashRule;
-import dev.forge.cluster.internal.job.JobStore.Finish;
+import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.job.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.job.WorkerSettings.Leases;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -24,26 +24,26 @@ import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
-/** The claims this node has: which they are, whether it can still rely on them, and how they are given back or lost. */
+/** The claims of this node: which jobs it holds, whether it can still rely on them, and how they are returned or lost. */
 final class Claims {
 
     private static final Logger log = GuardedLogger.of(Claims.class);
 
-    private final Worker.Host host;
-    private final JobStore jobs;
+    private final Worker.NodeView node;
+    private final Worker.Stores stores;
     private final JobMonitor monitor;
     private final Leases leases;
     private final Map<ClaimKey, RunningJob> held = new ConcurrentHashMap<>();
     private final AtomicLong bytes = new AtomicLong();
 
-    private final AtomicInteger claimsUnderWay = new AtomicInteger();
+    private final AtomicInteger claimsInProgress = new AtomicInteger();
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition idle = lock.newCondition();
 
-    Claims(Worker.Host host, JobStore jobs, JobMonitor monitor, Leases leases) {
-        this.host = host;
-        this.jobs = jobs;
+    Claims(Worker.NodeView node, Worker.Stores stores, JobMonitor monitor, Leases leases) {
+        this.node = node;
+        this.stores = stores;
         this.monitor = monitor;
         this.leases = leases;
     }
@@ -53,18 +53,18 @@ final class Claims {
         bytes.addAndGet(running.claimed().bytes());
     }
 
-    /** A statement that claims is about to be sent: until {@link #claimEnds()} there may be claims that are not known here. */
+    /** Called before a claim is sent: until {@link #claimEnds()} this node may hold claims that are not known here. */
     void claimBegins() {
-        claimsUnderWay.incrementAndGet();
+        claimsInProgress.incrementAndGet();
     }
 
     void claimEnds() {
-        if (claimsUnderWay.decrementAndGet() == 0) {
+        if (claimsInProgress.decrementAndGet() == 0) {
             signalIdle();
         }
     }
 
-    /** How many bytes of payloads, checkpoints and metadata they hold in memory. */
+    /** Returns how many bytes of payloads, checkpoints and metadata the claimed jobs hold in memory. */
     long bytes() {
         return bytes.get();
     }
@@ -82,17 +82,17 @@ final class Claims {
     }
 
     /**
-     * Whether nobody else can have the job yet. A transactional one is held as long as its node lives, any other until its
-     * lease ends.
+     * Returns whether no other node can hold the job yet. A transactional job is held as long as its node lives, any other until
+     * its lease expires.
      */
     boolean isHeld(RunningJob running) {
         return running.handler().isTransactional()
-                || host.nanos() - running.confirmedAt() < leases.duration().toNanos() * 4 / 5;
+                || node.nanos() - running.confirmedAt() < leases.duration().toNanos() * 4 / 5;
     }
 
     /**
-     * Whether it is abandoned if its node dies once more. Of such jobs a node runs one at a time: if the node dies of one,
-     * the others must not go with it.
+     * Returns whether the job is abandoned if its node crashes once more. A node runs one such job at a time: if it makes the node
+     * crash, the others must not be abandoned with it.
      */
     boolean isLastChance(Claimed job) {
         CrashRule crash = leases.crash();
@@ -103,7 +103,7 @@ final class Claims {
         return held.values().stream().anyMatch(running -> isLastChance(running.claimed()));
     }
 
-    /** It has ended here; false if it had before. */
+    /** Removes a claim that has ended; false if it was removed before. */
     boolean forget(RunningJob running) {
         boolean known = held.remove(running.key(), running);
         if (known) {
@@ -124,61 +124,58 @@ final class Claims {
         }
     }
 
-    /** It is another's, or nobody's: its handler ends, and whatever it does is dropped. */
-    void lose(RunningJob running, String why) {
+    /** Stops the handler of a job that this node no longer holds, and discards its result. */
+    void lose(RunningJob running, String reason) {
         if (end(running)) {
             log.warn(
-                    "job {} {} epoch {}: claim lost, {}; result dropped",
+                    "Job {} ({}): claim lost, {}; result discarded (epoch {})",
                     running.name(),
                     running.id(),
-                    running.epoch(),
-                    why);
+                    reason,
+                    running.epoch());
             monitor.claimLost(running.name());
         }
     }
 
-    /** The table says that this node has not got it: somebody has cancelled it, which is no trouble, or it is lost. */
-    void cancelOrLose(RunningJob running, String why) {
+    /** Stops the handler of a job that this node no longer holds according to the table: it was cancelled, or the claim is lost. */
+    void cancelOrLose(RunningJob running, String reason) {
         if (has(running) && isCancelled(running)) {
             if (end(running)) {
-                log.info(
-                        "job {} {}: cancelled; its handler is interrupted, its result dropped",
-                        running.name(),
-                        running.id());
+                log.info("Job {} ({}): cancelled; handler interrupted, result discarded", running.name(), running.id());
             }
         } else {
-            lose(running, why);
+            lose(running, reason);
         }
     }
 
     private boolean isCancelled(RunningJob running) {
         try {
-            return jobs.isCancelled(running.key());
+            return stores.claims().isCancelled(running.key());
         } catch (DataAccessException e) {
-            log.debug("job {} {}: the reason for its end is unknown", running.name(), running.id(), e);
+            log.debug("Job {} ({}): could not check whether it was cancelled", running.name(), running.id(), e);
             return false;
         }
     }
 
-    /** Stops its handler; false if it had ended here before. */
+    /** Stops the handler; false if the claim was removed before. */
     private boolean end(RunningJob running) {
         running.stop(Stop.LOST);
         running.withdraw();
         return forget(running);
     }
 
-    /** Its timeout has passed: its handler is interrupted, and the attempt has failed. */
+    /** Interrupts the handler because its timeout has passed. */
     void expire(RunningJob running) {
         if (running.stop(Stop.TIMEOUT)) {
             monitor.timedOut(running.name());
         }
     }
 
-    void loseAll(String why) {
-        held.values().forEach(running -> lose(running, why));
+    void loseAll(String reason) {
+        held.values().forEach(running -> lose(running, reason));
     }
 
-    /** Gives back what has not started. */
+    /** Returns jobs that have not started. */
     void withdraw() {
         List<RunningJob> withdrawn =
                 held.values().stream().filter(RunningJob::withdraw).toList();
@@ -187,12 +184,12 @@ final class Claims {
         }
     }
 
-    /** Their attempts do not count: others begin where these have not. */
+    /** Returns jobs to the queue. Their attempts do not count. */
     void giveBack(Collection<RunningJob> runnings) {
         giveUp(runnings, running -> running.givenBack(Duration.ZERO));
     }
 
-    /** Ends claims whose handlers may still run, as {@code end} says. */
+    /** Ends claims whose handlers may still run, each as {@code end} decides. */
     void giveUp(Collection<RunningJob> runnings, Function<RunningJob, Finish> end) {
         if (runnings.isEmpty()) {
             return;
@@ -205,41 +202,41 @@ final class Claims {
             ended += giveUp(group.getKey(), group.getValue());
         }
         if (ended > 0) {
-            host.cameBack();
+            node.jobReturned();
         }
         if (ended < runnings.size()) {
             log.info(
-                    "{} of {} jobs could not be given back: another transaction has locked them, or they are not this node's"
-                            + " any more. They are recovered when their leases end.",
+                    "{} of {} jobs could not be returned: another transaction has locked them, or this node no longer holds them."
+                            + " Other nodes recover them when their leases expire.",
                     runnings.size() - ended,
                     runnings.size());
         }
         runnings.forEach(this::forget);
     }
 
-    /** Gives up as many as possible, and waits for nobody; answers how many. */
+    /** Ends as many claims as possible without waiting for locks; returns how many. */
     private int giveUp(UUID node, List<Finish> finishes) {
         try {
-            return jobs.finishUnlocked(node, finishes).size();
+            return stores.finishes().finishUnlocked(node, finishes).size();
         } catch (DataAccessException | TransactionException e) {
-            if (finishes.size() > 1 && JobStore.isRefusal(e)) {
-                // One that cannot be stored must not keep its neighbours.
+            if (finishes.size() > 1 && StatementFailure.isRejected(e)) {
+                // A row that cannot be written must not block the others.
                 int half = finishes.size() / 2;
                 return giveUp(node, finishes.subList(0, half)) + giveUp(node, finishes.subList(half, finishes.size()));
             }
-            log.debug("{} jobs could not be given back", finishes.size(), e);
+            log.debug("{} jobs could not be returned", finishes.size(), e);
             return 0;
         }
     }
 
-    /** Waits until there are none, and none under way; false if there still are after that time. */
+    /** Waits until there are no claims and none is in progress; false if that time has passed. */
     boolean awaitNone(Duration patience) throws InterruptedException {
-        long deadline = host.nanos() + patience.toNanos();
+        long deadline = node.nanos() + patience.toNanos();
         lock.lock();
         try {
-            // In this order: a claim that has ended by now has added what it got.
-            while (claimsUnderWay.get() > 0 || !held.isEmpty()) {
-                long left = deadline - host.nanos();
+            // In this order: a claim that is no longer in progress has added its jobs.
+            while (claimsInProgress.get() > 0 || !held.isEmpty()) {
+                long left = deadline - node.nanos();
                 if (left <= 0) {
                     return false;
                 }

@@ -9,8 +9,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
 
 /**
- * A monitor whose failures change nothing: a registry that rejects a meter must neither keep a job from running nor decide how it
- * ends. Logged once. Whoever calls {@code observe} makes sure by itself that the attempt is made.
+ * A monitor that logs failures of another monitor once and suppresses them: a registry that rejects a meter must neither keep a job
+ * from running nor decide how it ends. Failures of {@code observe} propagate; its callers ensure that the attempt is made.
  */
 public final class GuardedMonitor implements JobMonitor {
 
@@ -23,13 +23,14 @@ public final class GuardedMonitor implements JobMonitor {
         this.monitor = monitor;
     }
 
+    /** Returns a guarded monitor. */
     public static JobMonitor of(JobMonitor monitor) {
         return monitor == NONE || monitor instanceof GuardedMonitor ? monitor : new GuardedMonitor(monitor);
     }
 
-    private void guard(Runnable note) {
+    private void guard(Runnable call) {
         try {
-            note.run();
+            call.run();
         } catch (RuntimeException | Error e) {
             report(e);
         }
@@ -38,10 +39,10 @@ public final class GuardedMonitor implements JobMonitor {
     private void report(Throwable failure) {
         if (reported.compareAndSet(false, true)) {
             log.warn(
-                    "Metrics or traces of jobs failed; jobs are not affected. Further failures are logged at DEBUG.",
+                    "Could not record metrics or traces of jobs; jobs are not affected. Further failures are logged at DEBUG.",
                     ErrorText.loggable(failure));
         } else {
-            log.debug("metrics or traces of jobs failed", failure);
+            log.debug("Could not record metrics or traces of jobs", failure);
         }
     }
 

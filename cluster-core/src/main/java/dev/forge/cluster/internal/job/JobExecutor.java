@@ -21,32 +21,32 @@ import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 
 /**
- * An executor with a number of slots and a short queue of claimed jobs before them. The queue holds what the slots
- * will have done in a tenth of a second: enough to keep them busy while the next batch is claimed, and little enough that
- * nothing waits here while another node is idle. The most urgent of them starts first. If the handlers have become slow
- * meanwhile, the queue is too long: jobs that have waited for a second are to be {@linkplain #takeOverdue() returned}.
+ * An executor with slots and a short queue of claimed jobs. The queue holds the jobs that the slots can run in a tenth of a second:
+ * enough to keep the slots busy while the next batch is claimed, and few enough that no job waits here while another node is
+ * idle. The most urgent job starts first. If the handlers have become slow meanwhile, the queue is too long: the caller must
+ * return jobs that have {@linkplain #takeOverdue() waited for a second}.
  */
 final class JobExecutor {
 
     private static final Logger log = GuardedLogger.of(JobExecutor.class);
     private static final Duration AHEAD = Duration.ofMillis(100);
     private static final int MOST_AHEAD = 1_000;
-    /** A claimed job that has waited this long goes back: it was prefetched because it should have started long before. */
+    /** A claimed job that has waited this long is returned: it was prefetched because it should have started long before. */
     private static final Duration LONGEST_WAIT = Duration.ofSeconds(1);
 
     private static final double WEIGHT = 0.1;
 
     private final LaneSettings settings;
     private final LongSupplier nanos;
-    private final Consumer<RunningJob> work;
-    private final Runnable hungry;
+    private final Consumer<RunningJob> runJob;
+    private final Runnable onRoom;
     private final Waiting waiting = new Waiting();
     private final AtomicInteger inFlight = new AtomicInteger();
     private final AtomicInteger runners = new AtomicInteger();
     private volatile boolean throttled;
-    /** The last attempt to start a thread has failed. */
+    /** Whether the last attempt to start a thread failed. */
     private volatile boolean lacksThreads;
-    /** Of a handler's run; measured without locks, so a lost update is only a lost sample. */
+    /** Mean duration of a job; measured without locks, so that a lost update is only a lost sample. */
     private volatile double meanNanos = Double.MAX_VALUE;
     /** When a job of this executor last ended. */
     private volatile long lastEnd;
@@ -54,22 +54,24 @@ final class JobExecutor {
     private AsyncTaskExecutor executor = new SimpleAsyncTaskExecutor();
 
     /**
-     * @param work runs one job
-     * @param hungry called when it is time to claim more
+     * Creates an executor.
+     *
+     * @param runJob runs one job
+     * @param onRoom called when there is room for more jobs
      */
-    JobExecutor(LaneSettings settings, LongSupplier nanos, Consumer<RunningJob> work, Runnable hungry) {
+    JobExecutor(LaneSettings settings, LongSupplier nanos, Consumer<RunningJob> runJob, Runnable onRoom) {
         this.settings = settings;
         this.nanos = nanos;
-        this.work = work;
-        this.hungry = hungry;
+        this.runJob = runJob;
+        this.onRoom = onRoom;
     }
 
     void open() {
         open(newExecutor());
     }
 
-    void open(AsyncTaskExecutor its) {
-        executor = its;
+    void open(AsyncTaskExecutor threads) {
+        executor = threads;
     }
 
     private AsyncTaskExecutor newExecutor() {
@@ -104,7 +106,7 @@ final class JobExecutor {
         return throttled ? Math.max(1, slots / 2) : slots;
     }
 
-    /** While the machine is overloaded only half of the slots take new work. */
+    /** Limits new jobs to half of the slots while the CPU is overloaded. */
     void throttle(boolean whether) {
         throttled = whether;
     }
@@ -113,12 +115,12 @@ final class JobExecutor {
         return inFlight.get();
     }
 
-    /** Slots that have a thread, or can have one as far as is known. */
+    /** Returns the number of slots that have a thread, or can have one as far as is known. */
     private int usableSlots() {
         return lacksThreads ? Math.min(slots(), runners.get()) : slots();
     }
 
-    /** How many jobs could start at once. */
+    /** Returns how many jobs could start immediately. */
     int idle() {
         return Math.max(0, usableSlots() - inFlight.get());
     }
@@ -135,12 +137,12 @@ final class JobExecutor {
         return usableSlots() + ahead;
     }
 
-    /** Whether all slots have been busy for longer than what is prefetched should take: the measured time is out of date. */
+    /** Returns whether all slots have been busy for longer than prefetched jobs should wait: the measured mean is outdated. */
     private boolean isStalled() {
         return inFlight.get() >= slots() && nanos.getAsLong() - lastEnd > AHEAD.toNanos();
     }
 
-    /** How many to claim now; 0 while there is enough. */
+    /** Returns how many jobs to claim now; 0 while there are enough. */
     int room() {
         int capacity = capacity();
         int present = inFlight.get();
@@ -148,8 +150,8 @@ final class JobExecutor {
     }
 
     /**
-     * Takes jobs out of the queue that have waited for too long: the caller returns them, so that other nodes can run them and
-     * more urgent jobs can be claimed here. None if the number of prefetched jobs is configured: then it is meant so.
+     * Removes jobs from the queue that have waited for too long. The caller returns them, so that other nodes can run them and more
+     * urgent jobs can be claimed here. Removes none if the number of prefetched jobs is configured: then their wait is intended.
      */
     List<RunningJob> takeOverdue() {
         if (settings.prefetch() != null) {
@@ -160,7 +162,7 @@ final class JobExecutor {
         return overdue;
     }
 
-    /** Until {@link #takeOverdue()} has something to take, if nothing starts before; null if nothing waits. */
+    /** Returns the time until {@link #takeOverdue()} would remove a job, unless it starts before; null if no job waits. */
     @Nullable
     Duration untilOverdue() {
         Long oldest = settings.prefetch() != null ? null : waiting.oldest();
@@ -175,12 +177,12 @@ final class JobExecutor {
         startRunner();
     }
 
-    /** Whether claimed jobs may be waiting for a thread that could not be started. */
+    /** Returns whether claimed jobs may wait for a thread that could not be started. */
     boolean lacksThreads() {
         return lacksThreads;
     }
 
-    /** Tries again to start a thread if none could be started before. */
+    /** Tries again to start a thread if the last attempt failed. */
     void startMissingThreads() {
         if (lacksThreads) {
             startRunner();
@@ -203,12 +205,12 @@ final class JobExecutor {
             executor.execute(this::runAll);
             lacksThreads = false;
         } catch (RuntimeException | Error e) {
-            // No memory or no permission for one more thread. The job stays in the queue, and the slot is not lost.
+            // No memory or no permission for another thread. The job stays in the queue, and the slot stays usable.
             runners.decrementAndGet();
             if (!lacksThreads) {
                 lacksThreads = true;
                 log.warn(
-                        "Executor {}: could not start a thread; {} claimed jobs wait for it, trying again",
+                        "Executor {}: could not start a thread; {} claimed jobs wait for it. Retrying.",
                         settings.name(),
                         waiting.size(),
                         e);
@@ -221,18 +223,18 @@ final class JobExecutor {
             for (RunningJob next = waiting.poll(); next != null; next = waiting.poll()) {
                 long start = nanos.getAsLong();
                 try {
-                    work.accept(next);
+                    runJob.accept(next);
                 } finally {
                     measured(start, nanos.getAsLong());
                     int left = inFlight.decrementAndGet();
                     if (left < slots() || left == capacity() / 2) {
-                        hungry.run();
+                        onRoom.run();
                     }
                 }
             }
         } finally {
             runners.decrementAndGet();
-            // Somebody may have added one after the last poll, when all slots still seemed taken.
+            // A job may have been added after the last poll, when all slots still seemed to be occupied.
             if (waiting.size() > 0) {
                 startRunner();
             }
@@ -246,7 +248,7 @@ final class JobExecutor {
         lastEnd = end;
     }
 
-    /** Claimed jobs without a slot: the most urgent first, and every sixteenth time the one that has waited longest. */
+    /** Claimed jobs without a slot: the most urgent first, and every sixteenth time the oldest. */
     private static final class Waiting {
 
         private static final int AGING = 16;
@@ -265,7 +267,7 @@ final class JobExecutor {
             size++;
         }
 
-        /** When the job was added that has waited longest; null if there is none. */
+        /** Returns when the oldest job was added; null if there is none. */
         synchronized @Nullable Long oldest() {
             Long oldest = null;
             for (Deque<Entry> entries : byPriority.values()) {

@@ -12,20 +12,20 @@ import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 
 /**
- * A job as its handler declares it.
+ * A handler of jobs, as the application declares it.
  *
- * @param aliases former names
- * @param capability what a node must offer to run it; null: nothing
+ * @param aliases former names of the job
+ * @param capability the capability that a node must offer; null: none
  */
 public record JobHandler(
         String name, List<String> aliases, @Nullable String capability, int priority, Limits limits, Target target) {
 
     /**
-     * When an attempt, and the job, has failed.
+     * The limits of an attempt and of the job.
      *
-     * @param jitter share of the backoff that is left to chance
-     * @param excluded exceptions after which trying again is of no use
-     * @param retention once it is finished; null: as the cluster is configured
+     * @param jitter the random share of the backoff
+     * @param excluded exceptions that fail the job without a further attempt
+     * @param retention how long the finished job is kept; null: as the cluster is configured
      */
     public record Limits(
             int maxAttempts,
@@ -41,16 +41,16 @@ public record JobHandler(
     }
 
     /**
-     * What runs.
+     * The method of the handler.
      *
-     * @param payloadType null: it takes none
-     * @param transaction the transaction it wants to run in, whose last statement completes the job; null: none
-     * @param description where it is, for people
+     * @param payloadType null: it takes no payload
+     * @param transaction the transaction of the handler, whose last statement completes the job; null: none
+     * @param description class and method, for messages
      */
     public record Target(
             @Nullable Type payloadType, @Nullable Transaction transaction, Code code, String description) {
 
-        /** Checks that the handler can read a payload that was written for it, if it takes one. */
+        /** Checks that the handler can read a payload, if it takes one. */
         public void requireReadable(PayloadJson json, @Nullable Object payload, String text) {
             if (payloadType != null) {
                 json.requireReadable(payload, text, payloadType, description);
@@ -58,14 +58,14 @@ public record JobHandler(
         }
     }
 
-    /** The handler's own transaction. */
+    /** The transaction of a handler. */
     public record Transaction(PlatformTransactionManager manager, TransactionDefinition definition) {}
 
-    /** The method. */
+    /** Calls the method. */
     @FunctionalInterface
     public interface Code {
 
-        /** Runs it; what it throws is its own exception, unwrapped. */
+        /** Calls the method; exceptions of the method are thrown unwrapped. */
         @Nullable
         Object run(@Nullable Object payload, JobContext context) throws Throwable;
     }

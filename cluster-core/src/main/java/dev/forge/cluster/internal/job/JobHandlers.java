@@ -22,34 +22,37 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.core.ResolvableType;
 import org.springframework.util.ClassUtils;
 
-/** The handlers of this node, by name and by the type of their payload. Filled before the node starts. */
+/** The handlers of this node, by name and by payload type. Complete before the node starts. */
 public final class JobHandlers {
 
     private final Map<String, JobHandler> byName = new TreeMap<>();
     private final Map<Class<?>, List<JobHandler>> byPayload = new HashMap<>();
     private final Map<Class<?>, JobHandler> byPayloadOfCalls = new ConcurrentHashMap<>();
-    /** Handlers whose jobs the leader may run, each with what to tell an application that enqueues such a job. */
+    /** Names of handlers that the leader may run, each with the error message for applications that enqueue such a job. */
     private final Map<String, String> ofLeader = new TreeMap<>();
 
     private final List<OwnedJobs> owned = new CopyOnWriteArrayList<>();
     private final BooleanSupplier completion;
     private volatile boolean complete;
 
-    /** For those that are added before anybody asks. */
+    /** Creates handlers that are all added before the first query. */
     public JobHandlers() {
         this(() -> true);
     }
 
-    /** @param completion adds all handlers that are still missing; false if it is too early to know them */
+    /**
+     * Creates handlers of which some are added later.
+     *
+     * @param completion adds all missing handlers; false if it is too early to know them
+     */
     public JobHandlers(BooleanSupplier completion) {
         this.completion = completion;
     }
 
     /**
-     * Demands that all handlers are known: a call that asks for one earlier would be told that there is none, or lose its
-     * priority and capability.
+     * Checks that all handlers are known: an earlier call would not find its handler, or not use its priority and capability.
      *
-     * @param call the method of the API, for people
+     * @param call the method of the API, for the message
      * @throws ClusterNotReadyException if it is too early
      */
     public void requireComplete(String call) {
@@ -68,7 +71,7 @@ public final class JobHandlers {
     /**
      * Adds a handler.
      *
-     * @throws ClusterStartupException if another one has one of its names
+     * @throws ClusterStartupException if another handler has one of its names
      */
     public void add(JobHandler handler) {
         var names = new TreeSet<>(handler.aliases());
@@ -113,14 +116,14 @@ public final class JobHandlers {
     /**
      * Adds a handler whose jobs only the cluster enqueues, and which the leader may run.
      *
-     * @param refusal what to tell an application that enqueues such a job, after its name
+     * @param refusal the error message for applications that enqueue such a job, after its name
      */
     public void addForLeader(JobHandler handler, String refusal) {
         add(handler);
         ofLeader.put(handler.name(), refusal);
     }
 
-    /** Returns the names of handlers that the leader may run, each with the refusal for applications that enqueue one. */
+    /** Returns the names of handlers that the leader may run, each with the error message for applications. */
     public Map<String, String> ofLeader() {
         return ofLeader;
     }
@@ -141,26 +144,26 @@ public final class JobHandlers {
         return owned.stream().filter(jobs -> jobs.matches(name)).findFirst();
     }
 
-    /** Every name, aliases included. */
+    /** Returns all names, including aliases. */
     public Set<String> names() {
         return byName.keySet();
     }
 
-    /** Every handler, once. */
+    /** Returns all handlers. */
     public Collection<JobHandler> all() {
         return Set.copyOf(byName.values());
     }
 
-    /** By its name or an alias. */
+    /** Returns the handler with that name or alias; null if there is none. */
     public @Nullable JobHandler named(String name) {
         return byName.get(name);
     }
 
     /**
-     * The handler for payloads of that class. An object does not know its type arguments, so that a handler of {@code
+     * Returns the handler for payloads of that class. Objects do not know their type arguments, so that a handler of {@code
      * Box<LocalDate>} takes every {@code Box} if no other handler takes one.
      *
-     * @throws JobRejectedException if there is none, or several of them
+     * @throws JobRejectedException if there is no such handler, or more than one
      */
     JobHandler taking(Class<?> payload) {
         JobHandler known = byPayloadOfCalls.get(payload);
@@ -175,7 +178,7 @@ public final class JobHandlers {
         return candidates.get(0);
     }
 
-    /** Those of its class, else of the nearest superclass, else of the most special interfaces. */
+    /** Returns the handlers of the class, else of the nearest superclass, else of the most specific interinterfaces. */
     private List<JobHandler> candidates(Class<?> payload) {
         for (Class<?> type = payload; type != null && type != Object.class; type = type.getSuperclass()) {
             List<JobHandler> own = accepting(type, payload);
@@ -183,16 +186,17 @@ public final class JobHandlers {
                 return own;
             }
         }
-        List<Class<?>> faces = byPayload.keySet().stream()
+        List<Class<?>> interfaces = byPayload.keySet().stream()
                 .filter(type -> type.isInterface() && type.isAssignableFrom(payload))
                 .toList();
-        return faces.stream()
-                .filter(face -> faces.stream().noneMatch(other -> other != face && face.isAssignableFrom(other)))
-                .flatMap(face -> accepting(face, payload).stream())
+        return interfaces.stream()
+                .filter(candidate ->
+                        interfaces.stream().noneMatch(other -> other != candidate && candidate.isAssignableFrom(other)))
+                .flatMap(candidate -> accepting(candidate, payload).stream())
                 .toList();
     }
 
-    /** The handlers of a type, but not those whose type arguments are others than the class of the payload has fixed. */
+    /** Returns the handlers of a type, except for those whose type arguments differ from those of the payload class. */
     private List<JobHandler> accepting(Class<?> type, Class<?> payload) {
         List<JobHandler> handlers = byPayload.getOrDefault(type, List.of());
         ResolvableType own = ResolvableType.forClass(payload).as(type);
@@ -207,14 +211,14 @@ public final class JobHandlers {
 
     private JobRejectedException takenByNone(Class<?> payload) {
         return new JobRejectedException(
-                ("No @ClusterJob method of this application takes a %s; they take %s. Add one, or put @JobName on the type or"
-                                + " call enqueueNamed if its handler is on other nodes.")
+                ("No @ClusterJob method of this application takes a %s; they take %s. Add such a method. If the handler is on other"
+                                + " nodes, put @JobName on the type or call enqueueNamed.")
                         .formatted(payload.getTypeName(), payloadTypes()));
     }
 
     private static JobRejectedException takenBySeveral(Class<?> payload, List<JobHandler> handlers) {
         return new JobRejectedException(
-                "Several jobs take a %s: %s. Say which one is meant: enqueueNamed(\"%s\", payload), or @JobName on the type."
+                "Several jobs take a %s: %s. Select one: enqueueNamed(\"%s\", payload), or @JobName on the type."
                         .formatted(
                                 payload.getTypeName(),
                                 handlers.stream()
@@ -229,7 +233,7 @@ public final class JobHandlers {
         return type == null ? "nothing" : type.getTypeName();
     }
 
-    /** The types by which jobs can be enqueued here. */
+    /** Returns the payload types of all handlers. */
     private Set<String> payloadTypes() {
         var types = new TreeSet<String>();
         byPayload.values().forEach(handlers -> handlers.forEach(handler -> types.add(typeName(handler))));

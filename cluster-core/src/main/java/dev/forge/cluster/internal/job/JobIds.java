@@ -5,9 +5,9 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Ids of version 7: the time in front, so that new rows meet in the same pages of the index. Growing within this process;
- * elsewhere nobody relies on their order. The other 62 bits come from a secure source: clients see ids, and one must not
- * reveal the next.
+ * Generates UUIDs of version 7. They begin with the time, so that new rows share the last pages of the index, and increase within
+ * this process; no code relies on their order across processes. The other 62 bits come from a secure source: clients see ids, and
+ * an id must not reveal the next one.
  */
 public final class JobIds {
 
@@ -23,8 +23,9 @@ public final class JobIds {
         this.clock = clock;
     }
 
+    /** Returns an id that is larger than all earlier ones of this generator. */
     public UUID next() {
-        // Milliseconds and a counter in one number: when the counter runs over, the milliseconds run ahead a little.
+        // Milliseconds and a counter in one number: if the counter overflows, the milliseconds run ahead a little.
         long now = clock.millis() << COUNTER_BITS;
         long stamp = last.updateAndGet(former -> Math.max(former + 1, now));
         long counter = stamp & ((1L << COUNTER_BITS) - 1);

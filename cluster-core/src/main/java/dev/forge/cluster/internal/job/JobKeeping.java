@@ -16,15 +16,15 @@ import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** What keeps {@code forge_jobs} in order: which names there are and which are paused, deleting, cleaning up. */
+/** Maintains {@code forge_jobs}: pauses names, lists names, purges finished jobs and vacuums the table. */
 public final class JobKeeping {
 
     private static final Duration LONGEST_VACUUM = Duration.ofMinutes(30);
 
-    /** How many names a look for names goes through. */
+    /** How many names a query for names reads. */
     private static final int MOST_NAMES = 10_000;
 
-    /** The names of pending jobs, each found by one step in the index, however many jobs it has. */
+    /** The names of pending jobs. Each is one step in the index, however many jobs have it. */
     static final String PENDING_NAMES = """
             RECURSIVE pending (name) AS (
                 (SELECT name FROM ~.forge_jobs WHERE status = 'pending' AND waits_for IS NULL ORDER BY name LIMIT 1)
@@ -35,8 +35,8 @@ public final class JobKeeping {
                 FROM pending p WHERE p.name IS NOT NULL)""";
 
     /**
-     * How many jobs of {@code p.name} are pending, up to a limit. In the order of the index, and with a limit that the
-     * planner does not know: where it thinks that there are no more anyway, it reads them all.
+     * The number of pending jobs of {@code p.name}, up to a limit. In the order of the index, and with a limit that the planner does
+     * not know: otherwise it would read all rows where it expects no more than the limit.
      */
     static final String PENDING_COUNT = """
             (SELECT count(*) FROM (
@@ -56,17 +56,17 @@ public final class JobKeeping {
 
     // Names -------------------------------------------------------------------------------------------------
 
-    /** No claim takes jobs of that name from now on. */
+    /** Pauses a name: its jobs are not claimed. */
     public void pause(String name) {
         jdbc.update(schema.sql("INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING"), name);
     }
 
-    /** Ends a pause; false if there was none. */
+    /** Resumes a name; false if it was not paused. */
     public boolean resume(String name) {
         return jdbc.update(schema.sql("DELETE FROM ~.forge_job_pauses WHERE name = ?"), name) == 1;
     }
 
-    /** The names that are paused. */
+    /** Returns the names that are paused. */
     public Set<String> paused() {
         return new TreeSet<>(client.sql(schema.sql("SELECT name FROM ~.forge_job_pauses"))
                 .query((row, n) -> row.getString(1))
@@ -74,25 +74,25 @@ public final class JobKeeping {
     }
 
     /**
-     * Names for people.
+     * A few names for a message.
      *
-     * @param first some of them, with how many jobs each has, up to a thousand; 0 if that was not asked
-     * @param more how many there are beyond these, as far as anybody looked
+     * @param first the first names, each with its number of jobs, at most a thousand; 0 if jobs were not counted
+     * @param more how many further names were found
      */
     public record FewNames(SortedMap<String, Long> first, int more) {}
 
-    /** Names that a node of this cluster has or once had a handler for, except for reserved ones. */
+    /** Returns the names for which a node of this cluster has or had a handler, except for reserved ones. */
     public FewNames handledNames(int limit, List<String> withoutPrefixes) {
         return few("""
                 SELECT name FROM (
                     SELECT name FROM ~.forge_job_names
-                    -- Nodes of a release that did not note them.
+                    -- Nodes of a release that did not write forge_job_names.
                     UNION SELECT unnest(handlers) FROM ~.forge_nodes) AS known
                 WHERE %s LIMIT %d
                 """.formatted(notReserved("known.name"), MOST_NAMES), "0::bigint", limit, withoutPrefixes);
     }
 
-    /** Pending names that no live node has a handler for, except for reserved ones: cheap, however many jobs there are. */
+    /** Returns the names of pending jobs that no live node has a handler for, except for reserved ones. Cheap for any number of jobs. */
     public FewNames orphanedNames(int limit, List<String> withoutPrefixes) {
         return few(
                 """
@@ -129,11 +129,11 @@ public final class JobKeeping {
 
     // Deleting ----------------------------------------------------------------------------------------------
 
-    /** Finished jobs by how long they are kept. Each kind has an index of its own. */
+    /** The kinds of finished jobs by retention. Each kind has its own index. */
     enum Kind {
         COMPLETED("retention IS NULL", "finished_at", JobStatus.COMPLETED, JobStatus.CANCELLED),
         FAILED("retention IS NULL", "finished_at", JobStatus.FAILED, JobStatus.ABANDONED),
-        /** Those that say so themselves. */
+        /** Jobs with their own retention. */
         RETAINED(
                 "retention IS NOT NULL",
                 "(finished_at AT TIME ZONE 'UTC') + retention",
@@ -142,27 +142,27 @@ public final class JobKeeping {
                 JobStatus.CANCELLED,
                 JobStatus.ABANDONED);
 
-        /** Which rows; as the index has it, or it would not be used. */
+        /** The condition of the index: otherwise the index would not be used. */
         final String condition;
-        /** What the index is by. */
+        /** The expression of the index. */
         final String age;
 
         Kind(String retention, String age, JobStatus... statuses) {
             this.condition = Arrays.stream(statuses)
-                    .map(status -> "'" + JobStore.word(status) + "'")
+                    .map(status -> "'" + JobRows.word(status) + "'")
                     .collect(Collectors.joining(", ", "status IN (", ") AND " + retention));
             this.age = age;
         }
 
         boolean includes(JobStatus status) {
-            return condition.contains("'" + JobStore.word(status) + "'");
+            return condition.contains("'" + JobRows.word(status) + "'");
         }
     }
 
     /**
-     * Deletes finished jobs that were kept long enough, up to that many, and meets no others.
+     * Deletes finished jobs whose retention has passed, up to the limit, and reads no others.
      *
-     * @param awaited an SQL condition on jobs {@code j} that must stay; empty: none must
+     * @param awaited an SQL condition on jobs {@code j} that must stay; empty: none
      */
     public int purge(Duration completed, Duration failed, String awaited, int limit) {
         date(Kind.COMPLETED, limit);
@@ -172,7 +172,7 @@ public final class JobKeeping {
         return deleted + delete(Kind.RETAINED, "now() AT TIME ZONE 'UTC'", Duration.ZERO, awaited, limit - deleted);
     }
 
-    /** Somebody ended them by hand and did not say when: from now on they age like others. */
+    /** Sets the time of jobs that were ended by hand without a time: their retention begins now. */
     private void date(Kind kind, int limit) {
         client.sql(schema.sql("""
                 UPDATE ~.forge_jobs SET finished_at = now() WHERE id = ANY (ARRAY(
@@ -181,7 +181,7 @@ public final class JobKeeping {
     }
 
     private int delete(Kind kind, String now, Duration age, String awaited, int limit) {
-        // Not clock_timestamp(): an index cannot be searched for what changes during the search.
+        // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
         return client.sql(
                         schema.sql("""
                 DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
@@ -194,7 +194,7 @@ public final class JobKeeping {
                 .update();
     }
 
-    /** How many dead rows the table has, as far as the server's statistics know. */
+    /** Returns the number of dead rows of the table according to the statistics of the server. */
     public long deadRows() {
         return client.sql("SELECT coalesce(pg_stat_get_dead_tuples(to_regclass(?)), 0)")
                 .param(schema.sql("~.forge_jobs"))
@@ -202,7 +202,7 @@ public final class JobKeeping {
                 .single();
     }
 
-    /** Cleans the table up. Best effort: only its owner may, and not while somebody else does. */
+    /** Vacuums the table. Best effort: only its owner may do so, and not while another vacuum runs. */
     public void vacuum() {
         jdbc.execute((ConnectionCallback<Boolean>) connection -> {
             connection.setNetworkTimeout(Runnable::run, (int) LONGEST_VACUUM.toMillis());

@@ -7,28 +7,28 @@ import java.util.Map;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
-/** What metrics and traces want to know of jobs. */
+/** Receives events about jobs, for metrics and traces. */
 public interface JobMonitor {
 
-    /** Nobody wants to know. */
+    /** Ignores all events. */
     JobMonitor NONE = new JobMonitor() {};
 
-    /** Runs an attempt, with its transaction if it has one, perhaps within an observation. */
+    /** Runs an attempt including its transaction, perhaps within an observation. */
     default void observe(Attempt attempt, Runnable run) {
         run.run();
     }
 
-    /** Runs a step of a workflow, or undoes it, with its transaction if it has one, perhaps within an observation. */
+    /** Runs or compensates a step of a workflow including its transaction, perhaps within an observation. */
     default void observe(StepAttempt attempt, Runnable run) {
         run.run();
     }
 
-    /** What another thread does for this one, seen as part of what is observed here. */
+    /** Returns work for another thread that is observed as part of the current observation. */
     default Runnable carried(Runnable work) {
         return work;
     }
 
-    /** An attempt of a step. How it ended can be asked once it has. */
+    /** An attempt of a step. Its outcome is available after its end. */
     interface StepAttempt {
 
         String workflow();
@@ -39,82 +39,82 @@ public interface JobMonitor {
 
         UUID workflowRun();
 
-        /** Whether the step is undone. */
+        /** Returns whether the step is compensated. */
         default boolean undoing() {
             return false;
         }
 
         StepEnding outcome();
 
-        /** What it threw; null if it returned, or was only interrupted. */
+        /** Returns the exception that was thrown; null if the attempt succeeded or was only interrupted. */
         @Nullable
         Throwable failure();
     }
 
     /** How an attempt of a step ended. */
     enum StepEnding {
-        /** It is done, and remembered. */
+        /** The step succeeded and is recorded. */
         COMPLETED,
-        /** It failed. */
+        /** The step failed. */
         FAILED,
-        /** The node leaves, or its claim or the database is lost; whoever runs it next begins it anew. */
+        /** The node leaves, or its claim or the database is lost; the next attempt starts from the beginning. */
         INTERRUPTED
     }
 
-    /** What to attach to a new job, so that its execution can be linked with whoever enqueued it. */
+    /** Returns metadata for a new job that link its execution with the code that enqueued it. */
     default Map<String, String> origin(String name) {
         return Map.of();
     }
 
-    /** A handler's run. How it ended can be asked once it has. */
+    /** An attempt of a job. Its outcome is available after its end. */
     interface Attempt {
 
         JobContext job();
 
-        /** The node that runs it. */
+        /** Returns the node that runs the job. */
         UUID node();
 
         Ending outcome();
 
-        /** What it threw; null if it returned, or was only interrupted. */
+        /** Returns the exception that was thrown; null if the attempt succeeded or was only interrupted. */
         @Nullable
         Throwable failure();
     }
 
     /** How an attempt ended. */
     enum Ending {
-        /** Done. */
+        /** The job is completed. */
         COMPLETED,
-        /** It comes back later, without having spent an attempt. */
+        /** The job runs again later; the attempt does not count. */
         SNOOZED,
-        /** It failed, and will be tried again. */
+        /** The attempt failed and will be repeated. */
         RETRIED,
-        /** It failed for good. */
+        /** The job failed permanently. */
         FAILED,
-        /** Interrupted because the node leaves, or its transaction could not begin; it will be run later. */
+        /** The node leaves, or the transaction could not begin; the job runs again later. */
         RETURNED,
-        /** The job was no longer this node's; what the handler did was dropped. */
+        /** The claim was lost; the result was discarded. */
         LOST
     }
 
-    /** A job has begun, that long after it was due. */
+    /** Called when a job has started, with the time since it was due. */
     default void started(String name, Duration waited) {}
 
-    /** A claim took that long. */
+    /** Called after a claim, with its duration. */
     default void claimed(Duration took) {}
 
-    /** A failed attempt will be repeated. */
+    /** Called when a failed attempt will be repeated. */
     default void retried(String name) {}
 
-    /** An attempt, or a step of a workflow, has exceeded its timeout. */
+    /** Called when an attempt, or a step of a workflow, has exceeded its timeout. */
     default void timedOut(String name) {}
 
-    /** What a handler did was dropped, because its job was no longer this node's. Cancelled jobs do not count. */
+    /** Called when the result of a handler is discarded because its claim was lost. Cancelled jobs do not count. */
     default void claimLost(String name) {}
 
-    /** A slot of a cron was decided. */
+    /** Called when a slot of a cron was decided. */
     default void fired(String cron, CronRun.Outcome result) {}
 
-    /** A job was taken from a dead or silent node. */
+    /** Called when a job was taken from a dead or silent node. */
     default void recovered(String name) {}
 }

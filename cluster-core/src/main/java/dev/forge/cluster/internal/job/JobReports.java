@@ -22,24 +22,24 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
- * What people ask about jobs. However many there are, an answer reads no more than some ten thousand rows of each kind
- * and name; where that is not all, it says so.
+ * Queries about jobs, for the API, the endpoints and metrics. A query reads at most about ten thousand rows of each kind and name,
+ * however many there are; results state where they are limited.
  */
 public final class JobReports {
 
-    /** Nothing is counted any further. */
+    /** Counts stop at this number. */
     public static final int MOST_COUNTED = 10_000;
 
-    /** How many names of pending jobs are told apart. */
+    /** How many names of pending jobs are counted separately. */
     private static final int MOST_NAMES = 1_000;
 
-    /** Under this name {@link #unfinished} counts jobs whose names are too many to be told apart. */
+    /** The name under which {@link #unfinished} counts jobs together if there are too many names. */
     public static final String OTHER_NAMES = "(other)";
 
-    /** How many of each kind a list looks through. */
+    /** How many jobs of each kind a list reads. */
     private static final int LOOKED_THROUGH = 10_000;
 
-    /** One array of texts for each entry; somebody may have edited them by hand. */
+    /** One array of texts for each entry; tolerates a column that was edited by hand. */
     private static final String HISTORY = """
             ARRAY(SELECT ARRAY[h ->> 'attempt', h ->> 'epoch', h ->> 'node', h ->> 'startedAt', h ->> 'millis',
                                h ->> 'outcome', h ->> 'error']
@@ -51,14 +51,14 @@ public final class JobReports {
             worker_id, claim_epoch, started_at, finished_at, progress::text, result::text, last_error, unique_key,
             ARRAY(SELECT key FROM jsonb_each_text(%1$s) ORDER BY key),
             ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at, %2$s"""
-            // Somebody may have edited it by hand.
+            // Tolerates metadata that were edited by hand.
             .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END", HISTORY);
 
     private static final String SMALL_COLUMNS = COLUMNS.replace("payload::text", "'{}'")
             .replace("result::text", "NULL::text")
             .replace("last_error", "NULL::text")
             .replace(HISTORY, "NULL::text[]")
-            // There may be a thousand of them in a list, and what is compressed can be of any size.
+            // A list may have a thousand rows, and a compressed value can have any size.
             .replace(
                     "progress::text",
                     "CASE WHEN pg_column_size(progress) <= 2000 AND pg_column_compression(progress) IS NULL THEN progress::text END")
@@ -76,7 +76,7 @@ public final class JobReports {
         this.client = JdbcClient.create(source);
     }
 
-    /** Whether a node has, or once had, a handler for jobs of that name. */
+    /** Returns whether a node has or had a handler for jobs of that name. */
     public boolean hasHandler(String name) {
         return client.sql(schema.sql("""
                         SELECT EXISTS (SELECT FROM ~.forge_job_names WHERE name = :name)
@@ -87,19 +87,19 @@ public final class JobReports {
                 .single();
     }
 
-    /** Whether a node has, or once had, a handler for jobs of that name, or such a job has not ended. */
+    /** Returns whether a node has or had a handler for jobs of that name, or such a job has not ended. */
     public boolean knows(String name) {
         return hasHandler(name)
                 || client.sql(schema.sql("""
                                 SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status = 'pending')
                                     OR EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status IN %s)
-                                """.formatted(JobStore.HELD)))
+                                """.formatted(JobRows.HELD)))
                         .param("name", name)
                         .query(Boolean.class)
                         .single();
     }
 
-    /** A job. */
+    /** Returns a job; empty if there is none with that id. */
     public Optional<JobInfo> find(UUID id) {
         return client.sql(schema.sql("SELECT %s FROM ~.forge_jobs WHERE id = ?".formatted(COLUMNS)))
                 .param(id)
@@ -107,7 +107,7 @@ public final class JobReports {
                 .optional();
     }
 
-    /** For how long its current attempt has been running, by the database's clock; zero if it does not run. */
+    /** Returns how long the current attempt has been running, by the database's clock; zero if the job does not run. */
     public Duration runningFor(UUID id) {
         return Duration.ofMillis(client.sql(schema.sql("""
                 SELECT (extract(epoch FROM clock_timestamp() - started_at) * 1000)::bigint FROM ~.forge_jobs
@@ -120,8 +120,11 @@ public final class JobReports {
     }
 
     /**
-     * The newest jobs, if wanted only of that name or status; without what may be large. Those among the last 10,000 that
-     * were enqueued are all found; of older ones those that have not ended, and those among the last 10,000 that have.
+     * Returns the newest jobs, without values that may be large. Finds all jobs among the last 10,000 that were enqueued; of older
+     * ones, those that have not ended and those among the last 10,000 that have.
+     *
+     * @param name only jobs of that name; null: of any name
+     * @param status only jobs with that status; null: with any status
      */
     public List<JobInfo> list(@Nullable String name, @Nullable JobStatus status, int limit) {
         boolean all = name == null && status == null;
@@ -142,12 +145,12 @@ public final class JobReports {
             statement = statement.param("name", name);
         }
         if (status != null) {
-            statement = statement.param("status", JobStore.word(status));
+            statement = statement.param("status", JobRows.word(status));
         }
         return statement.query((row, n) -> info(row)).list();
     }
 
-    /** Where jobs of that name or status may be found, each place in the order of an index. */
+    /** Returns conditions under which jobs of that name or status are found, each in the order of an index. */
     private static List<String> places(@Nullable String name, @Nullable JobStatus status) {
         var places = new ArrayList<String>();
         places.add("ORDER BY id DESC");
@@ -162,7 +165,7 @@ public final class JobReports {
             places.add("WHERE waits_for IS NOT NULL ORDER BY waits_for");
         }
         if (status == null || status == JobStatus.CLAIMED || status == JobStatus.RUNNING) {
-            places.add("WHERE status IN %s ORDER BY worker_id".formatted(JobStore.HELD));
+            places.add("WHERE status IN %s ORDER BY worker_id".formatted(JobRows.HELD));
         }
         for (JobKeeping.Kind kind : JobKeeping.Kind.values()) {
             if (status == null || kind.includes(status)) {
@@ -173,26 +176,26 @@ public final class JobReports {
     }
 
     /**
-     * How many jobs of a name have a status.
+     * The number of jobs of a name with a status.
      *
-     * @param jobs of pending ones up to {@link #MOST_COUNTED}, which means that many or more
+     * @param jobs for pending jobs at most {@link #MOST_COUNTED}, which means that many or more
      */
     public record Count(String name, JobStatus status, long jobs) {}
 
     /**
-     * The unfinished ones, by name and status. Where there are more than a thousand names, those that a node has or had a
-     * handler for are still told apart, and the others are counted together as {@link #OTHER_NAMES}.
+     * Returns the numbers of unfinished jobs by name and status. If there are more than a thousand names, those that a node has or had
+     * a handler for are still counted separately, and the others together as {@link #OTHER_NAMES}.
      */
     public List<Count> unfinished() {
         return client.sql(schema.sql("""
                 WITH %1$s, handled (name) AS MATERIALIZED (SELECT name FROM ~.forge_job_names LIMIT %5$d),
                 first (name) AS MATERIALIZED (SELECT name FROM pending WHERE name IS NOT NULL LIMIT %5$d),
                 told (name) AS MATERIALIZED (SELECT name FROM handled UNION SELECT name FROM first),
-                -- Materialized: otherwise each count would be made twice.
+                -- Materialized: otherwise each count would run twice.
                 counted (name, status, jobs) AS MATERIALIZED (
                     SELECT p.name, 'pending', %4$s FROM told p
                     UNION ALL
-                    -- Behind the last of the first names; nothing, unless there are as many of them as are told.
+                    -- Names after the last of the first names; none unless there are more names than are counted separately.
                     SELECT name, 'pending', count(*)
                     FROM (SELECT name FROM ~.forge_jobs
                           WHERE status = 'pending' AND waits_for IS NULL
@@ -206,7 +209,7 @@ public final class JobReports {
                           ORDER BY waits_for LIMIT (SELECT %3$d)) AS few
                     GROUP BY name
                     UNION ALL
-                    -- Never more than nodes have room for.
+                    -- Never more than the nodes have slots for.
                     SELECT name, status, count(*) FROM ~.forge_jobs WHERE status IN %2$s GROUP BY name, status),
                 named (name, status, jobs) AS (
                     SELECT CASE WHEN status <> 'pending' OR (SELECT count(*) FROM first) < %5$d
@@ -216,20 +219,19 @@ public final class JobReports {
                 FROM named GROUP BY name, status ORDER BY name, status
                 """.formatted(
                                 JobKeeping.PENDING_NAMES,
-                                JobStore.HELD,
+                                JobRows.HELD,
                                 MOST_COUNTED,
                                 JobKeeping.PENDING_COUNT.formatted(MOST_COUNTED),
                                 MOST_NAMES,
                                 OTHER_NAMES)))
-                .query((row, n) -> new Count(row.getString(1), JobStore.status(row.getString(2)), row.getLong(3)))
+                .query((row, n) -> new Count(row.getString(1), JobRows.status(row.getString(2)), row.getLong(3)))
                 .list();
     }
 
-    /** For how long the oldest due job has been waiting. */
+    /** Returns how long the oldest due job has been waiting. */
     public Duration oldestAge() {
-        // From queue to queue: the first row of each is its oldest. Within a capability to the next priority, else to
-        // the
-        // next capability, else to the next name.
+        // From queue to queue: the first row of each is its oldest. Within a capability to the next priority, otherwise
+        // to the next capability, otherwise to the next name.
         return Duration.ofMillis(client.sql(schema.sql("""
                 WITH RECURSIVE queue (name, capability, priority, head) AS (
                     (SELECT name, coalesce(worker_capability, ''), priority, scheduled_at FROM ~.forge_jobs
@@ -265,7 +267,13 @@ public final class JobReports {
                 .single());
     }
 
-    /** What stands in the way of a pending job. */
+    /**
+     * What keeps a pending job from running.
+     *
+     * @param waitsFor the predecessor that must end first; null: none
+     * @param workers active workers, of which {@code knowing} have a handler; {@code capable} of these offer the capability, and
+     *     {@code free} of these have a free slot
+     */
     public record Obstacles(
             boolean paused,
             @Nullable UUID waitsFor,
@@ -275,14 +283,14 @@ public final class JobReports {
             int capable,
             int free) {}
 
-    /** Whether node {@code n} offers what job {@code j} asks for; the cluster's own capabilities depend on who leads. */
+    /** Whether node {@code n} offers the capability of job {@code j}; capabilities of the cluster depend on the leader. */
     private static final String CAPABLE = """
             (j.worker_capability IS NULL OR j.worker_capability = '@scheduler'
              OR j.worker_capability = ANY (n.worker_capabilities)
              OR j.worker_capability = '@leader'
                 AND EXISTS (SELECT FROM ~.forge_leaders l WHERE l.role = 'scheduler' AND l.node_id = n.id))""";
 
-    /** What stands in the way of that job; nothing if it is not pending. */
+    /** Returns what keeps a job from running; empty if it is not pending. */
     public Optional<Obstacles> obstacles(UUID id) {
         return client.sql(schema.sql("""
                 SELECT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = j.name), j.waits_for,
@@ -320,7 +328,7 @@ public final class JobReports {
         return new JobInfo(
                 row.getObject(1, UUID.class),
                 row.getString(2),
-                JobStore.status(row.getString(3)),
+                JobRows.status(row.getString(3)),
                 row.getString(4),
                 row.getInt(5),
                 row.getString(6),
@@ -343,7 +351,7 @@ public final class JobReports {
 
     private static List<JobAttempt> history(@Nullable Array column) throws SQLException {
         var history = new ArrayList<JobAttempt>();
-        // Without entries it has one dimension only.
+        // An empty array has one dimension only.
         if (column != null && column.getArray() instanceof String[][] entries) {
             for (String[] entry : entries) {
                 attempt(entry).ifPresent(history::add);
@@ -352,7 +360,7 @@ public final class JobReports {
         return List.copyOf(history);
     }
 
-    /** Nothing if somebody has edited it by hand: the others are still of use. */
+    /** Returns an entry of the history; empty if it was edited by hand and cannot be read. */
     private static Optional<JobAttempt> attempt(@Nullable String[] entry) {
         try {
             return Optional.of(new JobAttempt(

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.job.JobStore.ClaimKey;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -15,40 +14,40 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import org.slf4j.Logger;
 
 /**
- * Keeps the node and the table agreed on who has a job: it renews leases, notes starts and progress, and ends handlers
- * whose job may be another's.
+ * Keeps the claims of this node valid: renews leases, writes starts and progress, and stops handlers whose job another node may
+ * hold.
  *
- * <p>A claim is this node's until its lease ends, which renewals move on. The node counts for itself, from when it sent
- * the last renewal that was answered: past that, or when the node itself may be taken for dead, it interrupts the
- * handler before anybody else can begin.
+ * <p>A claim is valid until its lease expires. The node counts for itself, from the time at which it sent the last renewal that
+ * succeeded. When that time is over, or when other nodes may regard this node as dead, it interrupts the handler before another
+ * node can start the job.
  */
 final class LeaseKeeper {
 
     private static final Logger log = GuardedLogger.of(LeaseKeeper.class);
 
-    /** How long the table may say of a job that it waits although it runs. */
+    /** How long the status of a job may stay claimed after its handler has started. */
     private static final Duration MARK_AFTER = Duration.ofMillis(100);
 
-    /** When a claim of this node that it knows nothing of is given back. */
+    /** When a claim that the node does not know of is released. */
     static final Duration UNKNOWN_AFTER = Duration.ofSeconds(15);
 
-    private final Worker.Host host;
-    private final JobStore jobs;
+    private final Worker.NodeView node;
+    private final Worker.Stores stores;
     private final Claims claims;
     private final Duration lease;
-    private final Queue<UUID> doubts = new ConcurrentLinkedQueue<>();
+    private final Queue<UUID> perhapsCancelled = new ConcurrentLinkedQueue<>();
 
-    LeaseKeeper(Worker.Host host, Worker.Stores stores, Claims claims, Duration lease) {
-        this.host = host;
-        this.jobs = stores.control();
+    LeaseKeeper(Worker.NodeView node, Worker.Stores stores, Claims claims, Duration lease) {
+        this.node = node;
+        this.stores = stores;
         this.claims = claims;
         this.lease = lease;
     }
 
-    /** Several times a second: ends what takes too long or may be another's by now. Asks nobody, so that nothing delays it. */
+    /** Stops handlers that exceed their timeout or whose claim may have expired. Uses no database, so that nothing delays it. */
     void watch() {
-        boolean trusted = host.isTrusted();
-        long now = host.nanos();
+        boolean trusted = node.isTrusted();
+        long now = node.nanos();
         for (RunningJob running : claims.all()) {
             if (running.isEnding()) {
                 continue;
@@ -57,8 +56,8 @@ final class LeaseKeeper {
                 claims.lose(
                         running,
                         trusted
-                                ? "its lease could not be renewed in time; does a transaction lock its row?"
-                                : "the process stood still, or the database is out of reach");
+                                ? "the lease could not be renewed in time; does a transaction lock its row?"
+                                : "the process stood still, or the database is unreachable");
                 continue;
             }
             Duration timeout = running.handler().limits().timeout();
@@ -69,13 +68,13 @@ final class LeaseKeeper {
         }
     }
 
-    /** Writes what has gathered: starts and progress. Finds out whether jobs that may be cancelled are. */
-    void note() {
-        for (UUID doubtful = doubts.peek(); doubtful != null; doubtful = doubts.peek()) {
-            check(doubtful);
-            doubts.remove();
+    /** Writes starts and progress, and checks jobs that may have been cancelled. */
+    void writeProgress() {
+        for (UUID job = perhapsCancelled.peek(); job != null; job = perhapsCancelled.peek()) {
+            check(job);
+            perhapsCancelled.remove();
         }
-        long now = host.nanos();
+        long now = node.nanos();
         var started = new LinkedHashMap<UUID, List<RunningJob>>();
         claims.all().stream()
                 .filter(running ->
@@ -83,72 +82,71 @@ final class LeaseKeeper {
                 .forEach(running -> started.computeIfAbsent(running.node(), n -> new ArrayList<>())
                         .add(running));
         started.forEach(this::mark);
-        claims.all().stream().filter(RunningJob::hasProgress).forEach(this::noteProgress);
+        claims.all().stream().filter(RunningJob::hasProgress).forEach(this::writeProgress);
     }
 
-    /** Those whose rows another transaction has locked are marked later. */
-    private void mark(UUID node, List<RunningJob> started) {
-        Set<ClaimKey> marked =
-                jobs.start(node, started.stream().map(RunningJob::key).toList());
+    /** Marks jobs as running. Rows that another transaction has locked are marked later. */
+    private void mark(UUID holder, List<RunningJob> started) {
+        Set<ClaimKey> marked = stores.claims()
+                .start(holder, started.stream().map(RunningJob::key).toList());
         started.stream().filter(running -> marked.contains(running.key())).forEach(RunningJob::marked);
     }
 
-    private void noteProgress(RunningJob running) {
+    private void writeProgress(RunningJob running) {
         String progress = running.takeProgress();
         if (progress == null) {
             return;
         }
-        boolean noted = false;
+        boolean written = false;
         try {
-            noted = jobs.noteUnlocked(running.node(), running.key(), progress);
+            written = stores.claims().writeProgress(running.node(), running.key(), progress);
         } finally {
-            if (!noted) {
-                // A locked row; a lost claim ends soon anyway.
+            if (!written) {
+                // The row is locked. If the claim is lost, the handler ends soon.
                 running.keepProgress(progress);
             }
         }
     }
 
-    /** Shows that the jobs of this node are being worked on, and finds out which are not its any more. */
+    /** Renews the leases of this node, and stops the handlers of jobs that it no longer holds. */
     void renew() {
         var nodes = new HashSet<UUID>();
         claims.all().forEach(running -> nodes.add(running.node()));
-        UUID claimant = host.claimant();
-        if (claimant != null) {
-            nodes.add(claimant);
+        UUID current = node.claimingNode();
+        if (current != null) {
+            nodes.add(current);
         }
         nodes.forEach(this::renew);
     }
 
-    private void renew(UUID node) {
+    private void renew(UUID holder) {
         List<RunningJob> mine = claims.all().stream()
-                .filter(running -> running.node().equals(node))
+                .filter(running -> running.node().equals(holder))
                 .toList();
-        // A transactional handler's row must not change under it; its node's life covers it.
-        Map<ClaimKey, RunningJob> plain = byKey(mine, false);
+        // The row of a transactional handler must not change; its claim is valid as long as its node lives.
+        Map<ClaimKey, RunningJob> leased = byKey(mine, false);
         Map<ClaimKey, RunningJob> transactional = byKey(mine, true);
-        long sent = host.nanos();
-        if (!plain.isEmpty()) {
-            Set<ClaimKey> renewed = jobs.renew(node, plain.keySet(), lease);
-            plain.forEach((key, running) -> {
+        long sent = node.nanos();
+        if (!leased.isEmpty()) {
+            Set<ClaimKey> renewed = stores.claims().renew(holder, leased.keySet(), lease);
+            leased.forEach((key, running) -> {
                 if (renewed.contains(key)) {
                     running.confirmed(sent);
                 }
             });
-            // The rest is lost, or somebody has locked it. Then its lease goes on as it was, and so does our belief in
-            // it.
-            plain.keySet().removeAll(renewed);
-            if (!plain.isEmpty()) {
-                drop(plain, jobs.missing(node, plain.keySet()));
+            // The other claims are lost, or their rows are locked: then their leases stay as they were.
+            leased.keySet().removeAll(renewed);
+            if (!leased.isEmpty()) {
+                drop(leased, stores.claims().missing(holder, leased.keySet()));
             }
         }
         if (!transactional.isEmpty()) {
-            drop(transactional, jobs.missing(node, transactional.keySet()));
+            drop(transactional, stores.claims().missing(holder, transactional.keySet()));
         }
-        int unknown = jobs.returnUnknown(
-                node, claims.all().stream().map(RunningJob::id).toList(), UNKNOWN_AFTER);
+        int unknown = stores.recoveries()
+                .returnUnknown(holder, claims.all().stream().map(RunningJob::id).toList(), UNKNOWN_AFTER);
         if (unknown > 0) {
-            log.warn("{} jobs were claimed for this node without its knowing; returned", unknown);
+            log.warn("Released {} claims unknown to this node", unknown);
         }
     }
 
@@ -160,26 +158,26 @@ final class LeaseKeeper {
         return byKey;
     }
 
-    // Those that have ended meanwhile are not lost: their end was written before, or is being written now.
+    // Jobs that have ended meanwhile are not lost: their end was written before, or is being written.
     private void drop(Map<ClaimKey, RunningJob> asked, Set<ClaimKey> lost) {
         lost.forEach(key -> {
             RunningJob running = asked.get(key);
             if (running != null && claims.has(running) && !running.isEnding()) {
-                claims.cancelOrLose(running, "another node has it or has ended it");
+                claims.cancelOrLose(running, "another node holds or has ended it");
             }
         });
     }
 
-    /** A job was called off somewhere: if it is one of ours, its handler ends with the next {@link #note()}. */
-    void doubt(UUID job) {
-        doubts.add(job);
+    /** Stops the handler of a job that may have been cancelled, if this node runs it, with the next {@link #writeProgress()}. */
+    void checkCancelled(UUID job) {
+        perhapsCancelled.add(job);
     }
 
     private void check(UUID job) {
         List<RunningJob> affected = claims.all().stream()
                 .filter(running -> running.id().equals(job))
                 .toList();
-        affected.forEach(
-                running -> drop(Map.of(running.key(), running), jobs.missing(running.node(), List.of(running.key()))));
+        affected.forEach(running ->
+                drop(Map.of(running.key(), running), stores.claims().missing(running.node(), List.of(running.key()))));
     }
 }

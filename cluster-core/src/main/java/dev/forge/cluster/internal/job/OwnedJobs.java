@@ -1,14 +1,14 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.job.JobStore.Claimed;
+import dev.forge.cluster.internal.job.JobClaimStore.Claimed;
 
 /**
- * Jobs that another capability enqueues for itself, recognised by how their names begin. Applications can neither enqueue
- * nor cancel nor retry them. Unique keys that begin alike belong to jobs of the application that such a job waits for.
+ * Jobs that another capability enqueues for itself, recognised by a prefix of their names. Applications can neither enqueue nor
+ * cancel nor retry them. Unique keys with the same prefix belong to jobs of the application that such a job waits for.
  */
 public interface OwnedJobs {
 
-    /** Returns how their names, and the keys of jobs that they wait for, begin. */
+    /** Returns the prefix of their names and of the unique keys of jobs that they wait for. */
     String prefix();
 
     /** Returns what these jobs are, in the plural, for error messages. */
@@ -24,13 +24,13 @@ public interface OwnedJobs {
     String retryAdvice();
 
     /**
-     * Returns an SQL condition on a finished job {@code j} of the application: whether an owned job still has to read how it
-     * ended, so that the purge must keep it. Table names are written as in {@link
+     * Returns an SQL condition on a finished job {@code j} of the application: whether an owned job still has to read its result, so
+     * that the purge must keep it. Table names are written as in {@link
      * dev.forge.cluster.internal.database.Schema#sql}.
      */
     String awaitedCondition();
 
-    /** Returns whether an owned job waits for the end of this one. */
+    /** Returns whether an owned job waits for the end of this job. */
     boolean isAwaited(Claimed job);
 
     /** Returns whether a name belongs to these jobs. */

@@ -1,13 +1,13 @@
 package dev.forge.cluster.internal.job;
 
-/** What a handler of our own answers that has written by itself how its claim ended. */
+/** Returned by handlers of the cluster that have written the end of their claim themselves. */
 public enum RecordedOutcome {
-    /** The job is done. */
+    /** The job is completed. */
     COMPLETED,
-    /** The job has failed for good. */
+    /** The job has failed permanently. */
     FAILED,
     /** The job is pending again, now or later. */
     PENDING,
-    /** Nothing could be written: the job is not this node's any more. */
+    /** Nothing was written: this node no longer holds the job. */
     LOST
 }

@@ -6,13 +6,13 @@ import dev.forge.cluster.job.JobRejectedException;
 import java.util.Map;
 
 /**
- * Job names, unique keys and metadata that the cluster uses for itself. A job of the application with such a name or key could
- * take the place of a run, of a job that a run waits for, or of another submitter's job. {@code forge_enqueue} refuses them with
- * the same words.
+ * Job names, unique keys and metadata keys that are reserved for the cluster. A job of the application with such a name or key could
+ * replace a run, a job that a run waits for, or a job of another submitter. {@code forge_enqueue} rejects them with the same
+ * messages.
  */
 public final class ReservedNames {
 
-    /** Keys of metadata that begin like this belong to the cluster. */
+    /** The prefix of reserved metadata keys. */
     static final String METADATA_PREFIX = "forge.";
 
     private final Node node;
@@ -23,35 +23,35 @@ public final class ReservedNames {
         this.handlers = handlers;
     }
 
-    /** Returns whether jobs of that name are the cluster's own. */
+    /** Returns whether a name is reserved. */
     public boolean isReserved(String name) {
         return handlers.ownerOf(name).isPresent() || node.reservedPrefix(name).isPresent();
     }
 
     /**
-     * Refuses names of jobs that the cluster enqueues for itself.
+     * Rejects reserved names.
      *
      * @throws JobRejectedException if applications may not enqueue jobs of that name
      */
     public void requireFreeName(String name) {
         handlers.ownerOf(name).ifPresent(owned -> {
-            throw refused("job name", "names", name, owned.prefix(), owned.description(), owned.startAdvice());
+            throw rejected("job name", "names", name, owned.prefix(), owned.description(), owned.startAdvice());
         });
         node.reservedPrefix(name).ifPresent(reserved -> {
-            throw refused("job name", "names", name, reserved.text(), reserved.owner(), reserved.advice());
+            throw rejected("job name", "names", name, reserved.text(), reserved.owner(), reserved.advice());
         });
     }
 
     /**
-     * Refuses keys that are the cluster's own.
+     * Rejects reserved unique keys.
      *
-     * @param metadata of the job; they name its submitter, whose keys it may have
+     * @param metadata metadata of the job; it may have keys of the submitter that they name
      * @throws JobRejectedException if applications may not use that key
      */
     void requireFreeKey(String key, Map<String, String> metadata) {
         SubmitterKeys.require(key, metadata);
         handlers.ownerOf(key).ifPresent(owned -> {
-            throw refused(
+            throw rejected(
                     "unique key",
                     "keys",
                     key,
@@ -61,7 +61,7 @@ public final class ReservedNames {
         });
     }
 
-    private static JobRejectedException refused(
+    private static JobRejectedException rejected(
             String what, String kind, String text, String prefix, String owner, String advice) {
         return new JobRejectedException("%s '%s': %s that begin with %s are those of %s; %s"
                 .formatted(what, Names.printable(text), kind, prefix, owner, advice));

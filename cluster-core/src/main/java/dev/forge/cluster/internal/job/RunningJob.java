@@ -1,8 +1,7 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.job.JobStore.ClaimKey;
-import dev.forge.cluster.internal.job.JobStore.Claimed;
-import dev.forge.cluster.internal.job.JobStore.Finish;
+import dev.forge.cluster.internal.job.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.JobFinishStore.Finish;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClaimLostException;
@@ -18,49 +17,52 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
-/** A claim of this node, from the claim to its end. */
+/** A job that this node has claimed, from the claim to its end. */
 public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHandlers.Handler {
 
-    /** Where it is on this node. */
+    /** The state of the job on this node. */
     enum Stage {
         /** Waits for a free slot. */
         QUEUED,
         /** Its handler runs. */
         STARTED,
-        /** Not this node's business any more. */
+        /** This node no longer deals with it. */
         ENDED
     }
 
-    /** Why its handler should end. */
+    /** Why the handler should stop. */
     public enum Stop {
         /** The attempt takes too long. */
         TIMEOUT,
-        /** The node leaves; another will run it. */
+        /** The node leaves the cluster; another node will run the job. */
         DRAIN,
-        /** The job is not this node's any more. */
+        /** This node no longer holds the job. */
         LOST
     }
 
-    /** The membership that has it. */
+    /** The node that holds the job, by the id of its current membership. */
     record Holder(UUID id, String name) {}
+
+    /** Converts payloads and checkpoints, and writes checkpoints. */
+    record Persistence(PayloadJson json, JobClaimStore claims) {}
 
     private record Progress(int percent, String message) {}
 
-    public final Claimed claimed;
+    private final Claimed claimed;
     private final Holder holder;
     private final UUID node;
     private final JobHandler handler;
     private final PayloadJson json;
-    private final JobStore notes;
+    private final Persistence persistence;
     private final long claimedAt;
     private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.QUEUED);
     private volatile @Nullable Stop stop;
     private volatile long confirmedAt;
     private volatile long startedAt;
     private volatile boolean marked;
-    public volatile boolean ending;
-    private volatile boolean back;
-    private volatile boolean endUnanswered;
+    private volatile boolean ending;
+    private volatile boolean returning;
+    private volatile boolean endUnconfirmed;
     private volatile @Nullable String progress;
     private volatile @Nullable String checkpoint;
     private volatile JobMonitor.Ending ended = JobMonitor.Ending.FAILED;
@@ -68,15 +70,15 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private final Set<Runnable> releases = ConcurrentHashMap.newKeySet();
     private @Nullable Thread thread;
 
-    RunningJob(Claimed claimed, Holder holder, JobHandler handler, long sentAt, PayloadJson json, JobStore notes) {
+    RunningJob(Claimed claimed, Holder holder, JobHandler handler, long sentAt, Persistence persistence) {
         this.claimed = claimed;
         this.holder = holder;
         this.node = holder.id;
         this.handler = handler;
         this.claimedAt = sentAt;
         this.confirmedAt = sentAt;
-        this.json = json;
-        this.notes = notes;
+        this.json = persistence.json;
+        this.persistence = persistence;
         this.marked = claimed.started();
         this.checkpoint = claimed.checkpoint();
     }
@@ -109,13 +111,13 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         return failure;
     }
 
-    /** How its attempt has ended, for those who observe it. */
+    /** Sets how the attempt ended, for observers. */
     void ended(JobMonitor.Ending how, @Nullable Throwable cause) {
         ended = how;
         failure = cause;
     }
 
-    /** What it was enqueued with; empty if that is nothing. */
+    /** Returns the payload; empty if the job was enqueued without one. */
     public <T> Optional<T> payload(Class<T> type) {
         String text = claimed.payload();
         return text.equals("{}") ? Optional.empty() : Optional.ofNullable(json.readAs(text, type));
@@ -129,10 +131,10 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         return stage.get();
     }
 
-    /** Whether it may start: on the thread that runs it, if nobody took it back before. */
+    /** Starts the job on the current thread; false if it was withdrawn or lost before. */
     boolean start(long now) {
         synchronized (this) {
-            // Before the stage: whoever sees that it runs must not count its timeout from zero.
+            // Before the stage: a thread that sees the job running must not count its timeout from zero.
             startedAt = now;
             if (stop == Stop.LOST || !stage.compareAndSet(Stage.QUEUED, Stage.STARTED)) {
                 return false;
@@ -142,28 +144,28 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         return true;
     }
 
-    /** The handler has returned; from here on its thread is not interrupted for this job's sake. */
+    /** Called when the handler has returned; from now on its thread is not interrupted because of this job. */
     public void returned() {
         synchronized (this) {
             thread = null;
-            // Whatever interrupted it was meant for the handler.
+            // An interrupt was meant for the handler.
             Thread.interrupted();
         }
     }
 
-    /** It will be due again. */
-    void comesBack() {
-        back = true;
+    /** Records that the job will be due again. */
+    void markReturning() {
+        returning = true;
     }
 
-    boolean isBack() {
-        return back;
+    boolean isReturning() {
+        return returning;
     }
 
     /**
-     * Its end is about to be written: what the table says of it from now on may be by our own hand. No code of the handler
-     * runs any more, so nothing needs to be stopped in time; should the claim be lost before its end is written, or while
-     * its transaction hangs, the guards in the database find out, and the row stays locked until that transaction ends.
+     * Records that the end is about to be written: from now on a change of the row may come from this node. The handler no longer
+     * runs, so that nothing has to be stopped in time. If the claim is lost before its end is written, or while its transaction
+     * hangs, the guards in the database detect that, and the row stays locked until that transaction ends.
      */
     public void ending() {
         ending = true;
@@ -173,27 +175,27 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         return ending;
     }
 
-    /** A statement or a commit that ends it was sent, and the answer got lost: it may have ended by this node's own hand. */
-    void endUnanswered() {
-        endUnanswered = true;
+    /** Records that the response to a statement or commit that ends the job was lost: this node may have ended it. */
+    void markEndUnconfirmed() {
+        endUnconfirmed = true;
     }
 
-    boolean isEndUnanswered() {
-        return endUnanswered;
+    boolean isEndUnconfirmed() {
+        return endUnconfirmed;
     }
 
     void end() {
         stage.set(Stage.ENDED);
     }
 
-    /** Takes it back if it has not started. */
+    /** Ends the job here if it has not started; false if it has. */
     boolean withdraw() {
         return stage.compareAndSet(Stage.QUEUED, Stage.ENDED);
     }
 
     /**
-     * Asks the handler to end. The first reason counts, except that a lost claim overrules the others; answers whether this
-     * one counts, and is new.
+     * Asks the handler to stop. The first reason counts, except that a lost claim overrides the others; returns whether this
+     * reason counts and is new.
      */
     boolean stop(Stop reason) {
         synchronized (this) {
@@ -208,7 +210,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         }
     }
 
-    // When the handler ignores that ---------------------------------------------------------------------------
+    // Handlers that ignore the request to stop ----------------------------------------------------------------
 
     @Override
     public @Nullable Thread thread() {
@@ -243,20 +245,22 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
                 : "It occupies a slot, and the job is not retried before it returns; its result will be discarded.";
     }
 
-    /** Does something if the node leaves while the handler still runs. */
+    /** Registers an action for the case that the node leaves while the handler still runs. */
     public void onRelease(Runnable action) {
         releases.add(action);
     }
 
+    /** Removes an action that {@link #onRelease} registered. */
     public void forgetRelease(Runnable action) {
         releases.remove(action);
     }
 
-    /** The node leaves, and the handler still runs. */
+    /** Called when the node leaves while the handler still runs. */
     void released() {
         releases.forEach(Runnable::run);
     }
 
+    /** Returns why the handler should stop; null if it should not. */
     @Nullable
     public Stop stopReason() {
         return stop;
@@ -266,12 +270,12 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         return startedAt;
     }
 
-    /** When the claim was sent. */
+    /** Returns when the claim was sent. */
     long claimedAt() {
         return claimedAt;
     }
 
-    /** When the last claim or renewal was sent that the table has seen: its lease counts from then on, or from later. */
+    /** Returns when the last claim or renewal that succeeded was sent: the lease begins then or later. */
     long confirmedAt() {
         return confirmedAt;
     }
@@ -280,7 +284,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         confirmedAt = sentAt;
     }
 
-    /** Whether the table does not say yet that it runs. */
+    /** Returns whether the job runs without having the status running in the table. */
     boolean isUnmarked() {
         return !marked && stage.get() == Stage.STARTED;
     }
@@ -289,7 +293,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         marked = true;
     }
 
-    /** The progress that is not written yet. */
+    /** Removes and returns the progress that is not written yet; null if there is none. */
     @Nullable
     public String takeProgress() {
         synchronized (this) {
@@ -299,7 +303,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         }
     }
 
-    /** It could not be written; what the handler has said since is newer. */
+    /** Restores progress that could not be written, unless the handler has reported newer progress. */
     void keepProgress(String unwritten) {
         synchronized (this) {
             if (progress == null) {
@@ -308,21 +312,21 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         }
     }
 
-    /** The checkpoint to be written with a failure: a transactional handler does not write it before. */
+    /** Returns the checkpoint to write with a failure: that of a transactional handler is not written before. */
     @Nullable
     String lateCheckpoint() {
         String current = checkpoint;
         return handler.isTransactional() && current != null && !current.equals(claimed.checkpoint()) ? current : null;
     }
 
-    /** Gives it back without having spent an attempt. */
+    /** Returns the end of a claim that returns the job without a counted attempt. */
     Finish givenBack(Duration delay) {
         return givenBack(delay, null);
     }
 
-    /** The same; the reason becomes its last error. */
+    /** Returns the end of a claim that returns the job without a counted attempt; the reason becomes its last error. */
     Finish givenBack(Duration delay, @Nullable String reason) {
-        comesBack();
+        markReturning();
         return new Finish(
                 key(),
                 JobStatus.PENDING,
@@ -385,7 +389,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     @Override
     public void progress(int percent, String message) {
         if (percent < 0 || percent > 100) {
-            throw new IllegalArgumentException("progress of %d percent".formatted(percent));
+            throw new IllegalArgumentException("progress of %d percent; it must be 0 to 100".formatted(percent));
         }
         String text = json.write(new Progress(percent, message));
         synchronized (this) {
@@ -396,10 +400,11 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     @Override
     public void checkpoint(Object state) {
         String text = json.write(state);
-        // A transactional handler's row must not change under it: its own completion would conflict with that.
-        if (!handler.isTransactional() && !notes.note(node, key(), null, text)) {
+        // The row of a transactional handler must not change: its completion would conflict with the change.
+        if (!handler.isTransactional() && !persistence.claims.writeCheckpoint(node, key(), null, text)) {
             stop(Stop.LOST);
-            throw new ClaimLostException("job %s epoch %d is no longer this node's".formatted(id(), epoch()));
+            throw new ClaimLostException("Job %s (%s): claim lost (epoch %d); this node no longer holds the job"
+                    .formatted(name(), id(), epoch()));
         }
         checkpoint = text;
     }

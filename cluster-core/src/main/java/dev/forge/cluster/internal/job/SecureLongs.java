@@ -7,8 +7,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * Random longs of a cryptographically secure source, drawn in blocks because a single draw costs a lock and several hashes.
- * Safe for any number of threads; without thread locals, which virtual threads would multiply.
+ * Generates cryptographically secure random numbers, in blocks because a single draw costs a lock and several hashes. Thread-safe.
+ * Uses no thread locals, which virtual threads would multiply.
  */
 final class SecureLongs {
 
@@ -29,14 +29,14 @@ final class SecureLongs {
     }
 
     /**
-     * Seeded by the operating system, then computed here. On Linux the default source asks the kernel for each draw and is
-     * several times as slow.
+     * Returns a generator that is seeded by the operating system once. On Linux the default generator calls the kernel for each draw
+     * and is several times as slow.
      */
     private static SecureRandom source() {
         try {
             return SecureRandom.getInstance("DRBG");
         } catch (NoSuchAlgorithmException e) {
-            // The JDK's providers were replaced; the first of the others is secure, too.
+            // The providers of the JDK were replaced; the default of the others is secure, too.
             return new SecureRandom();
         }
     }
@@ -47,11 +47,11 @@ final class SecureLongs {
             int index = block.used.getAndIncrement();
             if (index < BLOCK) {
                 long value = block.longs[index];
-                // Used values need not stay in memory.
+                // Used values should not stay in memory.
                 block.longs[index] = 0;
                 return value;
             }
-            // Threads that find the block used up at the same time draw one each; one of them is kept.
+            // Concurrent threads may draw a block each; one of the blocks is kept.
             current.compareAndSet(block, draw());
         }
     }

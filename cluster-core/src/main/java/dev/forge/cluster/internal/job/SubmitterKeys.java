@@ -10,23 +10,23 @@ import java.util.Base64;
 import java.util.Map;
 
 /**
- * Unique keys of jobs that clients submit over HTTP. Each submitter has keys of its own: the stored key begins with a hash
- * of the submitter, whom the job's metadata name. Keys of the application never begin like that, so neither a client nor
- * a text that the application takes from a client can reach the job of another submitter.
+ * Unique keys of jobs that clients submit over HTTP. Each submitter has a separate key space: the stored key begins with a hash of
+ * the submitter, which the metadata of the job name. Keys of the application never begin like that, so that neither a client nor a
+ * text that the application takes from a client can affect the job of another submitter.
  */
 public final class SubmitterKeys {
 
-    /** The entry of a job's metadata that names its submitter. */
+    /** The metadata key for the submitter of a job. */
     public static final String SUBMITTER = "forge.http.principal";
 
     static final String PREFIX = "@http/";
 
-    /** Of a hash; 128 bits are enough against whoever looks for a name with the hash of another. */
+    /** The length of the hash; 128 bits make it infeasible to find a name with the hash of another. */
     private static final int BYTES = 16;
 
     private SubmitterKeys() {}
 
-    /** The key as it is stored. */
+    /** Returns the key to store. */
     public static String of(String submitter, String key) {
         return space(submitter) + key;
     }
@@ -40,7 +40,7 @@ public final class SubmitterKeys {
         }
     }
 
-    /** @throws JobRejectedException if the key is another submitter's, or that of a submitter where there is none */
+    /** @throws JobRejectedException if the key belongs to a submitter other than the one in the metadata */
     static void require(String key, Map<String, String> metadata) {
         if (key.startsWith(PREFIX)) {
             String submitter = metadata.get(SUBMITTER);

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeComponent;
@@ -11,13 +12,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 
 /**
- * What runs jobs on this node, from its start to its drain and its end: a {@link Claimer} takes them into lanes, whose
- * threads run them by way of {@link JobExecution}, while the {@link LeaseKeeper} sees to it that they remain this node's.
- * {@link Claims} is what these share.
+ * Runs jobs on this node. A {@link Claimer} claims them for lanes, whose threads run them through {@link JobExecution}, while the
+ * {@link LeaseKeeper} renews their leases. All of them share the {@link Claims}.
  */
 final class Worker implements NodeComponent {
 
@@ -26,72 +27,91 @@ final class Worker implements NodeComponent {
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
     private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
 
-    private final Setup setup;
-    private final Host host;
-    private final List<Claimer.Intake> intakes;
+    private final Dependencies dependencies;
+    private final NodeView node;
+    private final List<Lane.Selection> selections;
     private final Claims claims;
     private final LeaseKeeper keeper;
-    private final NodeLoop notes;
+    private final NodeLoop writeProgress;
     private final StuckHandlers stuckHandlers;
-    // New ones at each start: threads and handlers that an earlier end did not wait for keep theirs.
+    // Created at each start: threads and handlers that the previous stop did not wait for keep the old ones.
     private volatile JobExecution execution;
     private volatile Claimer claimer;
 
     /** The node as its worker sees it. */
-    interface Host {
+    interface NodeView {
 
-        /** The id under which to claim; null: not now. */
+        /** Returns the node id under which to claim; null: claim nothing at present. */
         @Nullable
-        UUID claimant();
+        UUID claimingNode();
 
-        /** Whether the others can still take this node for alive. */
+        /** Returns whether other nodes still regard this node as alive. */
         boolean isTrusted();
 
         long nanos();
 
         String nodeName();
 
-        /** Says in the log of this thread who we are. */
-        void introduce();
+        /** Puts the identity of the node into the logging context of the current thread. */
+        void setLogContext();
 
-        /** A job of this node is pending again, and nobody else knows. */
-        void cameBack();
+        /** Called when a job of this node is pending again and no other node has been notified. */
+        void jobReturned();
 
-        /** Jobs are pending that other nodes may run at once: one that waited for another, or claimed ones that went back. */
-        default void freed() {}
+        /** Called when jobs are pending that other nodes may run immediately: successors of a job, or claimed jobs that were returned. */
+        default void jobsReleased() {}
     }
 
     /**
-     * Where jobs are.
+     * The stores that a worker uses.
      *
-     * @param control on our own connections
-     * @param application on the application's, for handlers' own transactions
+     * @param handlerTransactions on the data source of the application, for handlers with a transaction of their own; the other
+     *     stores are on that of the cluster
      */
-    record Stores(JobStore control, JobStore application) {}
+    record Stores(
+            JobStore jobs,
+            JobQueueStore queues,
+            JobClaimStore claims,
+            JobFinishStore finishes,
+            JobRecoveryStore recoveries,
+            JobFinishStore handlerTransactions) {
 
-    /** What a worker works with. */
-    record Setup(WorkerSettings settings, JobHandlers handlers, Stores stores, PayloadJson json, JobMonitor monitor) {}
-
-    /** @param intakes what it claims, and when it may */
-    Worker(Setup setup, Host host, List<Claimer.Intake> intakes) {
-        WorkerSettings.Leases leases = setup.settings.leases();
-        this.setup = setup;
-        this.host = host;
-        this.intakes = List.copyOf(intakes);
-        this.claims = new Claims(host, setup.stores.control, setup.monitor, leases);
-        this.keeper = new LeaseKeeper(host, setup.stores, claims, leases.duration());
-        this.notes = NodeLoop.of("note-jobs", () -> WATCH, keeper::note);
-        this.stuckHandlers = new StuckHandlers(host::nanos);
-        this.execution = new JobExecution(setup, host, claims, stuckHandlers);
-        this.claimer = new Claimer(setup, host, claims, execution, this.intakes);
+        static Stores of(Schema schema, DataSource control, DataSource application) {
+            return new Stores(
+                    new JobStore(schema, control),
+                    new JobQueueStore(schema, control),
+                    new JobClaimStore(schema, control),
+                    new JobFinishStore(schema, control),
+                    new JobRecoveryStore(schema, control),
+                    new JobFinishStore(schema, application));
+        }
     }
 
-    /** A job was called off somewhere: if it is one of ours, its handler ends with the next pass of note-jobs. */
-    void doubt(UUID job) {
-        keeper.doubt(job);
+    /** What a worker depends on. */
+    record Dependencies(
+            WorkerSettings settings, JobHandlers handlers, Stores stores, PayloadJson json, JobMonitor monitor) {}
+
+    /** @param selections the lanes and the jobs that are claimed for them */
+    Worker(Dependencies dependencies, NodeView node, List<Lane.Selection> selections) {
+        WorkerSettings.Leases leases = dependencies.settings.leases();
+        this.dependencies = dependencies;
+        this.node = node;
+        this.selections = List.copyOf(selections);
+        this.claims = new Claims(node, dependencies.stores, dependencies.monitor, leases);
+        this.keeper = new LeaseKeeper(node, dependencies.stores, claims, leases.duration());
+        this.writeProgress = NodeLoop.of("note-jobs", () -> WATCH, keeper::writeProgress);
+        this.stuckHandlers = new StuckHandlers(node::nanos);
+        this.execution = new JobExecution(dependencies, node, claims, stuckHandlers);
+        this.claimer = new Claimer(dependencies, node, claims, execution, this.selections);
     }
 
-    /** Somebody has enqueued something, or something came back, or more may be claimed: look. */
+    /** Stops the handler of a job that may have been cancelled, if this node runs it, with the next pass of note-jobs. */
+    void checkCancelled(UUID job) {
+        keeper.checkCancelled(job);
+        writeProgress.wake();
+    }
+
+    /** Wakes the claimer: jobs were enqueued or returned, or a lane may claim again. */
     void wake() {
         claimer.wake();
     }
@@ -100,25 +120,25 @@ final class Worker implements NodeComponent {
         claimer.throttle(whether);
     }
 
-    /** What keeps it from claiming, if it has failed several times in a row. */
+    /** Returns what keeps this node from claiming, if claims have failed several times in a row; otherwise null. */
     @Nullable
     String claimProblem() {
         return claimer.claimProblem();
     }
 
-    /** How many times a job could not be read. */
+    /** Returns how many times a job could not be read. */
     int unreadable() {
         return claimer.unreadable();
     }
 
-    /** Slots and jobs by lane, for people. */
+    /** Returns the slots and jobs of each lane. */
     Map<String, Map<String, Integer>> lanes() {
         return claimer.lanes();
     }
 
-    /** What has been running for that long under a capability. */
+    /** Returns the names of jobs that were claimed under a capability and have been running for longer than that time. */
     List<String> runningFor(Duration time, String capability) {
-        long now = host.nanos();
+        long now = node.nanos();
         return claims.all().stream()
                 .filter(running -> running.stage() == RunningJob.Stage.STARTED
                         && capability.equals(running.claimed().queue().capability())
@@ -131,15 +151,10 @@ final class Worker implements NodeComponent {
     @Override
     public List<NodeLoop> loops() {
         return List.of(
-                // Alone, and asking nobody: nothing may delay it.
+                // On its own and without database access: nothing may delay it.
                 NodeLoop.of("watch-jobs", () -> WATCH, this::watch),
-                notes,
-                NodeLoop.of("renew-leases", setup.settings.leases()::heartbeat, keeper::renew));
-    }
-
-    /** Writes starts and progress at once, and finds out whether jobs that may be cancelled are. */
-    void noteSoon() {
-        notes.wake();
+                writeProgress,
+                NodeLoop.of("renew-leases", dependencies.settings.leases()::heartbeat, keeper::renew));
     }
 
     private void watch() {
@@ -147,7 +162,7 @@ final class Worker implements NodeComponent {
         stuckHandlers.watch();
     }
 
-    /** Handlers that run on although they were told to stop. */
+    /** Returns the handlers that continue although they were told to stop. */
     StuckHandlers stuckHandlers() {
         return stuckHandlers;
     }
@@ -171,14 +186,14 @@ final class Worker implements NodeComponent {
 
     @Override
     public void begin() {
-        JobExecution beginning = new JobExecution(setup, host, claims, stuckHandlers);
+        JobExecution beginning = new JobExecution(dependencies, node, claims, stuckHandlers);
         execution = beginning;
-        claimer = new Claimer(setup, host, claims, beginning, intakes);
+        claimer = new Claimer(dependencies, node, claims, beginning, selections);
         beginning.start();
         claimer.start();
     }
 
-    /** Ends its threads. The last of all loops: a handler that drains needs its lease until then. */
+    /** Stops the threads. Leases are renewed until then: a draining handler needs its lease. */
     @Override
     public void end() throws InterruptedException {
         quiesce();
@@ -189,7 +204,7 @@ final class Worker implements NodeComponent {
                 execution.stop(STOP_PATIENCE);
             } finally {
                 claimer.closeLanes();
-                claims.loseAll("the node has left");
+                claims.loseAll("the node has left the cluster");
             }
         }
     }
@@ -210,40 +225,41 @@ final class Worker implements NodeComponent {
         List.copyOf(claims.all()).forEach(running -> running.stop(Stop.DRAIN));
         boolean interrupted = false;
         try {
-            // Handlers that heed the interrupt end properly.
+            // Handlers that respect the interrupt end properly.
             awaitIdle(RELEASE_PATIENCE);
         } catch (InterruptedException e) {
-            // Later: an interrupted thread gets no connection to return jobs.
+            // Restored later: an interrupted thread gets no connection to return jobs.
             interrupted = true;
         }
-        releaseDeaf();
+        releaseUnresponsive();
         if (interrupted) {
             Thread.currentThread().interrupt();
         }
     }
 
-    private void releaseDeaf() {
-        // Those whose end is being written have ended.
-        List<RunningJob> deaf =
+    private void releaseUnresponsive() {
+        // Handlers whose end is being written have ended.
+        List<RunningJob> unresponsive =
                 claims.all().stream().filter(running -> !running.isEnding()).toList();
-        if (!deaf.isEmpty()) {
+        if (!unresponsive.isEmpty()) {
             log.warn(
                     "{} jobs did not end within forge.cluster.shutdown.drain-timeout and ignore the interrupt. Attempts that"
-                            + " exceeded their timeout count as failed; the other jobs go back to the queue: {}",
-                    deaf.size(),
-                    deaf.stream()
+                            + " exceeded their timeout count as failed; the other jobs are returned to the queue: {}",
+                    unresponsive.size(),
+                    unresponsive.stream()
                             .map(running -> running.name() + " " + running.id())
                             .limit(10)
                             .toList());
-            deaf.forEach(RunningJob::released);
-            // An attempt that exceeded its timeout has failed, whether its handler heeds the interrupt or not.
-            List<RunningJob> overdue = deaf.stream()
+            unresponsive.forEach(RunningJob::released);
+            // An attempt that exceeded its timeout has failed, whether its handler respects the interrupt or not.
+            List<RunningJob> overdue = unresponsive.stream()
                     .filter(running -> running.stopReason() == Stop.TIMEOUT)
                     .toList();
             claims.giveUp(overdue, execution::timedOut);
-            claims.giveBack(
-                    deaf.stream().filter(running -> !overdue.contains(running)).toList());
-            deaf.forEach(running -> running.stop(Stop.LOST));
+            claims.giveBack(unresponsive.stream()
+                    .filter(running -> !overdue.contains(running))
+                    .toList());
+            unresponsive.forEach(running -> running.stop(Stop.LOST));
         }
     }
 

@@ -1,17 +1,17 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.job.JobStore.CrashRule;
+import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.IntSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a node works on jobs.
+ * How a node runs jobs.
  *
- * @param claiming whether workers share the jobs; otherwise this one works only while it is alone
- * @param lanes where jobs run
- * @param cronSlots how many runs of crons it works on at once because it leads
+ * @param claiming whether workers share the jobs; otherwise this node runs jobs only while it is the only worker
+ * @param lanes the executors
+ * @param cronSlots how many crons a leader runs concurrently
  */
 public record WorkerSettings(
         boolean claiming,
@@ -21,7 +21,7 @@ public record WorkerSettings(
         Leases leases,
         Keeping keeping) {
 
-    /** With a number of slots for crons that does not depend on anything. */
+    /** Creates settings with a fixed number of cron slots. */
     public WorkerSettings(
             boolean claiming,
             Duration pollInterval,
@@ -35,32 +35,33 @@ public record WorkerSettings(
     /**
      * An executor.
      *
-     * @param slots how many jobs run at once; asked when the node starts, as the default depends on its handlers
+     * @param slots how many jobs run concurrently; read when the node starts, because the default depends on its handlers
      * @param prefetch how many claimed jobs may wait for a free slot; null: measured
      */
     public record LaneSettings(
             String name, IntSupplier slots, @Nullable Integer prefetch, boolean virtualThreads) {
 
-        /** Of a size that does not depend on anything. */
+        /** Creates settings with a fixed number of slots. */
         public LaneSettings(String name, int slots, @Nullable Integer prefetch, boolean virtualThreads) {
             this(name, () -> slots, prefetch, virtualThreads);
         }
     }
 
     /**
-     * How jobs are held.
+     * The leases of claimed jobs.
      *
-     * @param duration without a sign of life
-     * @param heartbeat between two signs of life
+     * @param duration how long a lease is valid without renewal
+     * @param heartbeat the interval between renewals
      * @param claimStart how long a claimed job may wait for its start
+     * @param crash what a node crash costs a job
      */
     public record Leases(Duration duration, Duration heartbeat, Duration claimStart, CrashRule crash) {}
 
     /**
-     * How they are looked after.
+     * Recovery and retention of jobs.
      *
-     * @param sweep between two looks for jobs to recover
-     * @param grace how long leases are not held against anybody after a start, a gap, or a restart of the server
+     * @param sweep the interval between sweeps
+     * @param grace how long expired leases are ignored after a start, a gap between sweeps, or a restart of the server
      * @param completed how long completed and cancelled jobs are kept
      * @param failed how long failed and abandoned jobs are kept
      */

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.database.OwnTransactions;
-import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -95,7 +95,7 @@ final class CommandTransactionStore {
         try {
             return work.get();
         } catch (DataAccessException e) {
-            if (!JobStore.isLocked(e)) {
+            if (!StatementFailure.isLocked(e)) {
                 throw e;
             }
             throw new CannotAcquireLockException(

@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.internal.database.BeginFailure;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.job.JobMonitor;
-import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
@@ -294,10 +294,10 @@ final class StepExecutor {
         try {
             return recorder.writeInTransaction(row);
         } catch (DataAccessException e) {
-            if (JobStore.isRefusal(e)) {
+            if (StatementFailure.isRejected(e)) {
                 throw rejectedResult(e);
             }
-            if (JobStore.isAborted(e)) {
+            if (StatementFailure.isAborted(e)) {
                 throw new IllegalStateException(
                         "The transaction of the step was aborted by a database error that the step caught. Let that exception"
                                 + " propagate, or run the statement that may fail in a nested transaction (a savepoint).",

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRuns;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RunClaim;
@@ -173,7 +173,7 @@ public final class WorkflowBatches {
             "unnest((SELECT :runs::uuid[]), (SELECT :epochs::bigint[]), (SELECT :nodes::uuid[])) AS c (run, epoch, node)";
 
     private static final String CLAIM_HELD =
-            "j.id = c.run AND j.claim_epoch = c.epoch AND j.worker_id = c.node AND j.status IN " + JobStore.HELD;
+            "j.id = c.run AND j.claim_epoch = c.epoch AND j.worker_id = c.node AND j.status IN " + JobRows.HELD;
 
     private static JdbcClient.StatementSpec bindClaims(JdbcClient.StatementSpec statement, List<RunClaim> claims) {
         return statement

@@ -88,7 +88,7 @@ public final class WorkflowEngine implements NodeComponent {
      *
      * @param stepTransactions the transactions of transactional steps
      */
-    public record Resources(DefaultJobs.Setup jobs, PlatformTransactionManager stepTransactions) {}
+    public record Resources(DefaultJobs.Dependencies jobs, PlatformTransactionManager stepTransactions) {}
 
     public WorkflowEngine(
             Node node, JobEngine jobEngine, JobHandlers handlers, Resources resources, WorkflowSettings settings) {
@@ -114,16 +114,16 @@ public final class WorkflowEngine implements NodeComponent {
         this.jobStore = new JobStore(schema, application);
         this.jobReports = new JobReports(schema, application);
         this.json = new PayloadJson(
-                resources.jobs.tools().codec(), resources.jobs.tools().maxBytes());
+                resources.jobs.engine().codec(), resources.jobs.engine().maxBytes());
         this.ids = new JobIds(node.clock());
         this.deadlines = new StepDeadlines(
                 node::nanos,
                 jobEngine.stuckHandlersWatch(),
-                resources.jobs.tools().monitor());
+                resources.jobs.engine().monitor());
         this.stepRuntime = new StepRuntime(
                 settings,
                 resources.stepTransactions,
-                resources.jobs.tools().monitor(),
+                resources.jobs.engine().monitor(),
                 deadlines,
                 new SimpleAsyncTaskExecutor("forge-cluster-step-"),
                 node::nanos,
@@ -186,7 +186,7 @@ public final class WorkflowEngine implements NodeComponent {
         } catch (IllegalArgumentException e) {
             throw new WorkflowRejectedException("The input of workflow '%s' %s".formatted(workflow, e.getMessage()), e);
         }
-        var metadata = new TreeMap<>(resources.jobs.tools().monitor().origin(version.jobName()));
+        var metadata = new TreeMap<>(resources.jobs.engine().monitor().origin(version.jobName()));
         if (parent != null) {
             metadata.put(WorkflowJobs.AWAITED_KEY, parent.id.toString());
         }

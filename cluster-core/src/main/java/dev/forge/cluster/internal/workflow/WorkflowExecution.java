@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.database.Causes;
-import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RecordedOutcome;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -269,7 +269,7 @@ final class WorkflowExecution {
     /** Repeats the run later, because the database has failed, and stores that. */
     private Object repeat(Throwable cause) {
         Duration pause = nextPause();
-        if (JobStore.isLocked(cause)) {
+        if (StatementFailure.isLocked(cause)) {
             // The cause cannot be stored: the row is locked.
             log.info(
                     "Workflow {} run {}: another transaction has locked its row; repeated in {} ms",
@@ -325,7 +325,7 @@ final class WorkflowExecution {
             }
             return released ? RecordedOutcome.PENDING : RecordedOutcome.LOST;
         } catch (DataAccessException | TransactionException e) {
-            if (e instanceof DataAccessException rejection && JobStore.isRefusal(e) && !recorder.isCompensating()) {
+            if (e instanceof DataAccessException rejection && StatementFailure.isRejected(e) && !recorder.isCompensating()) {
                 return failRejected("what the run waits for", rejection);
             }
             Duration pause = nextPause();

@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.job.JobStore.ClaimKey;
+import dev.forge.cluster.internal.job.ClaimKey;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -49,7 +49,7 @@ public final class WorkflowHistoryStore {
     /** Whether job {@code j} is the claim that {@link #bindClaim} has bound. */
     static final String CLAIM_HELD =
             "j.id = :run AND j.claim_epoch = :epoch AND j.worker_id IS NOT DISTINCT FROM :node AND j.status IN "
-                    + JobStore.HELD;
+                    + JobRows.HELD;
 
     /** Larger payloads of signals are read when the run takes the signal: it may never do so. */
     static final int SMALL_SIGNAL_BYTES = 1_000;
@@ -260,7 +260,7 @@ public final class WorkflowHistoryStore {
             jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
                 'attempt', CASE WHEN d.compensations > 0 THEN d.compensations ELSE d.attempts END,
                 'undoing', nullif(d.compensations > 0, false), 'millis', CASE WHEN d.compensations = 0 THEN d.ran END,
-                'endedAt', date_trunc('milliseconds', clock_timestamp()), 'error', left(d.error, %d))))""".formatted(JobStore.LONGEST_HISTORY_ERROR);
+                'endedAt', date_trunc('milliseconds', clock_timestamp()), 'error', left(d.error, %d))))""".formatted(JobRows.LONGEST_HISTORY_ERROR);
 
     /**
      * Returns the statement that records the rows of {@link #bindRows} and returns their runs and kinds. An outcome that is
@@ -309,7 +309,7 @@ public final class WorkflowHistoryStore {
                    -- The child that was told to compensate has ended.
                    OR s.kind = 'child' AND s.status = 'completed' AND EXCLUDED.status <> 'completed'
                       AND EXCLUDED.compensation_attempts = s.compensation_attempts
-                RETURNING s.run_id, s.kind""".formatted(runs, FAILED_ATTEMPT, JobStore.LONGEST_HISTORY);
+                RETURNING s.run_id, s.kind""".formatted(runs, FAILED_ATTEMPT, JobRows.LONGEST_HISTORY);
     }
 
     static JdbcClient.StatementSpec bindRows(JdbcClient.StatementSpec statement, RunClaim claim, List<StepRow> rows) {

@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.JobStore.Claimed;
+import dev.forge.cluster.internal.job.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.OwnedJobs;
 
 /** The jobs that carry runs of workflows. */

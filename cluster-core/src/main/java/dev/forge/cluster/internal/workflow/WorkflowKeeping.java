@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
 import java.sql.Types;
 import java.time.Duration;
 import java.util.HashMap;
@@ -123,7 +123,7 @@ public final class WorkflowKeeping {
                       AND b.status IN ('running', 'waiting', 'compensating')
                       AND NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = b.job_id AND j.status IN %s)
                     LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """.formatted(WorkflowRunStore.FINAL, JobStore.HELD)))
+                """.formatted(WorkflowRunStore.FINAL, JobRows.HELD)))
                 .param("name", version.workflow())
                 .param("version", version.version())
                 .param("limit", limit)

@@ -7,9 +7,9 @@ import static dev.forge.cluster.internal.workflow.WorkflowHistoryStore.bindClaim
 import static dev.forge.cluster.internal.workflow.WorkflowHistoryStore.bindRows;
 import static dev.forge.cluster.internal.workflow.WorkflowHistoryStore.upsertSteps;
 
+import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RunClaim;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.WriteResult;
@@ -292,7 +292,7 @@ public final class WorkflowRunStore {
                 .param(job)
                 .query(String.class)
                 .optional()
-                .map(status -> JobStore.status(status).isFinal())
+                .map(status -> JobRows.status(status).isFinal())
                 .orElse(true);
     }
 

@@ -2,8 +2,8 @@ package dev.forge.cluster.internal.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.internal.job.JobStore.Claimed;
-import dev.forge.cluster.internal.job.JobStore.Queue;
+import dev.forge.cluster.internal.job.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
 import java.time.Duration;
 import java.time.Instant;
@@ -17,7 +17,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 import org.springframework.core.task.AsyncTaskExecutor;
 
-/** An executor whose threads are started, or not, by the test. */
+/** An executor whose threads the test starts. */
 class JobExecutorTests {
 
     private final List<String> ran = new ArrayList<>();
@@ -56,7 +56,12 @@ class JobExecutorTests {
                 priority,
                 new JobHandler.Limits(1, (attempts, failure) -> Duration.ZERO, 0, Set.of(), null, null),
                 new JobHandler.Target(null, null, (payload, context) -> null, name));
-        return new RunningJob(claimed, new RunningJob.Holder(UUID.randomUUID(), "node"), handler, 0, null, null);
+        return new RunningJob(
+                claimed,
+                new RunningJob.Holder(UUID.randomUUID(), "node"),
+                handler,
+                0,
+                new RunningJob.Persistence(null, null));
     }
 
     private void runThreads() {
@@ -66,7 +71,7 @@ class JobExecutorTests {
     }
 
     @Test
-    void failed_thread_creation_costs_no_slot() {
+    void failed_thread_start_costs_no_slot() {
         lane.open(executor);
         exhausted = true;
         lane.add(job("first", 50));
@@ -95,7 +100,7 @@ class JobExecutorTests {
     }
 
     @Test
-    void job_that_has_started_says_since_when() throws Exception {
+    void started_job_has_its_start_time() throws Exception {
         for (int i = 0; i < 2_000; i++) {
             RunningJob running = job("usual", 50);
             var thread = new Thread(() -> running.start(7));
@@ -124,7 +129,7 @@ class JobExecutorTests {
     }
 
     @Test
-    void prefetched_jobs_that_waited_for_a_second_are_taken_back_and_no_others_prefetched() {
+    void prefetched_jobs_that_waited_for_a_second_are_returned_and_no_others_prefetched() {
         JobExecutor lane = measured(1);
         lane.add(job("quick", 50));
         runThreads();
@@ -150,7 +155,7 @@ class JobExecutorTests {
     }
 
     @Test
-    void executor_without_threads_asks_for_no_jobs() {
+    void executor_without_threads_requests_no_jobs() {
         JobExecutor lane = measured(4);
         exhausted = true;
         lane.add(job("first", 50));

@@ -59,7 +59,7 @@ public final class ClusterActuatorAutoConfiguration {
         CompositeHealthContributor forgeClusterHealthContributor(
                 ClusterLifecycle.Parts parts,
                 JobEngine engine,
-                JobEngine.Tools tools,
+                JobEngine.Dependencies tools,
                 Schema schema,
                 ClusterProperties properties,
                 ObjectProvider<WorkflowEngine> workflows) {
@@ -143,7 +143,7 @@ public final class ClusterActuatorAutoConfiguration {
                 Jobs jobs,
                 Schema schema,
                 ClusterLifecycle.Parts parts,
-                JobEngine.Tools tools,
+                JobEngine.Dependencies tools,
                 ObjectProvider<SanitizingFunction> sanitizingFunctions,
                 ClusterEndpointProperties properties) {
             return new JobsResource(

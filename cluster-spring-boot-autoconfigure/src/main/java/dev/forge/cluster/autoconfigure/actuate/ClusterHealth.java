@@ -175,7 +175,7 @@ final class ClusterHealth {
         // Without wake-ups work flows too, only later: no reason to turn requests away.
         Health.Builder health = Health.up().withDetail("type", wakeupType());
         if (!wakeupType().equals("none")) {
-            boolean connected = engine.hearsOfWork();
+            boolean connected = engine.receivesWakeups();
             health.withDetail("connected", connected);
             if (!connected) {
                 health.withDetail(

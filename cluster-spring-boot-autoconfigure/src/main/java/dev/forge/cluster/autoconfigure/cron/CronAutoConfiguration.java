@@ -51,7 +51,7 @@ public final class CronAutoConfiguration {
             ClusterProperties properties,
             ClusterLifecycle.Parts parts,
             JobEngine jobs,
-            JobEngine.Tools tools,
+            JobEngine.Dependencies tools,
             CronDeclarations crons) {
         CronProperties cron = properties.cron();
         return new CronEngine(
@@ -84,7 +84,7 @@ public final class CronAutoConfiguration {
             ClusterDatabase database,
             ClusterLifecycle.Parts parts,
             DefaultCrons.Engines engines,
-            JobEngine.Tools tools,
+            JobEngine.Dependencies tools,
             CronDeclarations crons) {
         return new DefaultCrons(parts.node(), engines, crons, database.application(), tools);
     }

@@ -16,7 +16,7 @@ import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.job.JobMonitor;
-import dev.forge.cluster.internal.job.JobStore.CrashRule;
+import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.WorkerSettings;
 import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
 import dev.forge.cluster.job.ClusterCoordinator;
@@ -60,13 +60,13 @@ public final class JobAutoConfiguration {
     }
 
     @Bean
-    JobEngine.Tools clusterJobTools(
+    JobEngine.Dependencies clusterJobTools(
             ClusterDatabase database,
             ClusterProperties properties,
             ObjectProvider<PayloadCodec> codec,
             ObjectProvider<JobMonitor> monitors,
             ObjectProvider<ClusterCoordinator> coordinator) {
-        return new JobEngine.Tools(
+        return new JobEngine.Dependencies(
                 database.application(),
                 codec.getIfAvailable(MissingPayloadCodec::new),
                 JobMonitors.of(monitors.orderedStream().toList()),
@@ -80,7 +80,7 @@ public final class JobAutoConfiguration {
             ClusterProperties properties,
             ClusterLifecycle.Parts parts,
             JobHandlers handlers,
-            JobEngine.Tools tools,
+            JobEngine.Dependencies tools,
             JobSlots slots,
             Environment environment) {
         return new JobEngine(
@@ -98,13 +98,14 @@ public final class JobAutoConfiguration {
             ClusterProperties properties,
             ClusterLifecycle.Parts parts,
             JobEngine engine,
-            JobEngine.Tools tools,
+            JobEngine.Dependencies tools,
             JobHandlers handlers) {
         return new DefaultJobs(
                 parts.node(),
                 engine,
                 handlers,
-                new DefaultJobs.Setup(database.application(), parts.control().shared(), tools));
+                new DefaultJobs.Dependencies(
+                        database.application(), parts.control().shared(), tools));
     }
 
     private static CrashRule crash(JobProperties job) {

@@ -70,7 +70,7 @@ public final class WebAutoConfiguration {
                 ClusterLifecycle.Parts parts,
                 Jobs jobs,
                 JobHandlers handlers,
-                JobEngine.Tools tools,
+                JobEngine.Dependencies tools,
                 Schema schema,
                 ClusterDatabase database) {
             WebProperties web = properties.web();

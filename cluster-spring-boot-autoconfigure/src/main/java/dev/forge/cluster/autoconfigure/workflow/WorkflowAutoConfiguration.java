@@ -43,7 +43,7 @@ public final class WorkflowAutoConfiguration {
             ClusterDatabase database,
             ClusterLifecycle.Parts parts,
             JobEngine jobs,
-            JobEngine.Tools tools,
+            JobEngine.Dependencies tools,
             JobHandlers handlers,
             ObjectProvider<PlatformTransactionManager> managers) {
         JobHandler.Limits limits = new JobLimits(beans, properties.job()).usual();
@@ -54,7 +54,7 @@ public final class WorkflowAutoConfiguration {
                 jobs,
                 handlers,
                 new WorkflowEngine.Resources(
-                        new DefaultJobs.Setup(
+                        new DefaultJobs.Dependencies(
                                 database.application(), parts.control().shared(), tools),
                         database.transactions(managers)),
                 new WorkflowSettings(

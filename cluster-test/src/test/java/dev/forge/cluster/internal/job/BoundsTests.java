@@ -46,7 +46,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 
-/** Values that are larger than they look, rows that cannot be read, and more of something than a node can hold. */
+/** Values that expand when printed, rows that cannot be read, and more data than a node can hold. */
 @ClusterPostgres
 class BoundsTests {
 
@@ -158,7 +158,7 @@ class BoundsTests {
 
     // Rows that cannot be read
 
-    /** From here on a claim that reads such a payload fails, as one does that meets a damaged page. */
+    /** Makes claims fail that read such a payload, as if its page were damaged. */
     private void poison() {
         poison("XX001", "true");
     }
@@ -176,14 +176,14 @@ class BoundsTests {
         jdbc.sql("CREATE CAST (jsonb AS text) WITH FUNCTION poisoned(jsonb)").update();
     }
 
-    /** The pauses between two recoveries are of no interest here. */
+    /** Removes the pauses between recoveries. */
     private void hurry() {
         jdbc.sql("UPDATE forge_jobs SET scheduled_at = now() WHERE status = 'pending' AND scheduled_at > now()")
                 .update();
     }
 
     @Test
-    void row_that_cannot_be_read_is_abandoned_with_a_reason_and_its_neighbours_run() {
+    void row_that_cannot_be_read_is_abandoned_with_a_reason_and_other_jobs_run() {
         work.poll = Duration.ofMillis(100);
         var done = new AtomicInteger();
         work.on("order", context -> done.incrementAndGet());
@@ -225,7 +225,7 @@ class BoundsTests {
     }
 
     @Test
-    void row_that_is_too_large_for_a_node_is_abandoned_with_a_reason_and_its_neighbours_run() {
+    void row_that_is_too_large_for_a_node_is_abandoned_with_a_reason_and_other_jobs_run() {
         work.poll = Duration.ofMillis(100);
         work.on("order", context -> {});
         Member member = cluster.start("one", work, UnaryOperator.identity());
@@ -244,16 +244,16 @@ class BoundsTests {
     }
 
     @Test
-    void passing_fault_of_the_database_counts_against_no_job() {
+    void transient_database_failure_counts_against_no_job() {
         work.poll = Duration.ofMillis(100);
         work.heartbeat = Duration.ofMillis(100);
         work.on("order", context -> {});
         jdbc.sql("CREATE SEQUENCE reads").update();
-        // As the timeout of a statement, or a server that shuts down, ends a read.
+        // The error of a statement timeout or of a server that shuts down.
         poison("57014", "nextval('reads') > 0");
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = UUID.randomUUID();
-        // Of unknown size, so that it is read apart from its claim.
+        // Of unknown size, so that it is read separately from its claim.
         jdbc.sql("""
                 INSERT INTO forge_jobs (id, name, payload)
                 VALUES (?, 'order', jsonb_build_object('poison', repeat('x', 2000)))
@@ -261,7 +261,7 @@ class BoundsTests {
         await().until(() ->
                 jdbc.sql("SELECT is_called FROM reads").query(Boolean.class).single());
         jdbc.sql("DROP CAST (jsonb AS text)").update();
-        // This node does not know of its claim, and returns it some time later.
+        // This node does not know of its claim, and releases it later.
         await().untilAsserted(() -> {
             jdbc.sql("UPDATE forge_jobs SET claimed_at = claimed_at - interval '1 minute' WHERE id = ?")
                     .param(id)
@@ -277,7 +277,7 @@ class BoundsTests {
     }
 
     @Test
-    void row_that_cannot_be_written_keeps_no_node_alive_and_no_other_job_on_it() {
+    void row_that_cannot_be_written_blocks_neither_the_death_of_its_node_nor_other_jobs() {
         work.sweep = Duration.ofMillis(200);
         work.on("order", context -> {});
         UUID dead = UUID.randomUUID();
@@ -318,7 +318,7 @@ class BoundsTests {
     }
 
     @Test
-    void queue_whose_claims_fail_stops_no_other_queue() {
+    void queue_whose_claims_fail_blocks_no_other_queue() {
         work.poll = Duration.ofMillis(100);
         work.on("broken", context -> {});
         work.on("order", context -> {});
@@ -347,7 +347,7 @@ class BoundsTests {
         }
     }
 
-    /** Lets looks at all queues fail, as they do that take too long. */
+    /** Makes complete searches fail with a timeout. */
     private DataSource withoutWholeLooks() {
         return new DelegatingDataSource(database.dataSource()) {
             @Override
@@ -373,13 +373,16 @@ class BoundsTests {
 
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void problem_of_a_queue_that_has_gone_is_forgotten(boolean wholeLooks) {
+    void failure_of_a_queue_without_jobs_is_forgotten(boolean completeSearches) {
         work.poll = Duration.ofMillis(100);
         work.on("broken", context -> {});
         refuseClaims("broken");
         try {
             Member member = cluster.start(
-                    "one", wholeLooks ? database.dataSource() : withoutWholeLooks(), work, UnaryOperator.identity());
+                    "one",
+                    completeSearches ? database.dataSource() : withoutWholeLooks(),
+                    work,
+                    UnaryOperator.identity());
             UUID broken = member.jobs().enqueueNamed("broken", null);
             await().untilAsserted(
                             () -> assertThat(member.engine().claimProblem()).contains("'broken'"));
@@ -450,10 +453,10 @@ class BoundsTests {
         }
     }
 
-    // Names without end
+    // Many names
 
     @Test
-    void unknown_name_is_reported_with_a_short_list_of_known_ones() {
+    void unknown_name_is_rejected_with_a_short_list_of_registered_ones() {
         work.on("zebra", context -> {});
         jdbc.sql(
                         "INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'junk-' || n FROM generate_series(1, 3000) n")
@@ -467,7 +470,7 @@ class BoundsTests {
                         .contains("'missing'", "zebra", "more")
                         .hasSizeLessThan(2_000));
         assertThatExceptionOfType(UnknownJobException.class)
-                .as("a name that only rows written by SQL have")
+                .as("a name that only jobs enqueued with SQL have")
                 .isThrownBy(() -> member.jobs().enqueueNamed("junk-2999", null));
         assertThat(member.jobs().enqueueNamed("former-2999", null)).isNotNull();
         jdbc.sql("TRUNCATE forge_jobs, forge_job_names").update();
@@ -476,7 +479,7 @@ class BoundsTests {
     // Signals and histories
 
     @Test
-    void signals_that_nobody_consumes_are_limited_in_number_and_size() {
+    void unconsumed_signals_are_limited_in_number_and_size() {
         flows.on("order", wf -> wf.awaitSignal("go", String.class));
         TestWorkflows.Member one = flows.start("one");
         UUID run = one.workflows().start("order", null);

@@ -27,7 +27,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Which jobs a node starts first while it has more than it can do. */
+/** Which jobs a node starts first while it has a backlog. */
 @ClusterPostgres
 class ClaimOrderTests {
 
@@ -58,7 +58,7 @@ class ClaimOrderTests {
         return cluster.start("one", work, UnaryOperator.identity());
     }
 
-    /** So many names, each with jobs of so many priorities below CRITICAL. */
+    /** Inserts jobs of many names, each with many priorities below CRITICAL. */
     private int backlog(int names, int priorities, int jobsPerQueue) {
         for (int i = 0; i < names; i++) {
             work.on("backlog-" + i, context -> backlogStarts.incrementAndGet());
@@ -79,7 +79,7 @@ class ClaimOrderTests {
                 .update();
     }
 
-    /** What a job waits, measured by the job itself. */
+    /** The wait of a job, measured by the job itself. */
     private final class Probe {
         final String name;
         final AtomicLong enqueued = new AtomicLong();
@@ -102,7 +102,7 @@ class ClaimOrderTests {
         }
     }
 
-    /** Enqueues an urgent job, and one for another executor, so many times while the backlog is worked off. */
+    /** Repeatedly enqueues an urgent job, and a job for another executor, while the node works on the backlog. */
     private List<Long> probe(int names, int priorities, int jobsPerQueue, int times) {
         var urgent = new Probe("urgent");
         // The name selects the executor.
@@ -149,7 +149,7 @@ class ClaimOrderTests {
     }
 
     @Test
-    void urgent_job_overtakes_those_that_are_prefetched() throws Exception {
+    void urgent_job_overtakes_prefetched_jobs() throws Exception {
         var order = new CopyOnWriteArrayList<String>();
         var go = new CountDownLatch(1);
         work.slots = 1;
@@ -210,7 +210,7 @@ class ClaimOrderTests {
     }
 
     @Test
-    void prefetched_jobs_go_back_when_their_executor_has_become_slow() {
+    void prefetched_jobs_are_returned_when_their_executor_has_become_slow() {
         var slow = new AtomicBoolean();
         var turns = new Semaphore(0);
         var order = new CopyOnWriteArrayList<String>();
@@ -229,7 +229,7 @@ class ClaimOrderTests {
             await().atMost(LONG).pollInterval(Duration.ofMillis(1)).until(() -> backlogStarts.get() > 3_000);
             slow.set(true);
             await().until(() -> order.size() == 2);
-            // Whatever is prefetched now would wait for the two: another node, or an urgent job, must not wait with it.
+            // Jobs that are prefetched now would wait for the two slow ones: they must be available to other nodes.
             await().until(() -> held() == 2);
             member.jobs().enqueueNamed("urgent", null, JobOptions.defaults().withPriority(JobPriority.CRITICAL));
             turns.release();

@@ -53,7 +53,7 @@ import org.springframework.core.ParameterizedTypeReference;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 
-/** How attempts end: futures, timeouts that a handler ignores, and what is kept of attempts that failed. */
+/** How attempts end: futures, timeouts that a handler ignores, and the history of failed attempts. */
 @ClusterPostgres
 @SuppressWarnings("FutureReturnValueIgnored") // The engine waits for them: that is what is tested.
 class HandlerExecutionTests {
@@ -64,7 +64,7 @@ class HandlerExecutionTests {
     private final TestWorkflows flows;
     private final ListAppender<ILoggingEvent> logged = new ListAppender<>();
     private final Logger engine = (Logger) LoggerFactory.getLogger("dev.forge.cluster.internal");
-    /** Lets handlers that ignore interrupts return. */
+    /** Releases handlers that ignore interrupts. */
     private final CountDownLatch release = new CountDownLatch(1);
 
     HandlerExecutionTests(TestDatabase database) {
@@ -106,13 +106,13 @@ class HandlerExecutionTests {
         assertThat(latch.await(20, TimeUnit.SECONDS)).isTrue();
     }
 
-    /** Ignores interrupts until the test lets it go. */
+    /** Ignores interrupts until the test releases the handler. */
     private void ignoreInterrupts() {
         while (release.getCount() > 0) {
             try {
                 release.await();
             } catch (InterruptedException e) {
-                // Deaf on purpose.
+                // Ignores the interrupt on purpose.
             }
         }
     }
@@ -509,7 +509,7 @@ class HandlerExecutionTests {
         assertThat(column(run, "status")).isEqualTo("pending");
     }
 
-    // What is kept of attempts that failed
+    // History of failed attempts
 
     @Test
     void failed_attempts_of_a_step_are_kept_with_it() {

@@ -33,11 +33,11 @@ import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** Handlers whose transaction is an entity manager's. */
+/** Handlers whose transaction belongs to an entity manager. */
 @ClusterPostgres
 class JpaJobTests {
 
-    /** What a handler leaves behind. */
+    /** The effect of a handler. */
     @Entity
     @Table(name = "jpa_effects")
     static class Effect {
@@ -110,7 +110,7 @@ class JpaJobTests {
             if (context.attempt() == 1) {
                 throw new IllegalStateException("roll back");
             }
-            // The second attempt is refused by the database, and only when it is flushed.
+            // The database rejects the second attempt, but only at the flush.
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
@@ -140,7 +140,7 @@ class JpaJobTests {
         work.on(job("job").in(transaction), (payload, context) -> {
             if (context.epoch() == 1) {
                 effect(context);
-                // On a thread of its own: not in the handler's transaction.
+                // On a separate thread: not in the transaction of the handler.
                 var thief = new Thread(() -> jdbc.sql(
                                 "UPDATE forge_jobs SET claim_epoch = 5, status = 'pending', worker_id = NULL WHERE id = ?")
                         .param(context.id())

@@ -23,7 +23,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** What many nodes and many writers cost. */
+/** The load that many nodes and many writers cause. */
 @ClusterPostgres
 class ScaleTests {
 
@@ -40,10 +40,10 @@ class ScaleTests {
             for (int i = 0; i < count; i++) {
                 cluster.start("node-" + i, s -> s);
             }
-            // Ours close theirs after each statement, and the server needs a moment to notice.
+            // Connections of the test close after each statement; the server takes a moment to notice.
             await().until(() -> database.sessions().size() <= 3 * count);
             int sessions = database.sessions().size();
-            // Let everybody learn how many they are.
+            // Wait until every node knows the number of nodes.
             long settled = transactions();
             await().pollDelay(Duration.ofSeconds(5)).until(() -> transactions() > settled);
             long before = transactions();
@@ -57,7 +57,7 @@ class ScaleTests {
         }
     }
 
-    /** Every statement of an idle node is a transaction of its own. */
+    /** Counts statements: each statement of an idle node is one transaction. */
     private long transactions() {
         jdbc.sql("SELECT pg_stat_clear_snapshot()").query().listOfRows();
         return jdbc.sql("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()")
@@ -66,13 +66,13 @@ class ScaleTests {
     }
 
     @Test
-    void five_idle_nodes_ask_the_database_a_few_times_a_second() throws InterruptedException {
+    void five_idle_nodes_send_a_few_statements_per_second() throws InterruptedException {
         idleNodes(5);
     }
 
     @Test
     @Tag("soak")
-    void a_hundred_idle_nodes() throws InterruptedException {
+    void hundred_idle_nodes_send_few_statements() throws InterruptedException {
         idleNodes(100);
     }
 
@@ -87,7 +87,7 @@ class ScaleTests {
         handOverUnderLoad(20);
     }
 
-    /** As slow as commits are on a busy machine: each holds the fence for longer than a candidate waits at first. */
+    /** Simulates slow commits of a busy machine: each holds the fence for longer than a candidate waits at first. */
     @Test
     void slow_fenced_writes_in_flight_only_delay_the_next_term() {
         try (var cluster = new TestCluster(database)) {
@@ -101,7 +101,7 @@ class ScaleTests {
             var threads = Executors.newFixedThreadPool(16);
             try {
                 for (int i = 0; i < 16; i++) {
-                    // Each at its own pace, so that they do not commit together.
+                    // Each at a different pace, so that they do not commit together.
                     double seconds = 0.3 + i * 0.007;
                     threads.execute(() -> {
                         while (one.leadership().isLeader(Leadership.SCHEDULER)) {
@@ -161,7 +161,7 @@ class ScaleTests {
                     handovers.add((System.nanoTime() - start) / 1_000_000);
                     leader.leadership().join(Leadership.SCHEDULER);
                 }
-                // Renewals come once a second: one that waited would show as a lease that was not renewed for longer.
+                // Renewals run once a second: a delayed one shows as a longer time since the last renewal.
                 var ages = new ArrayList<Long>();
                 await().pollInterval(Duration.ofMillis(10))
                         .pollDelay(Duration.ZERO)
@@ -170,7 +170,7 @@ class ScaleTests {
                 System.out.printf(
                         "16 fenced writers: hand-over after %s ms; leases at most %d ms after their last renewal%n",
                         handovers, Collections.max(ages));
-                // A few rounds in the default suite print what they saw: the machine may be busy.
+                // The default suite makes a few rounds and prints the times: the machine may be busy.
                 if (rounds > 5) {
                     assertThat(Collections.max(ages)).isLessThanOrEqualTo(1_500);
                     assertThat(Collections.max(handovers)).isLessThanOrEqualTo(500);
@@ -182,7 +182,7 @@ class ScaleTests {
         }
     }
 
-    /** Milliseconds since the last renewal of each held role. */
+    /** Returns the milliseconds since the last renewal of each held role. */
     private List<Long> leaseAges() {
         return jdbc.sql("""
                 SELECT (5000 - extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint
@@ -199,7 +199,7 @@ class ScaleTests {
                                 () -> jdbc.sql("INSERT INTO fenced_writes VALUES (1)")
                                         .update());
             } catch (RuntimeException e) {
-                // The hand-over came in between.
+                // The handover happened in between.
             }
         }
     }

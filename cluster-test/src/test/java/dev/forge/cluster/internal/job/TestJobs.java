@@ -10,7 +10,7 @@ import dev.forge.cluster.internal.cron.CronContexts;
 import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
-import dev.forge.cluster.internal.job.JobStore.CrashRule;
+import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.workflow.WorkflowJobs;
 import dev.forge.cluster.job.JobContext;
@@ -27,7 +27,7 @@ import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Handlers and settings as the wiring would make them, and what a test wants to change about them. */
+/** Handlers and settings for tests, with the defaults of the auto-configuration. */
 public final class TestJobs {
 
     public static final BackoffStrategy AT_ONCE = (attempts, failure) -> Duration.ofMillis(1);
@@ -59,7 +59,7 @@ public final class TestJobs {
         this.source = source;
     }
 
-    /** What a test handler is, beyond its code; change with the withers. */
+    /** The options of a test handler; change them with the withers. */
     public record Declared(
             String name,
             List<String> aliases,
@@ -130,7 +130,7 @@ public final class TestJobs {
         void apply(JobContext context) throws Exception;
     }
 
-    /** What a test cron is, beyond its code; change with the withers. The leader runs it once a slot. */
+    /** The options of a test cron; change them with the withers. The leader runs it once per slot. */
     public record Cron(Definition definition, int maxAttempts, JobHandler.Transaction transaction) {
 
         public Cron anyWorker(String capability) {
@@ -231,7 +231,7 @@ public final class TestJobs {
     /**
      * Adds a cron.
      *
-     * @param before what happens between the claim and the run
+     * @param before called between the claim and the run
      */
     public TestJobs on(Cron cron, Effect before, CronEffect effect) {
         Definition definition = cron.definition;
@@ -261,7 +261,7 @@ public final class TestJobs {
         void apply(CronContext context) throws Exception;
     }
 
-    /** Several nodes of a test may have these handlers. */
+    /** Returns the contexts of the node that runs the job: several nodes of a test may share these handlers. */
     public void contexts(Node node, CronContexts its) {
         contexts.put(node, its);
     }

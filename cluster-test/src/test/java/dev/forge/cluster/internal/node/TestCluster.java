@@ -136,11 +136,11 @@ public final class TestCluster implements AutoCloseable {
         var leadership =
                 new FencedLeadership(node, new LeaderStore(schema, source), new JdbcTransactionManager(source));
         var locks = new DefaultClusterLocks(node, new LockStore(schema, control), Duration.ofSeconds(60));
-        var tools = new JobEngine.Tools(source, new TestJobs.Json(), work.monitor, null, work.maxPayload);
+        var tools = new JobEngine.Dependencies(source, new TestJobs.Json(), work.monitor, null, work.maxPayload);
         var engine = new JobEngine(
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
-        var jobs =
-                new DefaultJobs(node, engine, work.handlers(), new DefaultJobs.Setup(source, control.shared(), tools));
+        var jobs = new DefaultJobs(
+                node, engine, work.handlers(), new DefaultJobs.Dependencies(source, control.shared(), tools));
         var cronEngine = new CronEngine(node, engine, work.crons(), JobMonitor.NONE, work.cronSettings());
         work.contexts(node, new CronContexts(node, leadership, source));
         var crons = new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.crons(), source, tools);

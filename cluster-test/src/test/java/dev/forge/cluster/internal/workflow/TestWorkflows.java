@@ -93,13 +93,13 @@ public final class TestWorkflows {
         var jobs = new TestJobs(source);
         work.accept(jobs);
         TestCluster.Member member = cluster.create(name, cluster.source, jobs, change);
-        var tools = new JobEngine.Tools(source, new TestJobs.Json(), jobs.monitor, null, jobs.maxPayload);
+        var tools = new JobEngine.Dependencies(source, new TestJobs.Json(), jobs.monitor, null, jobs.maxPayload);
         var engine = new WorkflowEngine(
                 member.node(),
                 member.engine(),
                 jobs.handlers(),
                 new WorkflowEngine.Resources(
-                        new DefaultJobs.Setup(source, member.control().shared(), tools),
+                        new DefaultJobs.Dependencies(source, member.control().shared(), tools),
                         new JdbcTransactionManager(source)),
                 new WorkflowSettings(
                         attempts,

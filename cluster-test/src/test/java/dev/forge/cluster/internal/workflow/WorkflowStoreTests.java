@@ -5,10 +5,11 @@ import static org.assertj.core.api.Assertions.fail;
 import static org.assertj.core.api.Assertions.tuple;
 import static org.awaitility.Awaitility.await;
 
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore;
-import dev.forge.cluster.internal.job.JobStore.ClaimKey;
+import dev.forge.cluster.internal.job.JobQueueStore;
+import dev.forge.cluster.internal.job.ClaimKey;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RunClaim;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.WriteResult;
@@ -445,7 +446,7 @@ class WorkflowStoreTests {
             try {
                 return store.suspend(claim(run), forSignal(0), () -> {});
             } catch (DataAccessException e) {
-                if (!JobStore.isLocked(e)) {
+                if (!StatementFailure.isLocked(e)) {
                     throw e;
                 }
             }
@@ -594,7 +595,7 @@ class WorkflowStoreTests {
                 SELECT id, 'workflow:sleeper@' || workflow_version, now() + interval '1 day' FROM run
                 """).update();
         jdbc.sql("ANALYZE forge_workflow_runs, forge_jobs").update();
-        var jobs = new JobStore(schema, database.dataSource());
+        var jobs = new JobQueueStore(schema, database.dataSource());
         var names = List.of("workflow:sleeper@0", "workflow:sleeper@1", "workflow:sleeper@2");
         assertThat(pages(() -> assertThat(keeping.versionsInFlight()).hasSize(3)))
                 .as("pages of a look for versions")

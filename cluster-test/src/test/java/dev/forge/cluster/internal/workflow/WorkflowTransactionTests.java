@@ -143,13 +143,13 @@ class WorkflowTransactionTests extends WorkflowFixture {
     private Member startWith(String name, DataSource source, WorkflowHandler handler) {
         var jobs = new TestJobs(source);
         TestCluster.Member member = cluster.create(name, database.dataSource(), jobs, settings -> settings);
-        var tools = new JobEngine.Tools(source, new TestJobs.Json(), jobs.monitor, null, jobs.maxPayload);
+        var tools = new JobEngine.Dependencies(source, new TestJobs.Json(), jobs.monitor, null, jobs.maxPayload);
         var engine = new WorkflowEngine(
                 member.node(),
                 member.engine(),
                 jobs.handlers(),
                 new WorkflowEngine.Resources(
-                        new DefaultJobs.Setup(source, member.control().shared(), tools),
+                        new DefaultJobs.Dependencies(source, member.control().shared(), tools),
                         new DataSourceTransactionManager(source)),
                 new WorkflowSettings(
                         3,

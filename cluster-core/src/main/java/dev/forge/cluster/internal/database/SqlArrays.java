@@ -1,0 +1,24 @@
+package dev.forge.cluster.internal.database;
+
+import java.sql.Array;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.util.List;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/** Creates SQL arrays for statements that write many rows at once. */
+public final class SqlArrays {
+
+    private SqlArrays() {}
+
+    /** Returns one column of these rows as an SQL array of that type. */
+    public static <T> Array of(Connection connection, String type, List<T> rows, Function<T, @Nullable Object> column)
+            throws SQLException {
+        @Nullable Object[] values = new @Nullable Object[rows.size()];
+        for (int i = 0; i < values.length; i++) {
+            values[i] = column.apply(rows.get(i));
+        }
+        return connection.createArrayOf(type, values);
+    }
+}

@@ -1,0 +1,28 @@
+package dev.forge.cluster.internal.database;
+
+/** Classifies failed statements by their SQLSTATE. */
+public final class StatementFailure {
+
+    private StatementFailure() {}
+
+    /** Returns whether the server cancelled the statement because it took too long. */
+    public static boolean isTimeout(Throwable failure) {
+        return "57014".equals(SqlState.of(failure));
+    }
+
+    /** Returns whether another transaction held a lock for longer than the lock timeout. */
+    public static boolean isLocked(Throwable failure) {
+        return "55P03".equals(SqlState.of(failure));
+    }
+
+    /** Returns whether an earlier error had aborted the transaction. */
+    public static boolean isAborted(Throwable failure) {
+        return "25P02".equals(SqlState.of(failure));
+    }
+
+    /** Returns whether the server rejected the values themselves, so that a repetition fails, too. */
+    public static boolean isRejected(Throwable failure) {
+        String state = SqlState.of(failure);
+        return state != null && (state.startsWith("22") || state.startsWith("23") || state.startsWith("54"));
+    }
+}

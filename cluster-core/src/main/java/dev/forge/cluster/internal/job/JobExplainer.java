@@ -1,0 +1,133 @@
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.job.JobReports.Obstacles;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.StuckHandler;
+import dev.forge.cluster.internal.runtime.StuckHandlers;
+import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.JobExplanation.Reason;
+import dev.forge.cluster.job.JobInfo;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.UUID;
+
+/** Explains why a job is in its state, and what keeps a pending job from running. */
+final class JobExplainer {
+
+    /** A free worker would have claimed a job that has been due for so long. */
+    private static final Duration LONG_OVERDUE = Duration.ofSeconds(2);
+
+    private final Node node;
+    private final JobEngine engine;
+    private final JobHandlers handlers;
+    private final JobReports reports;
+
+    JobExplainer(Node node, JobEngine engine, JobHandlers handlers, JobReports reports) {
+        this.node = node;
+        this.engine = engine;
+        this.handlers = handlers;
+        this.reports = reports;
+    }
+
+    JobExplanation explain(UUID id) {
+        JobInfo job = reports.find(id).orElse(null);
+        if (job == null) {
+            return new JobExplanation(
+                    Reason.NOT_FOUND, "There is no job %s; perhaps its retention has passed.".formatted(id));
+        }
+        return switch (job.status()) {
+            case RUNNING -> explainRunning(job);
+            case CLAIMED ->
+                new JobExplanation(
+                        Reason.CLAIMED, "Node %s has claimed it and will start it soon.".formatted(job.nodeId()));
+            case COMPLETED, FAILED, CANCELLED, ABANDONED ->
+                new JobExplanation(
+                        Reason.FINISHED, "It has ended: %s at %s.".formatted(job.status(), job.finishedAt()));
+            case PENDING ->
+                reports.obstacles(id)
+                        .map(obstacles -> explainPending(job, obstacles))
+                        .orElse(new JobExplanation(Reason.ABOUT_TO_START, "A node has just claimed it."));
+        };
+    }
+
+    private JobExplanation explainRunning(JobInfo job) {
+        String running = "It has been running on node %s since %s".formatted(job.nodeId(), job.startedAt());
+        StuckHandler stuck = engine.stuckHandlers().stream()
+                .filter(one -> one.id().equals(job.id()) && Objects.equals(job.nodeId(), node.id()))
+                .findFirst()
+                .orElse(null);
+        if (stuck != null) {
+            return new JobExplanation(
+                    Reason.RUNNING_PAST_TIMEOUT,
+                    "%s. %s: %s, and its handler ignores the interrupt; the log of the node has its stack."
+                            .formatted(running, stuck.label(), stuck.cause()));
+        }
+        JobHandler handler = handlers.named(job.name());
+        Duration timeout = handler == null ? null : handler.limits().timeout();
+        // On another node: the handler has some time to respond to the interrupt.
+        if (timeout != null && reports.runningFor(job.id()).compareTo(timeout.plus(StuckHandlers.GRACE)) > 0) {
+            return new JobExplanation(
+                    Reason.RUNNING_PAST_TIMEOUT,
+                    "%s. The attempt exceeded its timeout of %s, and its handler ignores the interrupt; the log of the node has its stack."
+                            .formatted(running, timeout));
+        }
+        return new JobExplanation(Reason.RUNNING, running + ".");
+    }
+
+    /** Returns whether only a leader runs the job: it is the run of a cron. */
+    private static boolean isForLeaders(JobInfo job) {
+        String capability = job.capability();
+        return capability != null && capability.startsWith("@");
+    }
+
+    private JobExplanation explainPending(JobInfo job, Obstacles obstacles) {
+        if (obstacles.waitsFor() != null) {
+            return new JobExplanation(
+                    Reason.WAITING_FOR_PREDECESSOR,
+                    job.uniqueKey() == null || handlers.ownerOf(job.name()).isPresent()
+                            ? "Its run waits for the end of job %s.".formatted(obstacles.waitsFor())
+                            : "Job %s has the unique key '%s' and must end first."
+                                    .formatted(obstacles.waitsFor(), job.uniqueKey()));
+        }
+        if (obstacles.paused()) {
+            return new JobExplanation(Reason.PAUSED, "Jobs named '%s' are paused.".formatted(job.name()));
+        }
+        if (obstacles.dueInMillis() > 0) {
+            return new JobExplanation(
+                    Reason.NOT_DUE,
+                    "It is due at %s, in %s.%s"
+                            .formatted(
+                                    job.scheduledAt(),
+                                    Duration.ofMillis(obstacles.dueInMillis()),
+                                    job.attempts() > 0 ? " Attempt %d has failed.".formatted(job.attempts()) : ""));
+        }
+        if (obstacles.workers() == 0) {
+            return new JobExplanation(
+                    Reason.NO_LIVE_WORKER,
+                    "No active node has the role %s.".formatted(isForLeaders(job) ? "scheduler" : "worker"));
+        }
+        if (obstacles.knowing() == 0) {
+            return new JobExplanation(
+                    Reason.UNKNOWN_NAME,
+                    "None of %d active workers has a handler named '%s'; was it renamed? @ClusterJob(aliases = \"%2$s\")"
+                            .formatted(obstacles.workers(), job.name()));
+        }
+        if (obstacles.capable() == 0 && isForLeaders(job)) {
+            return new JobExplanation(
+                    Reason.NO_CAPABLE_WORKER,
+                    "None of %d active nodes with a handler leads the scheduler role.".formatted(obstacles.knowing()));
+        }
+        if (obstacles.capable() == 0) {
+            return new JobExplanation(
+                    Reason.NO_CAPABLE_WORKER,
+                    "None of %d active workers with a handler offers the capability '%s'."
+                            .formatted(obstacles.knowing(), job.capability()));
+        }
+        if (obstacles.free() == 0 || obstacles.dueInMillis() < -LONG_OVERDUE.toMillis()) {
+            return new JobExplanation(
+                    Reason.WORKERS_FULL,
+                    "The executors of all %d workers that could run it are busy.".formatted(obstacles.capable()));
+        }
+        return new JobExplanation(Reason.ABOUT_TO_START, "Nothing blocks it; a worker will claim it soon.");
+    }
+}

@@ -1,0 +1,82 @@
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PurgeBatch;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
+
+/** Purges finished jobs, vacuums their table, and warns about pending jobs without a handler. */
+final class JobHousekeeping {
+
+    private static final Logger log = GuardedLogger.of(JobHousekeeping.class);
+
+    private static final int PURGE_BATCH = 5_000;
+
+    /** So many dead rows are worth a vacuum. */
+    private static final long DEAD_ROWS = 20_000;
+
+    /** How many names a log message lists. */
+    private static final int LISTED_NAMES = 20;
+
+    private final WorkerSettings.Keeping retention;
+    private final JobHandlers handlers;
+    private final JobKeeping keeping;
+    private final JobKeeping vacuuming;
+    private final PurgeBatch purge;
+
+    /** How many dead rows the last vacuum left behind. */
+    private volatile long deadAfterVacuum;
+
+    JobHousekeeping(Node node, WorkerSettings.Keeping retention, JobHandlers handlers) {
+        this.retention = retention;
+        this.handlers = handlers;
+        this.keeping = new JobKeeping(node.members().schema(), node.members().control());
+        // On a dedicated connection: a vacuum may take long.
+        this.vacuuming = new JobKeeping(node.members().schema(), node.members().direct());
+        this.purge = new PurgeBatch("finished jobs", PURGE_BATCH, node::nanos);
+    }
+
+    /** Deletes finished jobs whose retention has passed, and vacuums the table if it has many dead rows. */
+    void cleanUp() {
+        String awaited = handlers.owned().stream()
+                .map(owned -> "(" + owned.awaitedCondition() + ")")
+                .collect(Collectors.joining(" OR "));
+        purge.deleteAll(limit -> keeping.purge(retention.completed(), retention.failed(), awaited, limit));
+        long dead = keeping.deadRows();
+        // A vacuum cannot remove rows that an old snapshot keeps.
+        boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;
+        if (dead > DEAD_ROWS && !inVain) {
+            try {
+                vacuuming.vacuum();
+                deadAfterVacuum = keeping.deadRows();
+            } catch (DataAccessException e) {
+                log.debug("Could not vacuum forge_jobs; autovacuum will", e);
+            }
+        }
+    }
+
+    /** Warns about pending jobs that no live node has a handler for. */
+    void warnOfOrphans() {
+        try {
+            // Capabilities with reserved names report their jobs without a handler themselves.
+            JobKeeping.FewNames orphans = keeping.orphanedNames(
+                    LISTED_NAMES,
+                    handlers.owned().stream().map(OwnedJobs::prefix).toList());
+            if (!orphans.first().isEmpty()) {
+                var counts = new TreeMap<String, Long>();
+                orphans.first().forEach((name, count) -> counts.merge(Names.printable(name), count, Long::sum));
+                log.warn(
+                        "No live node has a handler for these pending jobs: {}{}. If a job was renamed, add the old name to its"
+                                + " handler: @ClusterJob(aliases = \"...\").",
+                        counts,
+                        orphans.more() == 0 ? "" : " and %d more".formatted(orphans.more()));
+            }
+        } catch (DataAccessException e) {
+            log.debug("Could not search for jobs without a handler", e);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.database.TransientFailure;
+import dev.forge.cluster.internal.job.JobRecoveryStore.Recovered;
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.leader.Leadership;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
+
+/**
+ * Recovers jobs of dead nodes and jobs whose lease has expired, if this node leads the scheduler role. Expired leases are ignored
+ * during a grace period after a start, a gap between sweeps, a restart of the server or a step of its clock: no node could renew
+ * leases then.
+ */
+final class JobSweeper {
+
+    private static final Logger log = GuardedLogger.of(JobSweeper.class);
+
+    private static final int SUSPICIOUS_RECOVERIES = 2;
+
+    /** The largest number of failed statements in one sweep; the next sweep continues. */
+    private static final int MOST_FAILURES = 100;
+
+    /** More than clocks drift, and than a statement takes, between two sweeps. */
+    private static final Duration CLOCK_STEP = Duration.ofSeconds(3);
+
+    private final Node node;
+    private final WorkerSettings settings;
+    private final JobMonitor monitor;
+    private final JobStore jobs;
+    private final JobRecoveryStore recoveries;
+
+    private volatile long graceUntil;
+    private volatile long lastSweep;
+    private volatile @Nullable OffsetDateTime serverStart;
+
+    /** How far the database's clock was ahead of this node's monotonic one at the last sweep. */
+    private @Nullable Duration clockOffset;
+
+    /** Whether a row that cannot be written has been logged. */
+    private volatile boolean failureReported;
+
+    JobSweeper(Node node, WorkerSettings settings, JobMonitor monitor, JobStore jobs, JobRecoveryStore recoveries) {
+        this.node = node;
+        this.settings = settings;
+        this.monitor = monitor;
+        this.jobs = jobs;
+        this.recoveries = recoveries;
+    }
+
+    void begin() {
+        long now = node.nanos();
+        graceUntil = now + settings.keeping().grace().toNanos();
+        lastSweep = now;
+    }
+
+    /**
+     * Makes one sweep.
+     *
+     * @param onPending called if jobs are pending again
+     */
+    void sweep(Runnable onPending) {
+        long now = node.nanos();
+        OffsetDateTime started = node.serverStart();
+        boolean gap =
+                now - lastSweep > settings.keeping().sweep().multipliedBy(3).toNanos();
+        if (gap || !Objects.equals(started, serverStart)) {
+            extendGrace(now);
+        }
+        serverStart = started;
+        lastSweep = now;
+        // Followers observe the clock, too: the next leader has to know of a step before its first term.
+        if (hasClockStepped()) {
+            log.warn(
+                    "The database clock was set forward by more than {} s. Expired job leases are ignored for"
+                            + " forge.cluster.sweep.startup-grace.",
+                    CLOCK_STEP.toSeconds());
+            extendGrace(now);
+        }
+        if (!node.elector().isLeader(Leadership.SCHEDULER)) {
+            return;
+        }
+        List<Recovered> recovered = sweepJobs(now - graceUntil < 0);
+        recovered.forEach(this::report);
+        if (!recovered.isEmpty()) {
+            onPending.run();
+        }
+        if (jobs.freeSuccessors() > 0) {
+            onPending.run();
+        }
+    }
+
+    private void extendGrace(long now) {
+        graceUntil = Math.max(graceUntil, now + settings.keeping().grace().toNanos());
+    }
+
+    private List<Recovered> sweepJobs(boolean grace) {
+        WorkerSettings.Leases leases = settings.leases();
+        try {
+            List<Recovered> recovered = recoveries.sweep(leases.crash(), leases.claimStart(), grace);
+            failureReported = false;
+            return recovered;
+        } catch (DataAccessException e) {
+            if (TransientFailure.caused(e)) {
+                throw e;
+            }
+            // A row that cannot be written must not keep the other jobs on their dead nodes.
+            var recovered = new ArrayList<Recovered>();
+            sweepApart(recoveries.overdue(leases.claimStart(), grace), grace, recovered, new AtomicInteger());
+            return recovered;
+        }
+    }
+
+    private void sweepApart(List<UUID> overdue, boolean grace, List<Recovered> recovered, AtomicInteger failures) {
+        if (overdue.isEmpty() || failures.get() > MOST_FAILURES) {
+            return;
+        }
+        WorkerSettings.Leases leases = settings.leases();
+        try {
+            recovered.addAll(recoveries.sweep(leases.crash(), leases.claimStart(), grace, overdue));
+        } catch (DataAccessException e) {
+            failures.incrementAndGet();
+            if (TransientFailure.caused(e)) {
+                throw e;
+            }
+            if (overdue.size() > 1) {
+                int half = overdue.size() / 2;
+                sweepApart(overdue.subList(0, half), grace, recovered, failures);
+                sweepApart(overdue.subList(half, overdue.size()), grace, recovered, failures);
+            } else if (!failureReported) {
+                failureReported = true;
+                log.warn(
+                        "Job {}: database rejected its recovery from a dead node; retrying. Other jobs are not affected.",
+                        overdue.get(0),
+                        ErrorText.loggable(e));
+            }
+        }
+    }
+
+    /** Returns whether leases have expired because of a step of the clock, and not because they were not renewed. */
+    private boolean hasClockStepped() {
+        Duration former = clockOffset;
+        Instant database = recoveries.clock();
+        Duration offset = Duration.between(Instant.EPOCH, database).minusNanos(node.nanos());
+        clockOffset = offset;
+        return former != null && offset.minus(former).compareTo(CLOCK_STEP) > 0;
+    }
+
+    /** Logs and counts a job that was recovered. */
+    void report(Recovered job) {
+        monitor.recovered(job.name());
+        if (job.status() != JobStatus.PENDING) {
+            log.warn(
+                    "Job {} ({}): {} after {} node failures",
+                    Names.printable(job.name()),
+                    job.id(),
+                    job.status(),
+                    job.recoveries());
+            return;
+        }
+        log.warn(
+                "Job {} ({}): taken from node {}, last heartbeat {} ms ago",
+                Names.printable(job.name()),
+                job.id(),
+                job.node(),
+                job.silentMillis());
+        if (job.recoveries() >= SUSPICIOUS_RECOVERIES) {
+            log.warn(
+                    "Job {} ({}): recovered {} times. Does it make its node crash, is forge.cluster.job.lease-duration ({}) too"
+                            + " short, or are the nodes overloaded?",
+                    Names.printable(job.name()),
+                    job.id(),
+                    job.recoveries(),
+                    settings.leases().duration());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.job.JobStore.NewJob;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.job.JobRejectedException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Map;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+
+/** Creates jobs to insert from payloads and options, with the defaults of their handlers; rejects invalid ones. */
+final class NewJobFactory {
+
+    private static final Instant EARLIEST = Instant.EPOCH;
+    private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
+    private static final Duration LONGEST_DELAY = Duration.ofDays(36_500);
+
+    private final JobHandlers handlers;
+    private final JobMonitor monitor;
+    private final PayloadJson json;
+    private final JobIds ids;
+
+    NewJobFactory(JobHandlers handlers, JobMonitor monitor, PayloadJson json, JobIds ids) {
+        this.handlers = handlers;
+        this.monitor = monitor;
+        this.json = json;
+        this.ids = ids;
+    }
+
+    /** @throws JobRejectedException if the payload or an option is invalid */
+    NewJob create(String name, @Nullable Object payload, JobOptions options) {
+        JobHandler handler = handlers.named(name);
+        if (handler == null) {
+            // @JobName may name a job whose handler is on other nodes.
+            requireStorable("job name", name);
+        }
+        String text = payloadText(name, payload, handler);
+        Integer priority = options.priority();
+        String capability = options.capability();
+        Integer maxAttempts = options.maxAttempts();
+        if (maxAttempts != null && maxAttempts < 1) {
+            throw new JobRejectedException("Job '%s': max attempts %d must be at least 1".formatted(name, maxAttempts));
+        }
+        if (capability != null) {
+            requireStorable("capability", capability);
+            if (capability.startsWith("@")) {
+                throw new JobRejectedException(
+                        "capability '%s': capabilities that begin with @ are reserved for the cluster"
+                                .formatted(capability));
+            }
+        }
+        return new NewJob(
+                ids.next(),
+                name,
+                text,
+                priority != null ? priority : handler != null ? handler.priority() : JobPriority.NORMAL.value(),
+                capability != null ? capability : handler != null ? handler.capability() : null,
+                delay(name, options.delay()),
+                time(name, options.at()),
+                maxAttempts,
+                metadata(name, options));
+    }
+
+    private String payloadText(String name, @Nullable Object payload, @Nullable JobHandler handler) {
+        try {
+            String text = payload == null ? "{}" : json.write(payload);
+            if (handler != null) {
+                handler.target().requireReadable(json, payload, text);
+            }
+            return text;
+        } catch (IllegalArgumentException e) {
+            String type = payload == null ? "none" : payload.getClass().getName();
+            // Maps and lists come from HTTP clients, which do not know Java types.
+            String what = type.startsWith("java.") ? "" : " (" + type + ")";
+            throw new JobRejectedException("the payload of job '%s'%s %s".formatted(name, what, e.getMessage()), e);
+        }
+    }
+
+    private String metadata(String name, JobOptions options) {
+        Map<String, String> origin = monitor.origin(name);
+        if (origin.isEmpty() && options.metadata().isEmpty()) {
+            return "{}";
+        }
+        var all = new TreeMap<>(origin);
+        all.putAll(options.metadata());
+        try {
+            return json.write(all);
+        } catch (IllegalArgumentException e) {
+            throw new JobRejectedException("the metadata of job '%s' %s".formatted(name, e.getMessage()), e);
+        }
+    }
+
+    private static long delay(String name, @Nullable Duration delay) {
+        if (delay == null) {
+            return 0;
+        }
+        if (delay.isNegative() || delay.compareTo(LONGEST_DELAY) > 0) {
+            throw new JobRejectedException("Job '%s': delay %s must be between 0 and 100 years".formatted(name, delay));
+        }
+        return delay.toMillis();
+    }
+
+    private static @Nullable Instant time(String name, @Nullable Instant at) {
+        if (at != null && (at.isBefore(EARLIEST) || at.isAfter(LATEST))) {
+            throw new JobRejectedException(
+                    "Job '%s': time %s must be between %s and %s".formatted(name, at, EARLIEST, LATEST));
+        }
+        return at;
+    }
+
+    /** @throws JobRejectedException if the table cannot store that text as a name or key */
+    static void requireStorable(String what, String text) {
+        try {
+            Names.require(what, text);
+        } catch (IllegalArgumentException e) {
+            throw new JobRejectedException(String.valueOf(e.getMessage()), e);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.ReservedPrefix;
+import dev.forge.cluster.job.UnknownJobException;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
+import javax.sql.DataSource;
+
+/**
+ * The job names that applications may use: those for which a node of the cluster has registered a handler at some time. A job that
+ * was enqueued with SQL does not register its name.
+ */
+final class RegisteredJobNames {
+
+    /** How many names a message lists. */
+    private static final int LISTED_NAMES = 20;
+
+    /** How many names of handlers on other nodes are cached. */
+    private static final int MOST_CACHED = 10_000;
+
+    private final Node node;
+    private final JobHandlers handlers;
+    private final ReservedNames reserved;
+    private final JobReports reports;
+    private final JobKeeping keeping;
+    private final Set<String> cached = ConcurrentHashMap.newKeySet();
+
+    /** @param control the data source of the cluster */
+    RegisteredJobNames(Node node, JobHandlers handlers, DataSource control) {
+        this.node = node;
+        this.handlers = handlers;
+        this.reserved = new ReservedNames(node, handlers);
+        this.reports = new JobReports(node.members().schema(), control);
+        this.keeping = new JobKeeping(node.members().schema(), control);
+    }
+
+    ReservedNames reserved() {
+        return reserved;
+    }
+
+    /** Rejects names that are reserved, or belong to jobs that only the cluster enqueues. */
+    void requireAllowed(String name) {
+        NewJobFactory.requireStorable("job name", name);
+        reserved.requireFreeName(name);
+        String refusal = handlers.ofLeader().get(name);
+        if (refusal != null) {
+            throw new UnknownJobException("'%s' %s".formatted(name, refusal));
+        }
+    }
+
+    /** Rejects names that are not allowed, and names for which no node has ever registered a handler. */
+    void requireRegistered(String name) {
+        requireAllowed(name);
+        if (handlers.named(name) != null || cached.contains(name)) {
+            return;
+        }
+        if (!reports.hasHandler(name)) {
+            throw unknown(name);
+        }
+        if (cached.size() < MOST_CACHED) {
+            cached.add(name);
+        }
+    }
+
+    /** Rejects names that cannot be paused: unlike {@link #requireRegistered}, allows names of jobs that were enqueued with SQL. */
+    void requirePausable(String name) {
+        if (handlers.ofLeader().containsKey(name) || handlers.ownerOf(name).isPresent()) {
+            return;
+        }
+        requireAllowed(name);
+        if (handlers.named(name) == null && !reports.knows(name)) {
+            throw unknown(name);
+        }
+    }
+
+    private UnknownJobException unknown(String name) {
+        return new UnknownJobException("Unknown job '%s': no handler has ever been registered. Registered jobs: %s"
+                .formatted(name, registeredNames()));
+    }
+
+    private String registeredNames() {
+        JobKeeping.FewNames everywhere = keeping.handledNames(LISTED_NAMES, reservedPrefixes());
+        // Names of this node first.
+        var names = new LinkedHashSet<>(new TreeSet<>(handlers.names()));
+        names.removeIf(name -> handlers.ownerOf(name).isPresent());
+        names.addAll(everywhere.first().keySet());
+        int all = Math.max(names.size(), everywhere.first().size() + everywhere.more());
+        List<String> listed =
+                names.stream().limit(LISTED_NAMES).map(Names::printable).toList();
+        return all == listed.size() ? listed.toString() : "%s and %d more".formatted(listed, all - listed.size());
+    }
+
+    private List<String> reservedPrefixes() {
+        return Stream.concat(
+                        handlers.owned().stream().map(OwnedJobs::prefix),
+                        node.reservedPrefixes().stream().map(ReservedPrefix::text))
+                .toList();
+    }
+}

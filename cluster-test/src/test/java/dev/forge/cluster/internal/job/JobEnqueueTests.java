@@ -1,0 +1,243 @@
+package dev.forge.cluster.internal.job;
+
+import static dev.forge.cluster.internal.job.TestJobs.job;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.cron.CronDefinition;
+import dev.forge.cluster.cron.CronRejectedException;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.JobExplanation.Reason;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobName;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.Statement;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.springframework.dao.DataIntegrityViolationException;
+
+/** Enqueueing with Java and SQL. */
+@ClusterPostgres
+class JobEnqueueTests extends JobFixture {
+
+    JobEnqueueTests(TestDatabase database) {
+        super(database);
+    }
+
+    @Test
+    void invalid_job_is_rejected_with_the_reason_and_leaves_no_row() {
+        work.maxPayload = 1_000;
+        work.on(job("order").taking(Order.class), (payload, context) -> null);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        DefaultJobs jobs = member.jobs();
+        JobOptions options = JobOptions.defaults();
+        refused(() -> jobs.enqueue(new Order("x".repeat(2_000), 1)), "'order'", "max-payload-size", "1000");
+        refused(() -> jobs.enqueueNamed("oder", null), "'oder'", "[order]");
+        refused(() -> jobs.enqueue("text"), "java.lang.String", Order.class.getName());
+        refused(() -> jobs.enqueue(new Order("nul \0", 1)), "NUL");
+        refused(() -> jobs.enqueue(new Order("half \ud83d", 1)), "surrogate");
+        var endless = new ArrayList<Object>();
+        endless.add(endless);
+        refused(() -> jobs.enqueueNamed("order", endless), "cannot be written as JSON");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withDelay(Duration.ofSeconds(-1))), "PT-1S");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withDelay(Duration.ofDays(99_999))), "100 years");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withTime(Instant.MAX)), "+1000000000");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withUniqueKey("a\0b")), "unique key");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withUniqueKey("k".repeat(501))), "unique key of 501");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withUniqueKey("a\ud800")), "unique key");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withMaxAttempts(0)), "max attempts 0");
+        refused(() -> jobs.enqueue(new Order("a", 1), options.withMetadata("k", "\0")), "metadata", "NUL");
+        refused(() -> jobs.enqueueAll(List.of(new Order("a", 1)), options.withUniqueKey("k")), "unique key");
+        refused(() -> jobs.enqueueAll(List.of(new Order("a", 1), "text")), "java.lang.String");
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs").query(Long.class).single())
+                .isZero();
+        // The same characters are valid text if they are escaped.
+        assertThat(jobs.enqueue(new Order("back\\u0000slash \ud83d\ude00", 1))).isNotNull();
+    }
+
+    @JobName("daemon:feed")
+    record Feed() {}
+
+    private void alike(org.assertj.core.api.ThrowableAssert.ThrowingCallable java, String sql, String word) {
+        assertThatExceptionOfType(JobRejectedException.class).isThrownBy(java).satisfies(e -> {
+            assertThat(e.getMessage()).contains(word);
+            assertThatExceptionOfType(DataIntegrityViolationException.class)
+                    .isThrownBy(() -> jdbc.sql("SELECT forge_enqueue(%s)".formatted(sql))
+                            .query()
+                            .listOfRows())
+                    .withMessageContaining("rejected: " + e.getMessage());
+        });
+    }
+
+    @Test
+    void reserved_names_and_keys_are_rejected_with_the_same_message_by_java_and_sql() {
+        work.on(job("order").taking(Order.class), (payload, context) -> null);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        DefaultJobs jobs = member.jobs();
+        alike(() -> jobs.enqueueNamed("workflow:order@1", null), "'workflow:order@1'", "Workflows.start");
+        alike(() -> jobs.enqueueNamed("daemon:feed", null), "'daemon:feed'", "daemon:");
+        alike(() -> jobs.enqueue(new Feed()), "'daemon:feed'", "daemon:");
+        for (String key : List.of("@http/x/1", "workflow:0190:3")) {
+            alike(
+                    () -> jobs.enqueue(new Order("a", 1), JobOptions.defaults().withUniqueKey(key)),
+                    "'order', unique_key => '%s'".formatted(key),
+                    "use another key");
+        }
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs").query(Long.class).single())
+                .isZero();
+        assertThatExceptionOfType(CronRejectedException.class)
+                .isThrownBy(() -> member.crons()
+                        .create(CronDefinition.cron("nightly", "@yearly").withHandler("workflow:order@1")))
+                .withMessageContaining("names that begin with workflow: are those of runs of workflows");
+    }
+
+    @Test
+    void name_stays_registered_when_its_workers_have_left() {
+        work.on("job", context -> {});
+        Member worker = cluster.start("worker", work, UnaryOperator.identity());
+        worker.node().stop();
+        assertThat(cluster.status("worker")).isEqualTo("absent");
+        Member producer = cluster.start("producer", new TestJobs(database.dataSource()), UnaryOperator.identity());
+        UUID id = producer.jobs().enqueueNamed("job", null);
+        producer.jobs().pause("job");
+        producer.jobs().resume("job");
+        // Enqueued with SQL: such jobs can be paused.
+        jdbc.sql("SELECT forge_enqueue('nobody-knows')").query(UUID.class).single();
+        producer.jobs().pause("nobody-knows");
+        refused(() -> producer.jobs().enqueueNamed("nobody-knows", null), "'nobody-knows'", "[job]");
+        refused(() -> producer.jobs().enqueueNamed("jab", null), "'jab'", "[job]");
+        refused(() -> producer.jobs().pause("jab"), "'jab'");
+        assertThat(cluster.start("again", copy(), UnaryOperator.identity())
+                        .ended(id)
+                        .status())
+                .isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void jobs_enqueued_together_keep_their_order() {
+        var seen = new CopyOnWriteArrayList<Integer>();
+        work.slots = 1;
+        work.prefetch = 0;
+        work.on(job("order").taking(Order.class), (payload, context) -> {
+            seen.add(((Order) payload).quantity());
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = member.jobs()
+                .enqueueAll(IntStream.range(0, 2_500)
+                        .mapToObj(i -> new Order("a", i))
+                        .toList());
+        assertThat(ids).hasSize(2_500).doesNotHaveDuplicates().isSorted();
+        await().until(() -> seen.size() == 2_500);
+        assertThat(seen).doesNotHaveDuplicates();
+        assertThat(member.jobs().enqueueAll(List.of())).isEmpty();
+    }
+
+    @Test
+    void job_enqueued_with_sql_runs() {
+        work.poll = Duration.ofMillis(100);
+        work.on(job("order").taking(Order.class), (payload, context) -> payload);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = jdbc.sql("SELECT forge_enqueue('order', '{\"item\": \"sql\", \"quantity\": 3}')")
+                .query(UUID.class)
+                .single();
+        assertThat(member.ended(id).result()).contains("sql");
+    }
+
+    @Test
+    void delayed_job_starts_on_time() {
+        work.poll = Duration.ofSeconds(30);
+        var started = new CopyOnWriteArrayList<Long>();
+        work.on("job", context -> started.add(System.nanoTime()));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        long enqueued = System.nanoTime();
+        UUID id = member.jobs().enqueueNamed("job", null, JobOptions.defaults().withDelay(Duration.ofMillis(700)));
+        assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.NOT_DUE);
+        member.ended(id);
+        assertThat(Duration.ofNanos(started.get(0) - enqueued)).isGreaterThanOrEqualTo(Duration.ofMillis(690));
+    }
+
+    @Test
+    void snapshot_that_keeps_dead_entries_delays_no_job() throws Exception {
+        int finished = 50_000;
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, scheduled_at)
+                SELECT gen_random_uuid(), 'job', now() - interval '1 hour' + n * interval '1 ms' FROM generate_series(1, ?) AS n
+                """).param(finished).update();
+        work.on("job", context -> {});
+        try (Connection holder = database.dataSource().getConnection();
+                Statement statement = holder.createStatement()) {
+            holder.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
+            holder.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs LIMIT 1");
+            jdbc.sql("UPDATE forge_jobs SET status = 'completed', finished_at = now()")
+                    .update();
+            Member member = cluster.start("one", work, UnaryOperator.identity());
+            var waited = new ArrayList<Long>();
+            for (int i = 0; i < 50; i++) {
+                JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+                waited.add(Duration.between(job.createdAt(), job.startedAt()).toMillis());
+            }
+            waited.sort(null);
+            System.out.printf(
+                    "jobs under a snapshot over %d finished ones waited %d ms (median), %d ms (longest)%n",
+                    finished, waited.get(25), waited.get(49));
+            // A job that comes out of order: a search from the marks does not find it.
+            UUID odd = jdbc.sql("""
+                            INSERT INTO forge_jobs (id, name, scheduled_at)
+                            VALUES (gen_random_uuid(), 'job', now() - interval '30 minutes') RETURNING id
+                            """).query(UUID.class).single();
+            assertThat(member.ended(odd).status()).isEqualTo(JobStatus.COMPLETED);
+            holder.rollback();
+        }
+    }
+
+    @Test
+    void replacement_never_runs_beside_the_replaced_job() throws Exception {
+        var running = new AtomicInteger();
+        var most = new AtomicInteger();
+        var begun = new AtomicInteger();
+        var enqueued = new AtomicInteger();
+        var seen = new CopyOnWriteArrayList<Integer>();
+        int rounds = 100;
+        work.on(job("order").taking(Order.class), (payload, context) -> {
+            most.accumulateAndGet(running.incrementAndGet(), Math::max);
+            begun.incrementAndGet();
+            int before = enqueued.get();
+            // Each job ends while its replacement is being enqueued.
+            await().pollInterval(Duration.ofMillis(1)).until(() -> enqueued.get() > before || before == rounds);
+            seen.add(((Order) payload).quantity());
+            running.decrementAndGet();
+            return null;
+        });
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        cluster.start("two", copy(), UnaryOperator.identity());
+        JobOptions replacing = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
+        for (int i = 0; i < rounds; i++) {
+            int before = begun.get();
+            one.jobs().enqueue(new Order("a", i), replacing);
+            enqueued.incrementAndGet();
+            if (i % 3 == 2) {
+                // Two of three replace a job that waits; the third lets a job start.
+                await().pollInterval(Duration.ofMillis(1)).until(() -> begun.get() > before);
+            }
+        }
+        await().untilAsserted(() -> assertThat(seen).contains(rounds - 1));
+        assertThat(most).hasValue(1);
+    }
+}

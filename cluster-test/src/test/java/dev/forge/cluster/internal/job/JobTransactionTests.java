@@ -1,0 +1,242 @@
+package dev.forge.cluster.internal.job;
+
+import static dev.forge.cluster.internal.job.TestJobs.job;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobExplanation.Reason;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/** Handlers with a transaction of their own, and transactions of callers. */
+@ClusterPostgres
+class JobTransactionTests extends JobFixture {
+
+    JobTransactionTests(TestDatabase database) {
+        super(database);
+    }
+
+    private void effect(JobContext context) {
+        jdbc.sql("INSERT INTO effects VALUES (?, ?)")
+                .params(context.id(), context.attempt())
+                .update();
+    }
+
+    @Test
+    void effects_and_completion_of_a_transactional_handler_commit_together() {
+        // A JdbcClient on the same data source joins the transaction.
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            effect(context);
+            if (context.attempt() < 3) {
+                throw new IllegalStateException("roll back");
+            }
+            return "kept";
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        JobInfo job = member.ended(id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.result()).isEqualTo("\"kept\"");
+        assertThat(effects(id)).containsExactly(3);
+    }
+
+    @Test
+    void transactional_handler_with_a_lost_claim_is_rolled_back() throws Exception {
+        var inside = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            if (context.epoch() == 1) {
+                effect(context);
+                inside.countDown();
+                until(go);
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        until(inside);
+        jdbc.sql(
+                        "UPDATE forge_jobs SET claim_epoch = claim_epoch + 1, status = 'pending', worker_id = NULL WHERE id = ?")
+                .param(id)
+                .update();
+        go.countDown();
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(effects(id)).isEmpty();
+    }
+
+    @Test
+    void handlers_with_repeatable_read_complete() throws Exception {
+        work.heartbeat = Duration.ofMillis(50);
+        work.lease = Duration.ofMillis(300);
+        work.sweep = Duration.ofMillis(100);
+        work.grace = Duration.ZERO;
+        var go = new CountDownLatch(1);
+        for (int isolation : List.of(
+                TransactionDefinition.ISOLATION_REPEATABLE_READ, TransactionDefinition.ISOLATION_SERIALIZABLE)) {
+            work.on(job("job" + isolation).in(work.transaction(isolation)), (payload, context) -> {
+                effect(context);
+                context.progress(50, "half");
+                until(go);
+                return null;
+            });
+        }
+        work.on("companion", context -> until(go));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        await().until(() -> member.leadership().isLeader("scheduler"));
+        List<UUID> ids = Stream.of("job4", "job8")
+                .map(name -> member.jobs().enqueueNamed(name, null))
+                .toList();
+        await().until(() ->
+                ids.stream().allMatch(id -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING));
+        renewedFor(member.jobs().enqueueNamed("companion", null), Duration.ofMillis(900));
+        go.countDown();
+        ids.forEach(id -> {
+            JobInfo job = member.ended(id);
+            assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(job.attempts()).isOne();
+            assertThat(job.recoveries()).isZero();
+            assertThat(effects(id)).containsExactly(1);
+        });
+    }
+
+    @ParameterizedTest
+    @CsvSource({"4, false", "4, true", "8, false", "8, true"})
+    void successor_hidden_by_the_snapshot_of_a_handler_runs_after_it(int isolation, boolean enqueuedBefore)
+            throws Exception {
+        // Only the worker itself may release it.
+        work.sweep = Duration.ofHours(1);
+        var started = new CountDownLatch(1);
+        var enqueued = new CountDownLatch(1);
+        var snapshot = new CountDownLatch(1);
+        var replaced = new CountDownLatch(1);
+        work.on(job("order").taking(Order.class).in(work.transaction(isolation)), (payload, context) -> {
+            if (((Order) payload).quantity() == 1) {
+                started.countDown();
+                until(enqueued);
+                effect(context);
+                snapshot.countDown();
+                until(replaced);
+            }
+            return payload;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        JobOptions replacing = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
+        UUID first = member.jobs().enqueue(new Order("a", 1), replacing);
+        until(started);
+        if (enqueuedBefore) {
+            member.jobs().enqueue(new Order("a", 2), replacing);
+        }
+        enqueued.countDown();
+        until(snapshot);
+        UUID second = member.jobs().enqueue(new Order("a", 3), replacing);
+        replaced.countDown();
+        JobInfo job = member.ended(first);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).as("%s", job.lastError()).isOne();
+        assertThat(effects(first)).containsExactly(1);
+        assertThat(member.ended(second).result()).contains("3");
+    }
+
+    @Test
+    void job_cancelled_under_an_old_snapshot_releases_its_successor() throws Exception {
+        work.sweep = Duration.ofHours(1);
+        var started = new CountDownLatch(1);
+        work.on(job("order").taking(Order.class), (payload, context) -> {
+            if (((Order) payload).quantity() == 1) {
+                started.countDown();
+                new CountDownLatch(1).await();
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        JobOptions replacing = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
+        UUID first = member.jobs().enqueue(new Order("a", 1), replacing);
+        until(started);
+        var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+        transactions.setIsolationLevel(TransactionDefinition.ISOLATION_REPEATABLE_READ);
+        UUID second = transactions.execute(status -> {
+            assertThat(member.jobs().find(first)).isPresent();
+            UUID successor = CompletableFuture.supplyAsync(() -> member.jobs().enqueue(new Order("a", 2), replacing))
+                    .join();
+            assertThat(member.jobs().cancel(first)).isTrue();
+            return successor;
+        });
+        assertThat(member.ended(second).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void transaction_marked_for_rollback_is_a_failed_attempt() {
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            effect(context);
+            if (context.attempt() == 1) {
+                var inner = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+                inner.executeWithoutResult(status -> status.setRollbackOnly());
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null);
+        assertThat(member.ended(id).attempts()).isEqualTo(2);
+        assertThat(effects(id)).containsExactly(2);
+    }
+
+    @Test
+    void transactional_job_is_claimed_only_if_it_starts_immediately() throws Exception {
+        var go = new CountDownLatch(1);
+        work.slots = 2;
+        work.prefetch = 10;
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            until(go);
+            return null;
+        });
+        work.on("quick", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = IntStream.range(0, 6)
+                .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .toList();
+        await().until(() -> member.engine().load() == 2);
+        assertThat(jdbc.sql("SELECT status, count(*) FROM forge_jobs GROUP BY 1 ORDER BY 1")
+                        .query((row, n) -> row.getString(1) + " " + row.getInt(2))
+                        .list())
+                .containsExactly("pending 4", "running 2");
+        go.countDown();
+        ids.forEach(id -> member.ended(id));
+    }
+
+    @Test
+    void enqueueing_joins_the_transaction_of_the_caller() {
+        work.on("job", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+        var ids = new ArrayList<UUID>();
+        transactions.executeWithoutResult(status -> {
+            ids.add(member.jobs().enqueueNamed("job", null));
+            status.setRollbackOnly();
+        });
+        transactions.executeWithoutResult(status -> ids.add(member.jobs().enqueueNamed("job", null)));
+        assertThat(member.ended(ids.get(1)).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.jobs().find(ids.get(0))).isEmpty();
+        assertThat(member.jobs().explain(ids.get(0)).reason()).isEqualTo(Reason.NOT_FOUND);
+    }
+}
