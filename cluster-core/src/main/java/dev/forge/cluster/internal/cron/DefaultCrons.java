@@ -58,7 +58,11 @@ public final class DefaultCrons implements Crons {
     public record Engines(JobEngine jobs, CronEngine crons) {}
 
     public DefaultCrons(
-            Node node, Engines engines, CronDeclarations declarations, DataSource application, JobEngine.Dependencies tools) {
+            Node node,
+            Engines engines,
+            CronDeclarations declarations,
+            DataSource application,
+            JobEngine.Dependencies tools) {
         this.node = node;
         this.jobs = engines.jobs;
         this.engine = engines.crons;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.database.OwnTransactions;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import java.sql.Connection;
 import java.sql.SQLException;

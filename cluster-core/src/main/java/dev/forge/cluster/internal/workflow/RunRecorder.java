@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.PrintedJson;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RunClaim;

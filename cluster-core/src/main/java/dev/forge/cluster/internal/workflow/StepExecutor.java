@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.internal.database.BeginFailure;
 import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRuns;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RunClaim;

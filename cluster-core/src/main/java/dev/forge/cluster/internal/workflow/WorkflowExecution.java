@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.database.Causes;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.RecordedOutcome;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -325,7 +325,9 @@ final class WorkflowExecution {
             }
             return released ? RecordedOutcome.PENDING : RecordedOutcome.LOST;
         } catch (DataAccessException | TransactionException e) {
-            if (e instanceof DataAccessException rejection && StatementFailure.isRejected(e) && !recorder.isCompensating()) {
+            if (e instanceof DataAccessException rejection
+                    && StatementFailure.isRejected(e)
+                    && !recorder.isCompensating()) {
                 return failRejected("what the run waits for", rejection);
             }
             Duration pause = nextPause();

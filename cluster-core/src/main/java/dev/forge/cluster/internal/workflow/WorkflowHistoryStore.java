@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.ClaimKey;
+import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.ResultSet;
 import java.sql.SQLException;

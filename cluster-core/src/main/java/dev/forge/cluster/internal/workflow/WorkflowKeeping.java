@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.JobRows;
 import java.sql.Types;
 import java.time.Duration;
 import java.util.HashMap;

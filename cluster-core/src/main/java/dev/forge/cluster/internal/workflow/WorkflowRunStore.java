@@ -7,9 +7,9 @@ import static dev.forge.cluster.internal.workflow.WorkflowHistoryStore.bindClaim
 import static dev.forge.cluster.internal.workflow.WorkflowHistoryStore.bindRows;
 import static dev.forge.cluster.internal.workflow.WorkflowHistoryStore.upsertSteps;
 
-import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.JobRows;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RunClaim;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.WriteResult;

@@ -295,7 +295,9 @@ class WorkflowAttemptTests {
                             if (method.getName().equals("prepareStatement")
                                     && String.valueOf(arguments[0]).contains("forge_workflow_steps")
                                     // The test reads the steps meanwhile.
-                                    && !String.valueOf(arguments[0]).stripLeading().startsWith("SELECT")
+                                    && !String.valueOf(arguments[0])
+                                            .stripLeading()
+                                            .startsWith("SELECT")
                                     && armed.compareAndSet(true, false)) {
                                 connection.abort(Runnable::run);
                                 throw new SQLException("somebody pulled the cable", "08006");

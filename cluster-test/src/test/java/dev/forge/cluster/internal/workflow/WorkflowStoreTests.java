@@ -5,11 +5,11 @@ import static org.assertj.core.api.Assertions.fail;
 import static org.assertj.core.api.Assertions.tuple;
 import static org.awaitility.Awaitility.await;
 
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobQueueStore;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.ClaimKey;
+import dev.forge.cluster.internal.job.JobQueueStore;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RunClaim;
 import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.WriteResult;
