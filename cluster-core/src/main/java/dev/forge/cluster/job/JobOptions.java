@@ -98,7 +98,11 @@ public final class JobOptions {
         return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
-    /** Attaches a text that the handler finds in {@link JobContext#metadata()}. */
+    /**
+     * Attaches a text that the handler finds in {@link JobContext#metadata()}.
+     *
+     * @param key keys that begin with {@code forge.} are reserved: {@link Jobs} rejects them
+     */
     public JobOptions withMetadata(String key, String value) {
         required("withMetadata", "key", key);
         required("withMetadata", "value", value);

@@ -114,12 +114,14 @@ public final class DefaultJobs implements Jobs {
         NewJob job = newJobs.create(name, payload, options);
         String key = options.uniqueKey();
         if (key == null) {
+            names.reserved().requireFreeMetadata(options.metadata());
             inCallersTransaction.insert(job);
             announce(name, job.priority(), null);
             return job.id();
         }
         NewJobFactory.requireStorable("unique key", key);
         names.reserved().requireFreeKey(key, options.metadata());
+        names.reserved().requireFreeMetadata(options.metadata());
         UUID id = inCallersTransaction.insertUnique(job, key, options.uniquePolicy());
         announce(
                 name,
@@ -137,6 +139,7 @@ public final class DefaultJobs implements Jobs {
             throw new JobRejectedException(
                     "enqueueAll with the unique key '%s' would enqueue one job only".formatted(options.uniqueKey()));
         }
+        names.reserved().requireFreeMetadata(options.metadata());
         List<NewJob> jobs = new ArrayList<>(payloads.size());
         for (Object payload : payloads) {
             if (payload == null) {
@@ -187,7 +190,10 @@ public final class DefaultJobs implements Jobs {
         }
     }
 
-    /** Returns a job for the caller to insert in its own transaction, as {@link #enqueueNamed} would insert it. */
+    /**
+     * Returns a job for the caller to insert in its own transaction, as {@link #enqueueNamed} would insert it. For other capabilities
+     * of the cluster: they may use reserved metadata keys.
+     */
     public NewJob prepare(String name, @Nullable Object payload, JobOptions options) {
         names.requireRegistered(name);
         return newJobs.create(name, payload, options);

@@ -99,7 +99,7 @@ final class NewJobFactory {
             return 0;
         }
         if (delay.isNegative() || delay.compareTo(LONGEST_DELAY) > 0) {
-            throw new JobRejectedException("Job '%s': delay %s must be between 0 and 100 years".formatted(name, delay));
+            throw new JobRejectedException("Job '%s': delay %s must lie between 0 and 100 years".formatted(name, delay));
         }
         return delay.toMillis();
     }
@@ -107,7 +107,7 @@ final class NewJobFactory {
     private static @Nullable Instant time(String name, @Nullable Instant at) {
         if (at != null && (at.isBefore(EARLIEST) || at.isAfter(LATEST))) {
             throw new JobRejectedException(
-                    "Job '%s': time %s must be between %s and %s".formatted(name, at, EARLIEST, LATEST));
+                    "Job '%s': time %s must lie between %s and %s".formatted(name, at, EARLIEST, LATEST));
         }
         return at;
     }

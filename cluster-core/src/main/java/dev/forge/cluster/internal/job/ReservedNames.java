@@ -61,6 +61,19 @@ public final class ReservedNames {
         });
     }
 
+    /**
+     * Rejects reserved metadata keys.
+     *
+     * @throws JobRejectedException if applications may not use one of the keys
+     */
+    void requireFreeMetadata(Map<String, String> metadata) {
+        metadata.forEach((key, value) -> {
+            if (key.startsWith(METADATA_PREFIX) && !SubmitterKeys.isCurrentSubmitter(key, value)) {
+                throw rejected("metadata key", "keys", key, METADATA_PREFIX, "the cluster", "use another key");
+            }
+        });
+    }
+
     private static JobRejectedException rejected(
             String what, String kind, String text, String prefix, String owner, String advice) {
         return new JobRejectedException("%s '%s': %s that begin with %s are those of %s; %s"

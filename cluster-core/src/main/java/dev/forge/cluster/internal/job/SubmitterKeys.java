@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobRejectedException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
@@ -8,6 +9,9 @@ import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Map;
+import java.util.UUID;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Unique keys of jobs that clients submit over HTTP. Each submitter has a separate key space: the stored key begins with a hash of
@@ -21,6 +25,9 @@ public final class SubmitterKeys {
 
     static final String PREFIX = "@http/";
 
+    /** The submitter for whom the current thread enqueues a job. */
+    private static final ThreadLocal<@Nullable String> SUBMITTER_OF_THREAD = new ThreadLocal<>();
+
     /** The length of the hash; 128 bits make it infeasible to find a name with the hash of another. */
     private static final int BYTES = 16;
 
@@ -29,6 +36,26 @@ public final class SubmitterKeys {
     /** Returns the key to store. */
     public static String of(String submitter, String key) {
         return space(submitter) + key;
+    }
+
+    /**
+     * Enqueues a job for a submitter. Only within this call the metadata of a job may name that submitter: applications cannot set
+     * the key, because it is reserved.
+     *
+     * @param enqueue enqueues a job with these options
+     */
+    public static UUID submit(String submitter, JobOptions options, Function<JobOptions, UUID> enqueue) {
+        SUBMITTER_OF_THREAD.set(submitter);
+        try {
+            return enqueue.apply(options.withMetadata(SUBMITTER, submitter));
+        } finally {
+            SUBMITTER_OF_THREAD.remove();
+        }
+    }
+
+    /** Returns whether a metadata entry names the submitter for whom the current thread enqueues a job. */
+    static boolean isCurrentSubmitter(String key, String value) {
+        return key.equals(SUBMITTER) && value.equals(SUBMITTER_OF_THREAD.get());
     }
 
     private static String space(String submitter) {

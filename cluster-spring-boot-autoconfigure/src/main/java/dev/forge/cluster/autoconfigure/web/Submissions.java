@@ -139,12 +139,15 @@ final class Submissions {
 
     /** Enqueues a job that was {@linkplain #check checked}. */
     UUID enqueue(Submission submission) {
-        JobOptions options = submission.options.withMetadata(SubmitterKeys.SUBMITTER, submission.submitter.text());
+        JobOptions options = submission.options;
         if (submission.key != null) {
             options = options.withUniqueKey(
                     submission.submitter.uniqueKey(submission.key), submission.options.uniquePolicy());
         }
-        return jobs.enqueueNamed(submission.name, submission.payload, options);
+        return SubmitterKeys.submit(
+                submission.submitter.text(),
+                options,
+                submitted -> jobs.enqueueNamed(submission.name, submission.payload, submitted));
     }
 
     /** The job, if that client may see it. */

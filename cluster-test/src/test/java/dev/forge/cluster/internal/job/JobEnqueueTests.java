@@ -23,6 +23,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -104,6 +105,37 @@ class JobEnqueueTests extends JobFixture {
                 .isThrownBy(() -> member.crons()
                         .create(CronDefinition.cron("nightly", "@yearly").withHandler("workflow:order@1")))
                 .withMessageContaining("names that begin with workflow: are those of runs of workflows");
+    }
+
+    @Test
+    void reserved_metadata_keys_are_rejected() {
+        work.on(job("order").taking(Order.class), (payload, context) -> null);
+        DefaultJobs jobs = cluster.start("one", work, UnaryOperator.identity()).jobs();
+        for (String key : List.of("forge.workflow", "forge.http.principal", "forge.")) {
+            JobOptions options = JobOptions.defaults().withMetadata("tenant", "a").withMetadata(key, "x");
+            var order = new Order("a", 1);
+            refused(() -> jobs.enqueue(order, options), "metadata key '%s'".formatted(key), "begin with forge.");
+            refused(() -> jobs.enqueue(order, options.withUniqueKey("k")), "metadata key '%s'".formatted(key));
+            refused(() -> jobs.enqueueNamed("order", order, options), "metadata key '%s'".formatted(key));
+            refused(() -> jobs.enqueueAll(List.of(order), options), "metadata key '%s'".formatted(key));
+        }
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs").query(Long.class).single())
+                .isZero();
+        JobOptions similar = JobOptions.defaults().withMetadata("forge", "a").withMetadata("forger.name", "b");
+        assertThat(jobs.find(jobs.enqueue(new Order("a", 1), similar))
+                        .orElseThrow()
+                        .metadata())
+                .containsExactlyInAnyOrderEntriesOf(Map.of("forge", "a", "forger.name", "b"));
+    }
+
+    @Test
+    void forge_enqueue_takes_no_metadata() {
+        assertThat(jdbc.sql("SELECT unnest(proargnames) FROM pg_proc WHERE proname = 'forge_enqueue'")
+                        .query(String.class)
+                        .list())
+                .as("otherwise it has to reject reserved metadata keys, as Jobs does")
+                .contains("name", "payload")
+                .doesNotContain("metadata");
     }
 
     @Test

@@ -121,7 +121,7 @@ class LogLineTests {
         assertThat(one.jobs().cancel(id)).isTrue();
         await().until(() -> one.engine().load() == 0);
         await().untilAsserted(() ->
-                assertThat(lines(Level.INFO)).anyMatch(line -> line.startsWith("job job %s: cancelled".formatted(id))));
+                assertThat(lines(Level.INFO)).anyMatch(line -> line.startsWith("Job job (%s): cancelled".formatted(id))));
         assertThat(lines(Level.INFO)).noneMatch(line -> line.contains("attempt 1 of 3 failed"));
         assertThat(lines(Level.WARN)).isEmpty();
     }
