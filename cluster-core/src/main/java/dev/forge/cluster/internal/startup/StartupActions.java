@@ -176,8 +176,11 @@ public final class StartupActions {
             thread.setAwaitTerminationSeconds(5);
             thread.initialize();
             var lost = new AtomicBoolean();
+            Duration third = timing.lease.dividedBy(3);
             return new LeaseExtension(
-                    thread, thread.scheduleWithFixedDelay(() -> extend(token, lost), timing.lease.dividedBy(3)));
+                    thread,
+                    thread.scheduleWithFixedDelay(
+                            () -> extend(token, lost), thread.getClock().instant().plus(third), third));
         }
 
         private void extend(long token, AtomicBoolean lost) {

@@ -291,6 +291,32 @@ class StartupActionTests {
     }
 
     @Test
+    void lease_is_first_extended_when_a_third_of_it_has_passed() {
+        StartupCoordinator one = start("one");
+        jdbc.sql("CREATE SEQUENCE extensions").update();
+        try {
+            jdbc.sql("""
+                    CREATE FUNCTION count_extension() RETURNS trigger LANGUAGE plpgsql AS $$
+                    BEGIN PERFORM nextval('extensions'); RETURN new; END $$
+                    """).update();
+            jdbc.sql(
+                            "CREATE TRIGGER count_extension BEFORE UPDATE ON forge_locks FOR EACH ROW EXECUTE FUNCTION count_extension()")
+                    .update();
+            assertThat(one.once(
+                            "seed",
+                            "1",
+                            () -> await().during(Duration.ofMillis(300))
+                                    .until(() -> !jdbc.sql("SELECT is_called FROM extensions")
+                                            .query(Boolean.class)
+                                            .single())))
+                    .isTrue();
+        } finally {
+            jdbc.sql("DROP FUNCTION IF EXISTS count_extension() CASCADE").update();
+            jdbc.sql("DROP SEQUENCE extensions").update();
+        }
+    }
+
+    @Test
     void node_whose_lock_another_node_took_records_nothing() {
         StartupCoordinator frozen = start("frozen");
         StartupCoordinator next = start("next");
