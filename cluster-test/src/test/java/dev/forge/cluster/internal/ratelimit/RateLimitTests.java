@@ -86,6 +86,14 @@ class RateLimitTests {
                 .update();
     }
 
+    private boolean waitsForLock(String statement) {
+        return database.jdbc()
+                .sql("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE ?)")
+                .param(statement)
+                .query(Boolean.class)
+                .single();
+    }
+
     private double spent(String bucket) {
         return database.jdbc()
                 .sql("SELECT spent FROM forge_rate_limits WHERE bucket = ?")
@@ -221,7 +229,11 @@ class RateLimitTests {
             connection.setAutoCommit(false);
             statement.execute("SELECT FROM forge_rate_limits WHERE bucket = 'locked' FOR UPDATE");
             Future<RateLimitDecision> locked = threads.submit(() -> node.tryAcquire("locked", once));
-            // None of these is decided without the table, where it would be admitted.
+            // In a statement of its own. In one statement with the other buckets it would fail that statement after a
+            // second
+            // and then its own after another one: as long as the callers of the other buckets wait.
+            await().until(() -> waitsForLock("INSERT INTO%forge_rate_limits%") || locked.isDone());
+            // Each call is decided by the table: this node alone would admit the second one.
             do {
                 assertThat(node.tryAcquire("other", once).allowed()).isFalse();
                 assertThat(node.tryAcquire("third", "key", once.withBurst(1_000))
