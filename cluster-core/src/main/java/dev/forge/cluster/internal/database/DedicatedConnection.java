@@ -92,6 +92,7 @@ final class DedicatedConnection {
                 Connection connection = direct.getConnection();
                 try {
                     setSafeDefaults(connection);
+                    disableTransactionTimeout(connection);
                     return connection;
                 } catch (SQLException e) {
                     connection.close();
@@ -104,6 +105,15 @@ final class DedicatedConnection {
     private static void setSafeDefaults(Connection connection) throws SQLException {
         try (Statement statement = connection.createStatement()) {
             statement.execute(SAFE_DEFAULTS);
+        }
+    }
+
+    /** Flyway holds its own lock in a transaction that lasts as long as all scripts together. */
+    private static void disableTransactionTimeout(Connection connection) throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            statement.execute("""
+                    SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'
+                    """);
         }
     }
 

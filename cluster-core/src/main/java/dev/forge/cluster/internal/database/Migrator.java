@@ -42,6 +42,10 @@ final class Migrator {
     /** How long a node waits for the migration of another one. */
     private static final Duration PATIENCE = Duration.ofMinutes(5);
 
+    /** PostgreSQL 17 and later have a transaction_timeout, which a role or a database may set. */
+    private static final String DISABLE_TRANSACTION_TIMEOUT =
+            "SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'";
+
     private static final Logger log = GuardedLogger.of(Migrator.class);
 
     /** How long a statement of a script waits for a lock: everybody who comes later waits behind it. */
@@ -76,6 +80,7 @@ final class Migrator {
                     .update();
             jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = 0").update();
             jdbc.sql("SET LOCAL statement_timeout = 0").update();
+            jdbc.sql(DISABLE_TRANSACTION_TIMEOUT).query((row, n) -> true).list();
             lock(jdbc, schema, patience);
             // Not in the locking transaction, whose own locks a migration might then wait for.
             new Migrator(direct, schema, jdbc).migrate(patience);
@@ -323,10 +328,12 @@ final class Migrator {
 
         @Override
         public void handle(Event event, Context context) {
-            try (Statement statement = context.getConnection().createStatement();
-                    ResultSet row = statement.executeQuery(bound())) {
-                row.next();
-                migrating = row.getInt(1);
+            try (Statement statement = context.getConnection().createStatement()) {
+                statement.execute(DISABLE_TRANSACTION_TIMEOUT);
+                try (ResultSet row = statement.executeQuery(bound())) {
+                    row.next();
+                    migrating = row.getInt(1);
+                }
             } catch (SQLException e) {
                 throw new FlywayException("cannot bound the wait for locks: " + e.getMessage(), e);
             }

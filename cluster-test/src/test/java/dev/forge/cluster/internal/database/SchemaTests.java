@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
@@ -244,6 +245,38 @@ class SchemaTests {
                 locking.createStatement()
                         .execute("SELECT pg_advisory_xact_lock(%d, hashtext('migrate public'))"
                                 .formatted(AdvisoryKeys.CLASS_ID));
+                var threads = Executors.newSingleThreadExecutor();
+                try {
+                    Future<Schema> waiting =
+                            threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public"));
+                    await().during(Duration.ofMillis(600)).until(() -> !waiting.isDone());
+                    locking.rollback();
+                    assertThat(waiting.get().version()).isEqualTo(Schema.VERSION);
+                } finally {
+                    threads.shutdown();
+                }
+            }
+        });
+    }
+
+    @Test
+    void transaction_timeout_of_the_database_does_not_end_a_migration() throws Exception {
+        onEmptyDatabase(database -> {
+            assumeTrue(
+                    database.jdbc()
+                            .sql("SELECT EXISTS (SELECT FROM pg_settings WHERE name = 'transaction_timeout')")
+                            .query(Boolean.class)
+                            .single(),
+                    "PostgreSQL 17 or later");
+            try (var locking = database.dataSource().getConnection()) {
+                locking.setAutoCommit(false);
+                locking.createStatement()
+                        .execute("SELECT pg_advisory_xact_lock(%d, hashtext('migrate public'))"
+                                .formatted(AdvisoryKeys.CLASS_ID));
+                // Sessions that are open already keep the former setting.
+                database.jdbc()
+                        .sql("ALTER DATABASE %s SET transaction_timeout = '20ms'".formatted(database.name()))
+                        .update();
                 var threads = Executors.newSingleThreadExecutor();
                 try {
                     Future<Schema> waiting =
