@@ -1,13 +1,13 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.database.BeginFailure;
+import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.job.JobMonitor.Ending;
 import dev.forge.cluster.internal.job.JobStore.Finish;
 import dev.forge.cluster.internal.job.JobStore.LastStatement;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -295,7 +295,7 @@ final class JobExecution {
             status = transaction.manager().getTransaction(transaction.definition());
         } catch (TransactionException e) {
             Stop stop = running.stopReason();
-            if (stop == Stop.DRAIN || stop == Stop.LOST || !BeginFailure.passes(e)) {
+            if (stop == Stop.DRAIN || stop == Stop.LOST || !BeginFailure.isTemporary(e)) {
                 throw e;
             }
             return withoutTransaction(running, e);

@@ -1,10 +1,10 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.job.RecordedOutcome;
 import dev.forge.cluster.internal.job.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.WorkflowSteps.Undoable;

@@ -739,7 +739,7 @@ final class WorkflowSteps {
         try {
             return begin(definition);
         } catch (TransactionException e) {
-            if (BeginFailure.passes(e)) {
+            if (BeginFailure.isTemporary(e)) {
                 throw memory.unwind(new WorkflowSuspension.Unwritten(e));
             }
             // It comes again with each attempt.

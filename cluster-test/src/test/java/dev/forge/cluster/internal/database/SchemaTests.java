@@ -62,7 +62,7 @@ class SchemaTests {
     }
 
     @Test
-    void migrates_an_empty_database_and_leaves_a_current_one_alone() throws Exception {
+    void empty_database_is_migrated_and_a_current_one_is_not_changed() throws Exception {
         onEmptyDatabase(database -> {
             Schema first = Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             assertThat(first.name()).isEqualTo("public");
@@ -100,7 +100,7 @@ class SchemaTests {
     }
 
     @Test
-    void lives_in_a_schema_of_its_own_beside_another_cluster() throws Exception {
+    void cluster_has_a_schema_of_its_own_beside_another_cluster() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE TABLE app_table (id int)").update();
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "One \"odd\" name");
@@ -115,7 +115,7 @@ class SchemaTests {
     }
 
     @Test
-    void joins_the_tables_of_an_application_in_the_same_schema() throws Exception {
+    void cluster_shares_a_schema_with_tables_of_the_application() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE TABLE app_table (id int)").update();
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
@@ -124,7 +124,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_role_that_owns_nothing_but_its_schema_suffices() throws Exception {
+    void role_that_owns_only_its_schema_suffices() throws Exception {
         onEmptyDatabase(database -> {
             DataSource limited = role(database, "CREATE SCHEMA own AUTHORIZATION %s");
             assertThat(Schema.open(limited, SchemaMode.MIGRATE, "own").version())
@@ -134,7 +134,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_role_without_the_right_to_create_is_told_what_to_grant() throws Exception {
+    void error_of_a_role_that_may_not_create_says_what_to_grant() throws Exception {
         onEmptyDatabase(database -> {
             DataSource limited = role(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC, %s");
             assertThatExceptionOfType(ClusterStartupException.class)
@@ -151,7 +151,7 @@ class SchemaTests {
     }
 
     @Test
-    void validate_refuses_a_missing_schema_and_names_the_scripts() throws Exception {
+    void missing_schema_is_rejected_by_validate_with_the_names_of_the_scripts() throws Exception {
         onEmptyDatabase(database -> {
             assertThatExceptionOfType(ClusterStartupException.class)
                     .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "forge"))
@@ -162,7 +162,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_schema_installed_with_psql_validates_and_can_be_migrated_later() throws Exception {
+    void schema_installed_with_psql_is_valid_and_can_be_migrated_later() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE SCHEMA by_hand").update();
             run(database, "V1__forge_cluster.sql");
@@ -190,7 +190,7 @@ class SchemaTests {
         });
     }
 
-    /** All of them, in their order. */
+    /** Returns all scripts in their order. */
     private static List<String> scripts() throws IOException {
         return Stream.of(new PathMatchingResourcePatternResolver()
                         .getResources("classpath*:dev/forge/cluster/db/V*.sql"))
@@ -199,7 +199,7 @@ class SchemaTests {
                 .toList();
     }
 
-    /** One statement, as psql -1 -f would send the file. */
+    /** Runs a script as one statement, as psql -1 -f would. */
     private static void run(TestDatabase database, String script) throws SQLException {
         try (var connection = database.dataSource().getConnection()) {
             connection.setSchema("by_hand");
@@ -216,7 +216,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_migration_history_that_disagrees_with_what_is_installed_begins_anew() throws Exception {
+    void migration_history_that_disagrees_with_the_installed_version_is_replaced() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             database.jdbc().sql("DROP SCHEMA public CASCADE").update();
@@ -235,7 +235,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_statement_timeout_of_the_role_does_not_end_the_wait_for_another_nodes_migration() throws Exception {
+    void statement_timeout_of_the_database_does_not_end_the_wait_for_another_nodes_migration() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc()
                     .sql("ALTER DATABASE %s SET statement_timeout = '200ms'".formatted(database.name()))
@@ -308,7 +308,7 @@ class SchemaTests {
         });
     }
 
-    /** A transaction that has read a table, and is left open. */
+    /** Opens a transaction that has read a table. */
     private static Connection reader(TestDatabase database) throws SQLException {
         Connection reader = database.dataSource().getConnection();
         reader.setAutoCommit(false);
@@ -317,7 +317,7 @@ class SchemaTests {
     }
 
     @Test
-    void open_transaction_delays_a_migration_but_nobody_else() throws Exception {
+    void open_transaction_delays_a_migration_but_no_other_session() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE SCHEMA by_hand").update();
             run(database, "V1__forge_cluster.sql");
@@ -331,7 +331,7 @@ class SchemaTests {
                                 "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'by_hand.forge_jobs'::regclass AND NOT granted)")
                         .query(Boolean.class)
                         .single());
-                // Behind the migration, which gives way.
+                // Waits behind the migration, which gives up after a second.
                 other.createStatement().execute("SET lock_timeout = '10s'");
                 other.createStatement().execute("SELECT count(*) FROM by_hand.forge_jobs");
                 open.rollback();
@@ -375,7 +375,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_role_that_may_not_read_the_schema_is_told_what_to_grant() throws Exception {
+    void error_of_a_role_that_may_not_read_the_schema_says_what_to_grant() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "closed");
             DataSource limited = role(database, "GRANT USAGE ON SCHEMA public TO %s");
@@ -390,7 +390,7 @@ class SchemaTests {
     }
 
     @Test
-    void schema_without_a_channel_is_refused_until_it_has_one() throws Exception {
+    void schema_without_a_channel_is_rejected_until_it_has_one() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             database.jdbc().sql("TRUNCATE forge_settings").update();
@@ -405,7 +405,7 @@ class SchemaTests {
     }
 
     @Test
-    void none_believes_that_the_schema_is_there() throws Exception {
+    void schema_is_not_checked_in_mode_none() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.NONE, "public");
             assertThat(tables(database, "public")).isEmpty();
@@ -413,7 +413,7 @@ class SchemaTests {
     }
 
     @Test
-    void the_next_version_of_the_schema_is_used_unless_it_says_it_needs_a_newer_library() throws Exception {
+    void next_version_of_the_schema_is_used_unless_it_needs_a_newer_library() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             String additive = "INSERT INTO forge_schema_versions (version, needs_library) VALUES (%d, %d)";
@@ -436,7 +436,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_connection_without_a_current_schema_is_told_so() throws Exception {
+    void connection_without_a_current_schema_is_rejected() throws Exception {
         onEmptyDatabase(database -> {
             var lost = new DriverManagerDataSource(
                     database.url() + (database.url().contains("?") ? "&" : "?") + "currentSchema=nowhere",
@@ -474,7 +474,7 @@ class SchemaTests {
     }
 
     @Test
-    void missing_flyway_is_named_with_the_way_to_do_without() throws Exception {
+    void error_about_missing_flyway_names_the_alternative() throws Exception {
         URL[] classPath = Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
                 .filter(entry -> !entry.contains("flyway"))
                 .map(SchemaTests::url)
