@@ -31,7 +31,7 @@ public final class CronContexts {
     public CronContexts(Node node, FencedLeadership leadership, DataSource application) {
         this.node = node;
         this.leadership = leadership;
-        this.store = new CronStore(node.members().schema(), application);
+        this.store = new CronStore(node.resources().schema(), application);
     }
 
     /** A method that runs one slot. */

@@ -17,6 +17,7 @@ import dev.forge.cluster.internal.cron.CronStore.Place;
 import dev.forge.cluster.internal.cron.CronStore.Scheduled;
 import dev.forge.cluster.internal.cron.CronStore.Slot;
 import dev.forge.cluster.internal.cron.CronStore.Stored;
+import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.job.GuardedMonitor;
 import dev.forge.cluster.internal.job.JobEngine;
@@ -24,7 +25,6 @@ import dev.forge.cluster.internal.job.JobIds;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
@@ -174,9 +174,9 @@ public final class CronEngine implements NodeComponent {
         this.crons = crons;
         this.settings = settings;
         this.monitor = GuardedMonitor.of(monitor);
-        Node.Members members = node.members();
-        this.store = new CronStore(members.schema(), members.control());
-        this.leaders = new LeaderStore(members.schema(), members.control());
+        Node.Resources resources = node.resources();
+        this.store = new CronStore(resources.schema(), resources.control());
+        this.leaders = new LeaderStore(resources.schema(), resources.control());
         this.ids = new JobIds(node.clock());
     }
 

@@ -74,7 +74,7 @@ public final class DefaultCrons implements Crons {
         this.crons = crons;
         this.handlers = crons.handlers();
         this.application = application;
-        this.store = new CronStore(node.members().schema(), application);
+        this.store = new CronStore(node.resources().schema(), application);
         this.json = new PayloadJson(tools.codec(), tools.maxBytes());
         this.ids = new JobIds(node.clock());
         this.monitor = tools.monitor();

@@ -160,8 +160,8 @@ public final class DaemonEngine implements NodeComponent {
         this.timing = timing;
         this.handlers = handlers;
         this.leadership = leadership;
-        this.store = new DaemonStore(node.members().schema(), node.members().control());
-        this.heldByOthers = new DaemonStore(node.members().schema(), node.membership());
+        this.store = new DaemonStore(node.resources().schema(), node.resources().control());
+        this.heldByOthers = new DaemonStore(node.resources().schema(), node.membership());
         this.notifications = new Notifications(store::notifyOthers);
         threads.setDaemon(true);
     }
@@ -302,7 +302,7 @@ public final class DaemonEngine implements NodeComponent {
             lock.lock();
             try {
                 standing.remove(deaf.key());
-                node.elector().forsake(deaf.key());
+                node.elector().abandon(deaf.key());
             } finally {
                 lock.unlock();
             }

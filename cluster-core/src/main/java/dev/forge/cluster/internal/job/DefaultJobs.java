@@ -90,12 +90,12 @@ public final class DefaultJobs implements Jobs {
         this.engine = engine;
         this.handlers = handlers;
         this.setup = setup;
-        this.inbox = new JobStore(node.members().schema(), setup.application);
+        this.inbox = new JobStore(node.resources().schema(), setup.application);
         this.alone = inbox.transaction();
-        this.reports = new JobReports(node.members().schema(), setup.application);
-        this.control = new JobStore(node.members().schema(), setup.control);
-        this.controlReports = new JobReports(node.members().schema(), setup.control);
-        this.keeping = new JobKeeping(node.members().schema(), setup.control);
+        this.reports = new JobReports(node.resources().schema(), setup.application);
+        this.control = new JobStore(node.resources().schema(), setup.control);
+        this.controlReports = new JobReports(node.resources().schema(), setup.control);
+        this.keeping = new JobKeeping(node.resources().schema(), setup.control);
         this.ids = new JobIds(node.clock());
         this.reserved = new ReservedNames(node, handlers);
         this.json = new PayloadJson(setup.tools.codec(), setup.tools.maxBytes());

@@ -139,12 +139,12 @@ public final class JobEngine implements NodeComponent {
         this.settings = settings;
         this.handlers = handlers;
         this.monitor = tools.monitor;
-        Node.Members members = node.members();
-        this.jobs = new JobStore(members.schema(), members.control());
-        this.heldByOthers = new JobStore(members.schema(), node.membership());
+        Node.Resources resources = node.resources();
+        this.jobs = new JobStore(resources.schema(), resources.control());
+        this.heldByOthers = new JobStore(resources.schema(), node.membership());
         this.notifications = new Notifications(jobs::notifyOthers);
-        this.keeping = new JobKeeping(members.schema(), members.control());
-        this.direct = new JobKeeping(members.schema(), members.direct());
+        this.keeping = new JobKeeping(resources.schema(), resources.control());
+        this.direct = new JobKeeping(resources.schema(), resources.direct());
         this.coordinator = tools.coordinator != null ? tools.coordinator : new Notify();
         this.working = isWorker();
         List<Claimer.Intake> intakes = new ArrayList<>(working ? workersIntakes(laneOf) : List.of());
@@ -154,7 +154,7 @@ public final class JobEngine implements NodeComponent {
         var setup = new Worker.Setup(
                 settings,
                 handlers,
-                new Worker.Stores(jobs, new JobStore(members.schema(), tools.application)),
+                new Worker.Stores(jobs, new JobStore(resources.schema(), tools.application)),
                 new PayloadJson(tools.codec, tools.maxBytes),
                 monitor);
         this.worker = intakes.isEmpty() ? null : new Worker(setup, new Host(), intakes);

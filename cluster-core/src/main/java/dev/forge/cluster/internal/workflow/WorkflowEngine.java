@@ -146,17 +146,17 @@ public final class WorkflowEngine implements NodeComponent {
         this.handlers = handlers;
         this.setup = setup;
         this.settings = settings;
-        Node.Members members = node.members();
+        Node.Resources resources = node.resources();
         this.jobs = new DefaultJobs(node, engine, handlers, setup.jobs);
         // Runs write on the application's connections: they are the application's work, and there may be many.
-        this.store = new WorkflowStore(members.schema(), setup.jobs.application());
-        this.statements = new RunStatements(store, new WorkflowBatches(members.schema(), setup.jobs.application()));
-        this.reports = new WorkflowReports(members.schema(), setup.jobs.application());
-        this.application = new WorkflowKeeping(members.schema(), setup.jobs.application());
-        this.control = new WorkflowKeeping(members.schema(), members.control());
+        this.store = new WorkflowStore(resources.schema(), setup.jobs.application());
+        this.statements = new RunStatements(store, new WorkflowBatches(resources.schema(), setup.jobs.application()));
+        this.reports = new WorkflowReports(resources.schema(), setup.jobs.application());
+        this.application = new WorkflowKeeping(resources.schema(), setup.jobs.application());
+        this.control = new WorkflowKeeping(resources.schema(), resources.control());
         this.watch = new WorkflowWatch(node, engine, control, settings.stranded, this::versions);
-        this.inbox = new JobStore(members.schema(), setup.jobs.application());
-        this.inboxReports = new JobReports(members.schema(), setup.jobs.application());
+        this.inbox = new JobStore(resources.schema(), setup.jobs.application());
+        this.inboxReports = new JobReports(resources.schema(), setup.jobs.application());
         this.json =
                 new PayloadJson(setup.jobs.tools().codec(), setup.jobs.tools().maxBytes());
         this.ids = new JobIds(node.clock());

@@ -579,8 +579,7 @@ class HandlerExecutionTests {
         List<ILoggingEvent> finals = logged(Level.ERROR, job.id().toString());
         assertThat(finals).hasSize(1);
         assertThat(text(finals.get(0)))
-                .contains(
-                        "job", "2 of 2", "IllegalStateException: disk is full", "at dev.forge.cluster.internal");
+                .contains("job", "2 of 2", "IllegalStateException: disk is full", "at dev.forge.cluster.internal");
     }
 
     @Test
@@ -663,7 +662,7 @@ class HandlerExecutionTests {
         until(started);
         await().until(() -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING);
         UUID node = member.node().id();
-        NodeStore nodes = member.node().members().nodes();
+        NodeStore nodes = member.node().resources().nodes();
         await().until(() -> nodes.declareDead(
                         node,
                         jdbc.sql("SELECT beats FROM forge_nodes WHERE id = ?")

@@ -1319,7 +1319,7 @@ class JobStoreTests {
     @Test
     void names_are_known_for_good() {
         UUID id = UUID.randomUUID();
-        var introduction = new NodeStore.Introduction(
+        var introduction = new NodeStore.NewNode(
                 id,
                 new NodeIdentity("key", "name"),
                 "host",

@@ -1046,7 +1046,7 @@ class JobTests {
         until(started);
         UUID former = member.node().id();
         assertThat(member.node()
-                        .members()
+                        .resources()
                         .nodes()
                         .declareDead(
                                 former, beats(former), () -> member.engine().releaseHeldByDead(former)))
