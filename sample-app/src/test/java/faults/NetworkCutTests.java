@@ -78,7 +78,7 @@ class NetworkCutTests {
 
     private void cuts(int rounds) {
         cutOff = node("cut-off", host.address()).under(host.prefix()).start();
-        cutOff.awaitLog("leads {", START);
+        cutOff.awaitLog("Leads {", START);
         safe = node("safe", "127.0.0.1").start().awaitReady(START);
         var margins = new ArrayList<Long>();
         var followed = new ArrayList<Long>();
@@ -122,7 +122,7 @@ class NetworkCutTests {
     private List<Instant> endsOfLeadership() {
         return cutOff.log()
                 .lines()
-                .filter(line -> line.contains("no longer leads"))
+                .filter(line -> line.contains("No longer leads"))
                 .map(line -> OffsetDateTime.parse(line.substring(0, line.indexOf(' ')))
                         .toInstant())
                 .toList();

@@ -206,7 +206,7 @@ class FaultTests {
                     .query()
                     .listOfRows();
             stopped.add(millisUntil(
-                    () -> victim.log().lines().anyMatch(line -> line.contains("no longer leads") && line.contains(end)),
+                    () -> victim.log().lines().anyMatch(line -> line.contains("No longer leads") && line.contains(end)),
                     start,
                     Duration.ofSeconds(10)));
             await().until(() -> term() > term);

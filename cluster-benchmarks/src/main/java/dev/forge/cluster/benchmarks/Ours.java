@@ -15,7 +15,7 @@ import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.job.JobMonitor;
 import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.WorkerSettings;
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.leader.LeadershipBasis;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.NodeStore;
@@ -76,7 +76,7 @@ final class Ours implements AutoCloseable {
         var crash = new CrashRule(false, 10, 3);
         node = new Node(
                 settings(roles),
-                new Node.Members(
+                new Node.Resources(
                         schema,
                         direct,
                         control,
@@ -195,7 +195,7 @@ final class Ours implements AutoCloseable {
                         Duration.ofSeconds(15)),
                 new NodeSettings.Detection(Duration.ofMillis(250), true),
                 new NodeSettings.Election(
-                        Ground.LOCK,
+                        LeadershipBasis.LOCK,
                         Duration.ofMillis(250),
                         Duration.ofSeconds(5),
                         Duration.ofSeconds(1),

@@ -9,7 +9,7 @@ import dev.forge.cluster.autoconfigure.properties.NodeProperties;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.leader.LeadershipBasis;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeSettings;
@@ -121,8 +121,8 @@ public final class ClusterAutoConfiguration {
         ThreadPoolTaskScheduler scheduler = scheduler();
         var events = new EventThread(context);
         var node = new Node(
-                settings(properties, database, ground(properties.leader().strategy(), pooler)),
-                new Node.Members(
+                settings(properties, database, basis(properties.leader().strategy(), pooler)),
+                new Node.Resources(
                         schema, database.direct(), control, new NodeStore(schema, control.urgent()), identities),
                 scheduler,
                 events);
@@ -144,7 +144,7 @@ public final class ClusterAutoConfiguration {
         return new ClusterLifecycle(properties, name.text(), schema, parts);
     }
 
-    private static Ground ground(LeaderStrategy strategy, Pooler pooler) {
+    private static LeadershipBasis basis(LeaderStrategy strategy, Pooler pooler) {
         if (pooler == Pooler.TRANSACTION && strategy == LeaderStrategy.ADVISORY_LOCK) {
             throw new ClusterStartupException(
                     "forge.cluster.leader.strategy (advisory-lock) needs a session of its own, but a transaction pooler"
@@ -158,7 +158,9 @@ public final class ClusterAutoConfiguration {
                             + " a crash is noticed by missing heartbeats. forge.cluster.direct-connection.url past the pooler"
                             + " makes both faster.");
         }
-        return pooler == Pooler.TRANSACTION || strategy == LeaderStrategy.LEASE ? Ground.LEASE : Ground.LOCK;
+        return pooler == Pooler.TRANSACTION || strategy == LeaderStrategy.LEASE
+                ? LeadershipBasis.LEASE
+                : LeadershipBasis.LOCK;
     }
 
     /** On a thread of its own: closing the context waits for the node's loops, one of which asks for this. */
@@ -176,7 +178,8 @@ public final class ClusterAutoConfiguration {
         return scheduler;
     }
 
-    private static NodeSettings settings(ClusterProperties properties, ClusterDatabase database, Ground ground) {
+    private static NodeSettings settings(
+            ClusterProperties properties, ClusterDatabase database, LeadershipBasis basis) {
         NodeProperties node = properties.node();
         HeartbeatProperties heartbeat = properties.heartbeat();
         LeaderProperties leader = properties.leader();
@@ -199,7 +202,7 @@ public final class ClusterAutoConfiguration {
                         properties.detection().interval(),
                         properties.detection().livenessLock()),
                 new NodeSettings.Election(
-                        ground,
+                        basis,
                         leader.checkInterval(),
                         leader.leaseDuration(),
                         leader.renewInterval(),

@@ -4,7 +4,7 @@ import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.NodeProperties;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.leader.LeadershipBasis;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.node.NodeMode;
 import java.util.Locale;
@@ -103,7 +103,7 @@ public final class ClusterLifecycle implements SmartLifecycle {
 
     private void report() {
         NodeProperties node = properties.node();
-        Ground ground = parts.node.settings().election().ground();
+        LeadershipBasis basis = parts.node.settings().election().basis();
         log.info(
                 "Forge Cluster {}: cluster '{}', node '{}' ({}), roles {}{}",
                 version(),
@@ -120,10 +120,10 @@ public final class ClusterLifecycle implements SmartLifecycle {
                 schema.server(),
                 schema.name(),
                 schema.version(),
-                ground == Ground.LOCK ? "advisory-lock" : "lease");
+                basis == LeadershipBasis.LOCK ? "advisory-lock" : "lease");
         log.info(
                 "Connections: {}{} control, beside the application's pool",
-                ground == Ground.LOCK ? "1 session, " : "",
+                basis == LeadershipBasis.LOCK ? "1 session, " : "",
                 properties.controlConnections());
         parts.node.summary().forEach(log::info);
     }

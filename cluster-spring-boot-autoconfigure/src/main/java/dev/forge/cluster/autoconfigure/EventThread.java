@@ -4,6 +4,9 @@ import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import java.util.Map;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -12,14 +15,20 @@ import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 
 /**
- * Hands the cluster's events to the application, in order and on a thread of their own: a listener that takes its time
- * must not keep a leader from renewing its lease.
+ * Publishes the cluster's events to the application, in order and on one thread, so that a slow listener does not keep a leader
+ * from renewing its lease.
+ *
+ * <p>At most {@value #CAPACITY} events wait for their listeners. Further events replace the oldest waiting ones, because the
+ * latest events tell the present state. One warning is logged until all waiting events are published.
  */
 final class EventThread implements Consumer<ClusterEvent> {
 
     private static final Logger log = GuardedLogger.of(EventThread.class);
 
+    private static final int CAPACITY = 1_000;
+
     private final ApplicationEventPublisher publisher;
+    private final AtomicBoolean dropping = new AtomicBoolean();
     private final ThreadPoolTaskExecutor executor = new ThreadPoolTaskExecutor();
 
     EventThread(ApplicationEventPublisher publisher) {
@@ -27,6 +36,8 @@ final class EventThread implements Consumer<ClusterEvent> {
         executor.setThreadNamePrefix("forge-cluster-events-");
         executor.setCorePoolSize(1);
         executor.setMaxPoolSize(1);
+        executor.setQueueCapacity(CAPACITY);
+        executor.setRejectedExecutionHandler(this::dropOldest);
         executor.setDaemon(true);
         executor.setWaitForTasksToCompleteOnShutdown(true);
         executor.setAwaitTerminationSeconds(5);
@@ -36,7 +47,7 @@ final class EventThread implements Consumer<ClusterEvent> {
         executor.initialize();
     }
 
-    /** Waits a little for events that are under way: the last ones say what was lost. */
+    /** Waits up to five seconds for waiting events: the last ones tell which leaderships were lost. */
     void stop() {
         executor.shutdown();
     }
@@ -47,9 +58,23 @@ final class EventThread implements Consumer<ClusterEvent> {
         try {
             executor.execute(() -> publish(event, origin));
         } catch (RuntimeException | Error e) {
-            // No thread for it, or none any more: whoever has caused the event goes on.
-            log.warn("event {}: could not be published", event, ErrorText.loggable(e));
+            // There is no thread, or it has ended. The caller must not fail because of that.
+            log.warn("Event {}: could not be published", event, ErrorText.loggable(e));
         }
+    }
+
+    private void dropOldest(Runnable publication, ThreadPoolExecutor thread) {
+        if (thread.isShutdown()) {
+            throw new RejectedExecutionException("the cluster's event thread has ended");
+        }
+        if (!dropping.getAndSet(true)) {
+            log.warn(
+                    "Cluster events: {} events wait for a slow listener. The oldest waiting events are dropped until it has"
+                            + " caught up.",
+                    CAPACITY);
+        }
+        thread.getQueue().poll();
+        thread.execute(publication);
     }
 
     private void publish(Object event, @Nullable Map<String, String> origin) {
@@ -59,10 +84,13 @@ final class EventThread implements Consumer<ClusterEvent> {
             }
             publisher.publishEvent(event);
         } catch (RuntimeException e) {
-            log.warn("a listener failed on {}", event, ErrorText.loggable(e));
+            log.warn("Event {}: a listener failed", event, ErrorText.loggable(e));
         } finally {
-            // Also what a listener has put there: the next event has nothing to do with it.
+            // The next event must not inherit what a listener has put there.
             MDC.clear();
+            if (executor.getThreadPoolExecutor().getQueue().isEmpty()) {
+                dropping.set(false);
+            }
         }
     }
 }

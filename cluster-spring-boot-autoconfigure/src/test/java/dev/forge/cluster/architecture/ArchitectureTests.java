@@ -143,7 +143,7 @@ class ArchitectureTests {
                 .accessClassesThat(type(LockSupport.class))),
         THREADS_COME_FROM_THE_SCHEDULER(noClasses()
                 .that()
-                .doNotHaveSimpleName("NodeSession")
+                .doNotHaveSimpleName("ServiceThread")
                 .and()
                 .doNotHaveSimpleName("Claimer")
                 .and()

@@ -2,9 +2,9 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.leader.LeaderStore;
-import dev.forge.cluster.internal.leader.LeaderStore.Beginning;
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.leader.ElectionStore;
+import dev.forge.cluster.internal.leader.ElectionStore.BeginResult;
+import dev.forge.cluster.internal.leader.LeadershipBasis;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -22,23 +22,24 @@ public final class LeaderElection {
     private static final Duration PATIENCE = Duration.ofSeconds(5);
 
     private final UUID candidate = UUID.randomUUID();
-    private final LeaderStore leaders;
+    private final ElectionStore elections;
     private final Map<String, Long> terms = new ConcurrentHashMap<>();
 
     /** Another candidate of the cluster in that database; its schema is installed if need be. */
     public LeaderElection(TestDatabase database) {
         Schema schema =
                 Schema.open(database.dataSource(), SchemaMode.MIGRATE, Schema.currentSchemaOf(database.dataSource()));
-        this.leaders = new LeaderStore(schema, database.dataSource());
+        this.elections = new ElectionStore(schema, database.dataSource());
         Members.join(database.jdbc(), candidate);
     }
 
     /** Leads the role from now on, unless somebody else does. */
     public boolean tryBecomeLeader(String role) {
-        if (!leaders.rolesWithoutLease(List.of(role)).contains(role)) {
+        if (!elections.rolesWithoutLease(List.of(role)).contains(role)) {
             return terms.containsKey(role);
         }
-        if (leaders.begin(role, candidate, LEASE, Ground.LEASE, PATIENCE) instanceof Beginning.Begun begun) {
+        if (elections.begin(role, candidate, LEASE, LeadershipBasis.LEASE, PATIENCE)
+                instanceof BeginResult.Begun begun) {
             terms.put(role, begun.term().number());
             return true;
         }
@@ -54,7 +55,7 @@ public final class LeaderElection {
     /** Gives the role up: the next candidate wins it, in the next term. */
     public void releaseLeadership(String role) {
         if (terms.remove(role) != null) {
-            leaders.release(role, candidate, false);
+            elections.release(role, candidate, false);
         }
     }
 }

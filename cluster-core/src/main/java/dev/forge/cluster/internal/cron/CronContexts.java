@@ -31,7 +31,7 @@ public final class CronContexts {
     public CronContexts(Node node, FencedLeadership leadership, DataSource application) {
         this.node = node;
         this.leadership = leadership;
-        this.store = new CronJobStore(node.members().schema(), application);
+        this.store = new CronJobStore(node.resources().schema(), application);
     }
 
     /** The method of a cron. */

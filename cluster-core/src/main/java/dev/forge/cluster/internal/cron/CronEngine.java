@@ -105,11 +105,11 @@ public final class CronEngine implements NodeComponent {
         this.declarations = declarations;
         this.settings = settings;
         this.monitor = GuardedMonitor.of(monitor);
-        Node.Members members = node.members();
-        this.store = new CronStore(members.schema(), members.control());
-        this.sets = new CronSetStore(members.schema(), members.control());
-        this.slots = new CronSlotStore(members.schema(), members.control());
-        this.leaders = new LeaderStore(members.schema(), members.control());
+        Node.Resources resources = node.resources();
+        this.store = new CronStore(resources.schema(), resources.control());
+        this.sets = new CronSetStore(resources.schema(), resources.control());
+        this.slots = new CronSlotStore(resources.schema(), resources.control());
+        this.leaders = new LeaderStore(resources.schema(), resources.control());
         this.purge = new PurgeBatch("rows of the ledger", PURGE_BATCH, node::nanos);
         var rules = new CronSlotBatch.Rules(schedules, settings, new JobIds(node.clock()), this::capability);
         this.firing = new CronFiring(node, slots, rules, batch -> reportDecided(batch.decided()));
@@ -118,7 +118,7 @@ public final class CronEngine implements NodeComponent {
                 jobs,
                 declarations,
                 schedules,
-                new ScheduleReplacement(members.schema(), members.control(), rules));
+                new ScheduleReplacement(resources.schema(), resources.control(), rules));
     }
 
     // Component of the node ---------------------------------------------------------------------------------

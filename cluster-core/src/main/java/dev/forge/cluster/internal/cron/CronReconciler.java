@@ -83,11 +83,11 @@ final class CronReconciler {
         this.declarations = declarations;
         this.schedules = schedules;
         this.replacement = replacement;
-        Node.Members members = node.members();
-        this.store = new CronStore(members.schema(), members.control());
-        this.sets = new CronSetStore(members.schema(), members.control());
-        this.slotStore = new CronSlotStore(members.schema(), members.control());
-        this.jobStore = new CronJobStore(members.schema(), members.control());
+        Node.Resources resources = node.resources();
+        this.store = new CronStore(resources.schema(), resources.control());
+        this.sets = new CronSetStore(resources.schema(), resources.control());
+        this.slotStore = new CronSlotStore(resources.schema(), resources.control());
+        this.jobStore = new CronJobStore(resources.schema(), resources.control());
     }
 
     void removeOrphansAfter(Duration delay) {

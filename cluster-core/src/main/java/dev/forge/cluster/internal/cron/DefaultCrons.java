@@ -69,7 +69,7 @@ public final class DefaultCrons implements Crons {
         this.declarations = declarations;
         this.handlers = declarations.handlers();
         this.application = application;
-        Schema schema = node.members().schema();
+        Schema schema = node.resources().schema();
         this.store = new CronStore(schema, application);
         this.slots = new CronSlotStore(schema, application);
         this.runs = new CronJobStore(schema, application);

@@ -78,7 +78,7 @@ final class DaemonCandidacy {
         lock.lock();
         try {
             roles.remove(role);
-            node.elector().forsake(role);
+            node.elector().abandon(role);
         } finally {
             lock.unlock();
         }

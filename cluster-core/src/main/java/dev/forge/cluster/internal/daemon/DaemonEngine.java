@@ -101,8 +101,8 @@ public final class DaemonEngine implements NodeComponent {
         this.node = node;
         this.timing = timing;
         this.handlers = handlers;
-        this.store = new DaemonStore(node.members().schema(), node.members().control());
-        this.membershipStore = new DaemonStore(node.members().schema(), node.membership());
+        this.store = new DaemonStore(node.resources().schema(), node.resources().control());
+        this.membershipStore = new DaemonStore(node.resources().schema(), node.membership());
         this.notifications = new Notifications(store::notifyNodes);
         this.candidacy = new DaemonCandidacy(node, this::leadershipChanged);
         this.supervisor = new DaemonSupervisor(

@@ -6,9 +6,8 @@ import java.util.UUID;
 import java.util.zip.CRC32;
 
 /**
- * The advisory lock keys of one cluster. All but the documented leader keys use the two-integer form with one class id,
- * so that they can never meet an application's own {@code bigint} keys; the schema's oid keeps clusters of one database
- * apart.
+ * The advisory lock keys of one cluster. All but the documented leader keys have the two-integer form with one class id, so that
+ * they never collide with {@code bigint} keys of an application. The schema's oid separates clusters of one database.
  */
 public final class AdvisoryKeys {
 
@@ -17,7 +16,7 @@ public final class AdvisoryKeys {
 
     private static final String DEFAULT_SCHEMA = "public";
 
-    /** Documented, so that operators find them in pg_locks; valid in the default schema only. */
+    /** The documented keys, by which operators find leaders in pg_locks; valid in the default schema only. */
     private static final Map<String, Long> LEADERS = Map.of(
             "scheduler", 0x464F52470001L,
             "metrics_aggregator", 0x464F52470002L,
@@ -31,18 +30,18 @@ public final class AdvisoryKeys {
         this.schemaOid = schemaOid;
     }
 
-    /** Held by a node's session while it lasts. Another for each session: nobody can have taken it before. */
+    /** Returns the key of the lock that a node's session holds while it lasts. Each session has another, so that it is free. */
     int liveness(UUID session) {
         return hash("live " + session);
     }
 
-    /** Held by the leader's session; ready to stand between the parentheses of a lock function. */
+    /** Returns the key of the lock that the leader's session holds, as the SQL arguments of a lock function. */
     public String leader(String role) {
         Long documented = schemaName.equals(DEFAULT_SCHEMA) ? LEADERS.get(role) : null;
         return documented != null ? documented + "::bigint" : CLASS_ID + ", " + hash("leader " + role);
     }
 
-    // Every node, of every version, must compute the same.
+    // Nodes of all versions must compute the same hash.
     private int hash(String purpose) {
         var crc = new CRC32();
         crc.update((schemaOid + " " + purpose).getBytes(StandardCharsets.UTF_8));

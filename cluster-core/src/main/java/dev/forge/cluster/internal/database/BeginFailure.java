@@ -6,29 +6,29 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.TimeoutException;
 
 /**
- * Tells why a transaction could not begin. A failure of the database server, or of the way to it, and an exhausted pool pass by
- * themselves. All else comes again with each attempt: a manager that does not support what is asked of it, a closed pool, a
- * password that the server rejects, a bug.
+ * Classifies failures to begin a transaction. A failure of the database server or the network, and an exhausted pool, are
+ * temporary. All others repeat with each attempt: a transaction manager that does not support the definition, a closed pool, a
+ * rejected password, a bug.
  */
 public final class BeginFailure {
 
     private BeginFailure() {}
 
-    /** Whether the same transaction can begin later without a change to the application. */
-    public static boolean passes(Throwable failure) {
+    /** Returns whether the same transaction can begin later without a change to the application. */
+    public static boolean isTemporary(Throwable failure) {
         // An SQL state is more precise than the type of an exception: a pool that cannot open connections times out as
         // an
-        // exhausted one does, and names the server's answer as the cause.
+        // exhausted one does, with the server's error as the cause.
         return SqlState.of(failure) != null
                 ? ServerFailure.caused(failure) || DatabaseFault.caused(failure)
                 : Causes.of(failure).stream().anyMatch(BeginFailure::isExhaustedPool);
     }
 
-    /** HikariCP throws an {@link SQLTransientException}; the others are what further pools throw, or name as the cause. */
+    /** HikariCP throws an {@link SQLTransientException}; other pools throw, or have as a cause, the other types. */
     private static boolean isExhaustedPool(Throwable cause) {
         return cause instanceof SQLTransientException
                 || cause instanceof TimeoutException
-                // Somebody has ended the wait for a connection.
+                // The wait for a connection was interrupted.
                 || cause instanceof InterruptedException
                 || (cause instanceof SQLException sql && sql.getCause() instanceof NoSuchElementException)
                 || cause.getClass().getSimpleName().equals("PoolExhaustedException")

@@ -4,14 +4,14 @@ import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** The causes of a failure. An application's own exceptions may form a circle, or throw when they are asked for their cause. */
+/** Lists the causes of a failure. Exceptions of an application may form a circle, or throw from {@code getCause}. */
 public final class Causes {
 
     private static final int MOST = 20;
 
     private Causes() {}
 
-    /** The failure, its cause, and so on, twenty at most. */
+    /** Returns the failure, its cause, and so on, twenty at most. */
     public static List<Throwable> of(Throwable failure) {
         var causes = new ArrayList<Throwable>();
         Throwable cause = failure;
@@ -32,7 +32,7 @@ public final class Causes {
         try {
             return failure.getCause();
         } catch (Throwable e) {
-            // Its own method may throw anything, declared or not.
+            // The method of an application's exception may throw anything, declared or not.
             return null;
         }
     }

@@ -5,8 +5,8 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Tells a database that is out of reach or shuts down, which happens and passes, from a failure whose stack trace says
- * something.
+ * Recognises failures because the database is unreachable or shuts down. They are temporary, and their stack trace has no useful
+ * information.
  */
 public final class ConnectionLoss {
 
@@ -17,12 +17,12 @@ public final class ConnectionLoss {
 
     private ConnectionLoss() {}
 
-    /** Whether a lost connection has caused that failure. */
+    /** Returns whether a lost connection has caused a failure. */
     public static boolean caused(Throwable failure) {
         return cause(failure) != null;
     }
 
-    /** What the driver or the server said about it, in one line; the failure itself if it is none of this kind. */
+    /** Returns the message of the driver or the server in one line; the failure as text if it is of another kind. */
     public static String brief(Throwable failure) {
         SQLException cause = cause(failure);
         String text = String.valueOf(cause != null ? cause.getMessage() : failure);

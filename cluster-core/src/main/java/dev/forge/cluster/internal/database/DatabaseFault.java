@@ -3,9 +3,9 @@ package dev.forge.cluster.internal.database;
 import java.sql.SQLException;
 
 /**
- * Tells failures of the database itself from those of the code whose transaction it was: a lost connection, a server that
- * shuts down, and a transaction that was rolled back because of another one (serialization, deadlock). Everything else that
- * goes wrong inside a transaction, such as a statement after an error that was caught (25P02) or a timeout, comes again.
+ * Recognises transactions that failed because of the database and not because of their own statements: a lost connection, a
+ * server that shuts down, and a rollback because of another transaction (serialization, deadlock). All other failures inside of a
+ * transaction repeat with each attempt, such as a timeout, or a statement after an error that was caught (25P02).
  */
 public final class DatabaseFault {
 
@@ -13,7 +13,7 @@ public final class DatabaseFault {
 
     private DatabaseFault() {}
 
-    /** Whether the database has caused that failure. */
+    /** Returns whether the database has caused a failure. */
     public static boolean caused(Throwable failure) {
         if (ConnectionLoss.caused(failure)) {
             return true;
@@ -28,7 +28,7 @@ public final class DatabaseFault {
         return false;
     }
 
-    /** Whether the server has answered with an error, so that the fate of the transaction is known. */
+    /** Returns whether the server has responded with an error, so that the transaction is known to be rolled back. */
     public static boolean isAnswered(Throwable failure) {
         return SqlState.of(failure) != null && !ConnectionLoss.caused(failure);
     }

@@ -10,18 +10,18 @@ import org.postgresql.PGConnection;
 import org.slf4j.Logger;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 
-/** Opens the connections that are the cluster's own, so that neither end hangs on a network that was cut. */
+/** Opens the cluster's own connections, with settings that keep client and server from waiting on a network that was cut. */
 final class DedicatedConnection {
 
     private static final Logger log = GuardedLogger.of(DedicatedConnection.class);
 
     /**
-     * Each of these alone leaves a silently cut connection holding its locks for over a minute; together the server
-     * gives it up after seven seconds. Nor does anything of ours wait long for a row that somebody else has locked. And
-     * every statement finds its rows by an index, also while a table is small: the planner's guesses about a table whose
-     * rows change their state many times a second cost a factor of twenty.
+     * With these timeouts together the server closes a silently cut connection after seven seconds; with each of them alone the
+     * connection would hold its locks for over a minute. No statement waits long for a row that another session has locked. And
+     * every statement finds its rows by an index, even while a table is small: for a table whose rows change their state many
+     * times a second, a wrong guess of the planner costs a factor of twenty.
      */
-    private static final String NOTICE_A_CUT = """
+    private static final String CUT_DETECTION = """
             SELECT set_config(s.name, v.setting, false)
             FROM (VALUES ('tcp_keepalives_idle', '3'), ('tcp_keepalives_interval', '1'), ('tcp_keepalives_count', '4'),
                          ('tcp_user_timeout', '7000'), ('client_connection_check_interval', '500'),
@@ -33,13 +33,14 @@ final class DedicatedConnection {
             """;
 
     /**
-     * Takes schemas out of the search path in which somebody may create whom this role need not trust: that belong to another
-     * role than itself, one that it is a member of, the database's owner or a superuser (anybody who may create schemas can make
-     * one with the name of this role, which {@code "$user"} finds), or in which somebody else than their owner and this role
-     * may create (public before PostgreSQL 15: everybody). A function or operator of theirs whose argument types fit better
-     * than the built-in one would run with our rights. Our own statements need no search path: all tables are qualified.
+     * Removes from the search path every schema in which a role may create objects that this role need not trust. A schema stays
+     * if it belongs to this role, a role that it is a member of, the database's owner or a superuser, and if nobody but its owner
+     * and this role may create in it. (A role that may create schemas can make one with the name of this role, which {@code
+     * "$user"} finds; before PostgreSQL 15 every role could create in public.) A foreign function or operator whose argument
+     * types fit better than the built-in one would otherwise run with the rights of this role. The cluster's own statements need
+     * no search path, because all tables are qualified.
      *
-     * <p>And transactions are READ COMMITTED, whatever the database or the role has for a default: our statements wait for
+     * <p>Transactions are READ COMMITTED, whatever the default of the database or the role is: the cluster's statements wait for
      * each other's rows, and would fail under a snapshot.
      */
     private static final String SAFE_DEFAULTS = """
@@ -67,11 +68,12 @@ final class DedicatedConnection {
         try {
             connection.setNetworkTimeout(Runnable::run, (int) readTimeout.toMillis());
             if (pooler == Pooler.TRANSACTION) {
-                // The next statement may meet a session that does not know what was prepared, and keeps what is set.
+                // The next statement may run in another session, which lacks prepared statements and would keep
+                // settings.
                 connection.unwrap(PGConnection.class).setPrepareThreshold(0);
             } else {
                 setSafeDefaults(connection);
-                noticeCuts(connection);
+                detectCuts(connection);
             }
             return connection;
         } catch (SQLException e) {
@@ -80,10 +82,10 @@ final class DedicatedConnection {
         }
     }
 
-    /** Connections with safe defaults and no limits of their own, for migrations. */
+    /** Returns connections with safe defaults and without timeouts for transactions, for migrations. */
     static DataSource withSafeDefaults(DataSource direct) {
         if (Pooler.detect(direct) == Pooler.TRANSACTION) {
-            // What is set there would be set for whoever gets the session next.
+            // Settings would stay in the session for the next client of the pooler.
             return direct;
         }
         return new DelegatingDataSource(direct) {
@@ -92,6 +94,7 @@ final class DedicatedConnection {
                 Connection connection = direct.getConnection();
                 try {
                     setSafeDefaults(connection);
+                    disableTransactionTimeout(connection);
                     return connection;
                 } catch (SQLException e) {
                     connection.close();
@@ -107,11 +110,20 @@ final class DedicatedConnection {
         }
     }
 
-    private static void noticeCuts(Connection connection) throws SQLException {
+    /** Flyway holds its own lock in a transaction that lasts as long as all scripts together. */
+    private static void disableTransactionTimeout(Connection connection) throws SQLException {
         try (Statement statement = connection.createStatement()) {
-            statement.execute(NOTICE_A_CUT);
+            statement.execute("""
+                    SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'
+                    """);
+        }
+    }
+
+    private static void detectCuts(Connection connection) throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            statement.execute(CUT_DETECTION);
         } catch (SQLException e) {
-            log.debug("the server does not take our settings for cut connections", e);
+            log.debug("Server rejected the settings that detect cut connections", e);
             if (connection.isClosed()) {
                 throw e;
             }

@@ -3,35 +3,25 @@ package dev.forge.cluster.internal.database;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
-import java.sql.PreparedStatement;
-import java.sql.ResultSet;
 import java.sql.SQLException;
-import java.sql.Statement;
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import javax.sql.DataSource;
 import org.flywaydb.core.Flyway;
 import org.flywaydb.core.api.FlywayException;
 import org.flywaydb.core.api.callback.Callback;
 import org.flywaydb.core.api.callback.Context;
 import org.flywaydb.core.api.callback.Event;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.springframework.core.NestedExceptionUtils;
-import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /**
- * Runs our scripts with a Flyway of our own: never a bean, which would switch the application's off, and with its own
- * history table. Apart from {@link Schema}, so that Flyway is loaded only where it is used.
+ * Runs the scripts of the cluster's schema with a Flyway instance that is no bean, since a bean would disable the application's
+ * own, and with a history table of its own. Separate from {@link Schema}, so that Flyway is loaded only if it is used.
  */
 final class Migrator {
 
@@ -40,15 +30,15 @@ final class Migrator {
     private static final String LOCK_NOT_AVAILABLE = "55P03";
     private static final String DEADLOCK = "40P01";
 
-    /** How long a node waits for the migration of another one. */
+    /** How long a node waits for the migration of another node. */
     private static final Duration PATIENCE = Duration.ofMinutes(5);
 
     private static final Logger log = GuardedLogger.of(Migrator.class);
 
-    /** How long a statement of a script waits for a lock: everybody who comes later waits behind it. */
+    /** How long a statement of a script waits for a lock: all later statements on the table wait behind it. */
     private static final Duration LOCK_TIMEOUT = Duration.ofSeconds(1);
 
-    /** Between two tries, so that those who waited behind the first can do their work. */
+    /** The pause between two attempts, in which statements that waited behind the first one can run. */
     private static final Duration SHORTEST_PAUSE = Duration.ofSeconds(2);
 
     /**
@@ -75,15 +65,16 @@ final class Migrator {
         this.locking = locking;
     }
 
-    /** Brings the schema to {@link Schema#VERSION}, creating it if need be. Any number of nodes may do so at once. */
+    /** Migrates the schema to {@link Schema#VERSION}, and creates it if necessary. Any number of nodes may do so at once. */
     static void migrate(DataSource direct, String schema) {
         migrate(direct, schema, PATIENCE, Scripts.OWN);
     }
 
     static void migrate(DataSource unsafe, String schema, Duration patience, Scripts scripts) {
-        // Flyway's own statements would call operators of others that fit better than the built-in ones.
+        // Flyway's own statements would call foreign operators that fit better than the built-in ones.
         DataSource direct = DedicatedConnection.withSafeDefaults(unsafe);
-        // Flyway's own lock does not cover its baseline step: of many nodes on an empty database some would fail.
+        // Flyway's own lock does not cover its baseline step, so that some of many nodes on an empty database would
+        // fail.
         try (Connection locking = direct.getConnection()) {
             locking.setAutoCommit(false);
             var jdbc = JdbcClient.create(new SingleConnectionDataSource(locking, true));
@@ -91,8 +82,11 @@ final class Migrator {
                     .update();
             jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = 0").update();
             jdbc.sql("SET LOCAL statement_timeout = 0").update();
+            jdbc.sql(MigrationLockWait.DISABLE_TRANSACTION_TIMEOUT)
+                    .query((row, n) -> true)
+                    .list();
             lock(jdbc, schema, patience);
-            // Not in the locking transaction, whose own locks a migration might then wait for.
+            // On another connection: a migration might wait for locks of the locking transaction.
             new Migrator(direct, schema, scripts, jdbc).migrate(patience);
             locking.rollback();
         } catch (SQLException | DataAccessException | FlywayException e) {
@@ -100,12 +94,12 @@ final class Migrator {
         }
     }
 
-    /** Tries until no other transaction is in the way, or for that long. */
+    /** Tries until no other transaction blocks the migration, or for that long. */
     private void migrate(Duration patience) {
         long began = System.nanoTime();
         Duration timeout = patience.compareTo(LOCK_TIMEOUT) < 0 ? patience : LOCK_TIMEOUT;
         for (int tries = 1; ; tries++) {
-            var wait = new LockWait(direct, timeout);
+            var wait = new MigrationLockWait(direct, timeout);
             try {
                 migrateNow(wait);
                 return;
@@ -118,7 +112,7 @@ final class Migrator {
                 }
                 if (tries == 1) {
                     log.warn(
-                            "Schema '{}': {} blocks the migration, which is tried again for up to {} s",
+                            "Schema '{}': {} blocks the migration; retrying for up to {} s",
                             schema,
                             wait.blockers(),
                             patience.toSeconds());
@@ -130,20 +124,20 @@ final class Migrator {
         }
     }
 
-    private void migrateNow(LockWait wait) {
+    private void migrateNow(MigrationLockWait wait) {
         JdbcClient jdbc = JdbcClient.create(direct);
         if (!exists(jdbc, schema)) {
             jdbc.sql("CREATE SCHEMA " + Schema.quoted(schema)).update();
         }
-        int version = Schema.installed(jdbc, schema).version();
-        forgetHistoryThatDisagrees(jdbc, version, wait);
+        int version = SchemaInstallation.installed(jdbc, schema).version();
+        dropOutdatedHistory(jdbc, version, wait);
         if (version < scripts.version()) {
             flyway(version, wait).migrate();
             log.info("Schema '{}': Forge Cluster migrated from version {} to {}", schema, version, scripts.version());
         }
     }
 
-    /** On the server, in the transaction that holds the migration lock. */
+    /** Pauses on the server, in the transaction that holds the migration lock. */
     private void pause(Duration patience) {
         long most = Math.min(SHORTEST_PAUSE.toMillis(), patience.toMillis());
         double seconds = most * (1 + ThreadLocalRandom.current().nextDouble()) / 1_000;
@@ -151,21 +145,17 @@ final class Migrator {
     }
 
     private static boolean isBlocked(Throwable failure) {
-        for (Throwable e = failure; e != null; e = e.getCause()) {
-            if (e instanceof SQLException sql
-                    && (LOCK_NOT_AVAILABLE.equals(sql.getSQLState()) || DEADLOCK.equals(sql.getSQLState()))) {
-                return true;
-            }
-        }
-        return false;
+        return Causes.of(failure).stream()
+                .anyMatch(e -> e instanceof SQLException sql
+                        && (LOCK_NOT_AVAILABLE.equals(sql.getSQLState()) || DEADLOCK.equals(sql.getSQLState())));
     }
 
     private ClusterStartupException blocked(String blockers, Duration patience, RuntimeException cause) {
         return new ClusterStartupException(
                 "Forge Cluster could not migrate schema '%s': %s has blocked it for more than %d s"
                         .formatted(schema, blockers, patience.toSeconds()),
-                "Each script is one transaction, so nothing is half done. Commit or end that transaction, with"
-                        + " pg_terminate_backend if need be, and start again.",
+                "Each script is one transaction, so no script is half done. Commit or end the blocking transaction, with"
+                        + " pg_terminate_backend if necessary, and start again.",
                 cause);
     }
 
@@ -181,19 +171,14 @@ final class Migrator {
             return;
         }
         String holder = holder(jdbc, key);
-        log.info(
-                "Schema '{}': {} holds the migration lock; waiting for it, up to {} s",
-                schema,
-                holder,
-                patience.toSeconds());
+        log.info("Schema '{}': {} holds the migration lock; waiting up to {} s", schema, holder, patience.toSeconds());
         try {
             jdbc.sql("SELECT pg_advisory_xact_lock(?, ?)")
                     .params(AdvisoryKeys.CLASS_ID, key)
                     .query((row, n) -> true)
                     .single();
         } catch (DataAccessException e) {
-            if (NestedExceptionUtils.getMostSpecificCause(e) instanceof SQLException cause
-                    && LOCK_NOT_AVAILABLE.equals(cause.getSQLState())) {
+            if (LOCK_NOT_AVAILABLE.equals(SqlState.of(e))) {
                 throw new ClusterStartupException(
                         "Forge Cluster could not migrate schema '%s': %s has held the migration lock for more than %d s"
                                 .formatted(schema, holder, patience.toSeconds()),
@@ -227,8 +212,11 @@ final class Migrator {
                 .single();
     }
 
-    /** Somebody ran a script with psql, or a first migration failed: what the scripts recorded is the truth. */
-    private void forgetHistoryThatDisagrees(JdbcClient jdbc, int version, LockWait wait) {
+    /**
+     * Drops a Flyway history that disagrees with the version which the scripts have recorded, because a script was run with psql
+     * or a first migration failed.
+     */
+    private void dropOutdatedHistory(JdbcClient jdbc, int version, MigrationLockWait wait) {
         String table = Schema.quoted(schema) + "." + HISTORY_TABLE;
         boolean kept = jdbc.sql("SELECT to_regclass(?::text) IS NOT NULL")
                 .param(table)
@@ -240,7 +228,9 @@ final class Migrator {
                                 .single()
                         != version) {
             log.info(
-                    "Schema '{}': its migration history does not say version {}; beginning a new one", schema, version);
+                    "Schema '{}': its migration history does not end with version {}; starting a new one",
+                    schema,
+                    version);
             new TransactionTemplate(new OwnTransactions(direct)).executeWithoutResult(status -> {
                 jdbc.sql(wait.bound()).query(Integer.class).single();
                 jdbc.sql("DROP TABLE " + table).update();
@@ -248,83 +238,44 @@ final class Migrator {
         }
     }
 
-    private Flyway flyway(int installed, LockWait wait) {
+    private Flyway flyway(int installed, MigrationLockWait wait) {
         return Flyway.configure(Migrator.class.getClassLoader())
                 .dataSource(direct)
                 .locations(scripts.locations().toArray(String[]::new))
                 .table(HISTORY_TABLE)
                 .schemas(schema)
                 .createSchemas(false)
-                // The schema may hold the application's tables already, or ours, installed with psql.
+                // The schema may hold tables of the application, or tables of the cluster that psql installed.
                 .baselineOnMigrate(true)
                 .baselineVersion(Integer.toString(installed))
-                // The scripts run under psql as they are.
+                // The scripts must also run with psql.
                 .placeholderReplacement(false)
-                .callbacks(wait)
+                .callbacks(new BeforeEachScript(wait))
                 .load();
     }
 
     private static ClusterStartupException failed(String schema, Exception failure) {
         String quoted = Schema.quoted(schema);
-        boolean forbidden = false;
-        for (Throwable e = failure; e != null; e = e.getCause()) {
-            forbidden |= e instanceof SQLException sql && INSUFFICIENT_PRIVILEGE.equals(sql.getSQLState());
-        }
+        boolean forbidden = Causes.of(failure).stream()
+                .anyMatch(e -> e instanceof SQLException sql && INSUFFICIENT_PRIVILEGE.equals(sql.getSQLState()));
         return forbidden
                 ? new ClusterStartupException(
                         "The database role may not install Forge Cluster in schema '%s': %s"
-                                .formatted(schema, rootMessage(failure)),
+                                .formatted(schema, Causes.root(failure).getMessage()),
                         "As an administrator: CREATE SCHEMA IF NOT EXISTS %s; GRANT USAGE, CREATE ON SCHEMA %s TO <role>;"
                                         .formatted(quoted, quoted)
                                 + " or run the scripts of %s/ in the cluster-core jar and set".formatted(Schema.SCRIPTS)
                                 + " forge.cluster.schema.mode=validate.",
                         failure)
                 : new ClusterStartupException(
-                        "Forge Cluster could not migrate schema '%s': %s".formatted(schema, rootMessage(failure)),
-                        "Each script is one transaction, so nothing is half done. Mend the cause and start again.",
+                        "Forge Cluster could not migrate schema '%s': %s"
+                                .formatted(schema, Causes.root(failure).getMessage()),
+                        "Each script is one transaction, so no script is half done. Fix the cause and start again.",
                         failure);
     }
 
-    private static String rootMessage(Throwable failure) {
-        Throwable cause = failure;
-        while (cause.getCause() != null) {
-            cause = cause.getCause();
-        }
-        return String.valueOf(cause.getMessage());
-    }
-
-    /** Bounds how long each statement of a script waits for a lock, and finds out whom it waits for. */
-    private static final class LockWait implements Callback {
-
-        private static final Duration PATIENCE = Duration.ofSeconds(5);
-
-        private static final String BLOCKERS = """
-                SELECT pg_catalog.string_agg(pg_catalog.format('session %s of role %s (%s)', b.pid,
-                           coalesce(b.usename::text, 'unknown'::text), coalesce(b.application_name, ''::text)), ', '::text)
-                FROM pg_catalog.pg_stat_activity b WHERE b.pid = ANY (pg_catalog.pg_blocking_pids(?))
-                """;
-
-        private final DataSource direct;
-        private final Duration timeout;
-        private final SimpleAsyncTaskExecutor threads = new SimpleAsyncTaskExecutor("forge-cluster-migration-");
-        private volatile boolean closed;
-        private volatile int migrating;
-        private volatile String blockers = "another session";
-        private @Nullable Future<?> watching;
-
-        LockWait(DataSource direct, Duration timeout) {
-            this.direct = direct;
-            this.timeout = timeout;
-        }
-
-        /** For the running transaction only: behind a pooler the session is somebody else's afterwards. */
-        String bound() {
-            return "SELECT pg_backend_pid() FROM set_config('lock_timeout', '%d', true)".formatted(timeout.toMillis());
-        }
-
-        String blockers() {
-            return blockers;
-        }
+    /** Calls {@link MigrationLockWait} at the beginning of each script's transaction. */
+    private record BeforeEachScript(MigrationLockWait lockWait) implements Callback {
 
         @Override
         public boolean supports(Event event, Context context) {
@@ -338,54 +289,16 @@ final class Migrator {
 
         @Override
         public void handle(Event event, Context context) {
-            try (Statement statement = context.getConnection().createStatement();
-                    ResultSet row = statement.executeQuery(bound())) {
-                row.next();
-                migrating = row.getInt(1);
+            try {
+                lockWait.bound(context.getConnection());
             } catch (SQLException e) {
                 throw new FlywayException("cannot bound the wait for locks: " + e.getMessage(), e);
-            }
-            if (watching == null) {
-                watching = threads.submit(this::watch);
             }
         }
 
         @Override
         public String getCallbackName() {
             return "forge-cluster-lock-timeout";
-        }
-
-        private void watch() {
-            try (Connection connection = direct.getConnection();
-                    PreparedStatement look = connection.prepareStatement(BLOCKERS);
-                    Statement pause = connection.createStatement()) {
-                while (!closed) {
-                    look.setInt(1, migrating);
-                    try (ResultSet row = look.executeQuery()) {
-                        row.next();
-                        String seen = row.getString(1);
-                        blockers = seen == null ? blockers : seen;
-                    }
-                    pause.execute("SELECT pg_sleep(0.05)");
-                }
-            } catch (SQLException e) {
-                log.debug("cannot find out who blocks a migration", e);
-            }
-        }
-
-        void close() {
-            closed = true;
-            Future<?> last = watching;
-            if (last == null) {
-                return;
-            }
-            try {
-                last.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
-            } catch (ExecutionException | TimeoutException e) {
-                log.debug("the look for whoever blocks a migration did not end", e);
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-            }
         }
     }
 }

@@ -9,13 +9,14 @@ import org.slf4j.Logger;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionStatus;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /**
- * Transactions of the cluster's own statements. A connection that is gone cannot be told to roll back, and need not be: that
- * it cannot must not hide the failure before it, which Spring would log as an error.
+ * Manages transactions of the cluster's own statements. A failed rollback on a lost connection is ignored: the server rolls back
+ * by itself, and the exception would hide the first failure.
  *
- * <p>They are READ COMMITTED, whatever the default of the pool, the role or the database is: our statements wait for rows that
- * others change, and go on with what those have written. Under a snapshot they would fail instead.
+ * <p>Transactions are READ COMMITTED, whatever the default of the pool, the role or the database is: the cluster's statements wait
+ * for rows that others change, and continue with the new values. Under a snapshot they would fail.
  */
 public final class OwnTransactions extends JdbcTransactionManager {
 
@@ -29,9 +30,19 @@ public final class OwnTransactions extends JdbcTransactionManager {
         this.readCommitted = ControlConnections.areReadCommitted(source);
     }
 
-    // As the first statement, and not as Spring would: what the driver sets for the session a transaction pooler gives
-    // to
-    // another one.
+    /**
+     * Returns a template that runs each action in a transaction of its own. In the caller's transaction Spring would keep the
+     * connection until that transaction ends.
+     */
+    public static TransactionTemplate separate(DataSource source) {
+        var template = new TransactionTemplate(new OwnTransactions(source));
+        template.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
+        return template;
+    }
+
+    // As the first statement of the transaction, not for the session as Spring does it: a transaction pooler would give
+    // the
+    // session to another client.
     @Override
     protected void prepareTransactionalConnection(Connection connection, TransactionDefinition definition)
             throws SQLException {
@@ -51,7 +62,7 @@ public final class OwnTransactions extends JdbcTransactionManager {
             if (!ConnectionLoss.caused(e)) {
                 throw e;
             }
-            log.debug("the server rolls back: the connection is gone", e);
+            log.debug("Connection lost; the server rolls back", e);
         }
     }
 }

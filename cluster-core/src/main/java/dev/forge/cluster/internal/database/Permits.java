@@ -6,11 +6,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
-/** A fair semaphore with a second queue: those who wait in it go before all others. */
+/** A fair semaphore with a second, preferred queue. */
 final class Permits {
 
     private final ReentrantLock lock = new ReentrantLock();
-    private final Deque<Waiter> first = new ArrayDeque<>();
+    private final Deque<Waiter> preferred = new ArrayDeque<>();
     private final Deque<Waiter> others = new ArrayDeque<>();
     private int free;
 
@@ -27,14 +27,14 @@ final class Permits {
         this.free = permits;
     }
 
-    /** Acquires a permit when those who came before have theirs; false after that time. */
+    /** Acquires a permit after all callers that came before; returns false after that time. */
     boolean tryAcquire(long time, TimeUnit unit) throws InterruptedException {
         return tryAcquire(others, unit.toNanos(time));
     }
 
-    /** Acquires the next permit that is released; false after that time. */
+    /** Acquires a permit before all callers of {@link #tryAcquire}; returns false after that time. */
     boolean tryAcquireFirst(long time, TimeUnit unit) throws InterruptedException {
-        return tryAcquire(first, unit.toNanos(time));
+        return tryAcquire(preferred, unit.toNanos(time));
     }
 
     private boolean tryAcquire(Deque<Waiter> queue, long patience) throws InterruptedException {
@@ -68,7 +68,7 @@ final class Permits {
     void release() {
         lock.lock();
         try {
-            Waiter next = first.isEmpty() ? others.poll() : first.poll();
+            Waiter next = preferred.isEmpty() ? others.poll() : preferred.poll();
             if (next == null) {
                 free++;
             } else {

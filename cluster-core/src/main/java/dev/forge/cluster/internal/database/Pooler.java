@@ -8,23 +8,23 @@ import java.util.UUID;
 import javax.sql.DataSource;
 import org.postgresql.PGConnection;
 
-/** What stands between this node and the server. */
+/** The connection pooler between this node and the server. */
 public enum Pooler {
-    /** Nothing: a connection is a session. */
+    /** None: a connection is a session. */
     NONE,
-    /** Something that keeps a session to itself for as long as a connection lasts. */
+    /** A pooler that assigns a session to a connection for as long as the connection lasts. */
     SESSION,
-    /** Something that may change the session behind a connection after each transaction. */
+    /** A pooler that may assign another session to a connection after each transaction. */
     TRANSACTION;
 
     private static final int TRIES = 3;
 
-    /** Finds out with two connections. */
+    /** Finds out which pooler there is, with two connections. */
     public static Pooler detect(DataSource direct) {
         try {
             return probe(direct);
         } catch (SQLException e) {
-            throw Schema.unreachable(e);
+            throw SchemaInstallation.unreachable(e);
         }
     }
 
@@ -46,7 +46,7 @@ public enum Pooler {
         }
     }
 
-    /** A variable set on one connection is lost if another connection's open transaction can take its session away. */
+    /** A variable that was set on one connection is lost if the open transaction of another one can take over its session. */
     private static boolean losesItsSession(Connection a, Connection b) throws SQLException {
         String mark = UUID.randomUUID().toString();
         ask(a, "SELECT set_config('forge.probe', '%s', false)".formatted(mark));

@@ -3,15 +3,15 @@ package dev.forge.cluster.internal.database;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The size of JSON as PostgreSQL prints it. A column of type jsonb keeps {@code 1e131000} in a few bytes and prints 131,001
- * digits, so the size of a text that comes in says little about what a reader is sent.
+ * Computes the size of JSON as PostgreSQL prints it. A jsonb column stores {@code 1e131000} in a few bytes and prints 131,001
+ * digits, so the size of the input says little about the size that a reader receives.
  */
 public final class PrintedJson {
 
-    /** Digits of one number. Any double has fewer, and Jackson by default reads no more. */
+    /** The largest number of digits of one number. Any double has fewer, and Jackson reads no more by default. */
     public static final int MOST_DIGITS = 1_000;
 
-    /** Exponents beyond this one are all the same: far too large. */
+    /** Larger exponents are treated like this one, which is far too large. */
     private static final long LARGEST_EXPONENT = 1_000_000_000;
 
     private final String json;
@@ -24,21 +24,21 @@ public final class PrintedJson {
         this.mostDigits = mostDigits;
     }
 
-    /** How many bytes it has when printed, but for blanks, signs and points; 0 for null. */
+    /** Returns the number of printed bytes, except for blanks, signs and points that PostgreSQL adds; 0 for null. */
     public static long bytes(@Nullable String json) {
         return json == null ? 0 : new PrintedJson(json, Integer.MAX_VALUE).measure();
     }
 
     /**
-     * The same, unless a number is printed with more than {@link #MOST_DIGITS}.
+     * Returns the number of printed bytes as {@link #bytes} does.
      *
-     * @throws IllegalArgumentException naming the number and how many digits it has
+     * @throws IllegalArgumentException if a number is printed with more than {@link #MOST_DIGITS} digits
      */
     public static long requireBytes(String json) {
         return new PrintedJson(json, MOST_DIGITS).measure();
     }
 
-    // One pass over the text; whether it is JSON at all is for the database to say.
+    // Does not validate the text: the database does.
     private long measure() {
         while (at < json.length()) {
             char c = json.charAt(at);
@@ -86,7 +86,7 @@ public final class PrintedJson {
         long printed = wholePrinted + fractionPrinted;
         if (printed > mostDigits) {
             throw new IllegalArgumentException(
-                    "holds the number %s, which PostgreSQL prints with %d digits; at most %d are allowed. Store it as a string."
+                    "contains the number %s, which PostgreSQL prints with %d digits; at most %d are allowed. Store it as a string."
                             .formatted(brief(json.substring(from, at)), printed, mostDigits));
         }
         bytes += Math.max((long) at - from, printed);
@@ -117,7 +117,7 @@ public final class PrintedJson {
         return c >= '0' && c <= '9';
     }
 
-    /** In UTF-8; each half of a pair counts for half of it. */
+    /** Returns the number of bytes in UTF-8; each half of a surrogate pair counts as half of the pair. */
     private static int width(char c) {
         return c < 0x80 ? 1 : c < 0x800 || Character.isSurrogate(c) ? 2 : 3;
     }

@@ -4,7 +4,6 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
-import java.sql.DatabaseMetaData;
 import java.sql.SQLException;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
@@ -17,20 +16,20 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
 /**
- * The schema that holds the cluster: one schema is one cluster. {@link #open} brings it to this library's version or
- * says why it cannot; afterwards it only completes the names in SQL.
+ * The schema that holds a cluster; one schema is one cluster. {@link #open} migrates it to this library's version, or throws an
+ * exception that says why it cannot. Afterwards {@link #sql} completes the names in statements.
  *
- * <p>What is installed is recorded by the scripts themselves in {@code forge_schema_versions}, so that a schema made
- * with psql and one made by Flyway look the same, and a start on a current schema needs one query and no Flyway. A row
- * there also names the oldest library that can work with it: migrations only add, hence the previous release keeps
- * working, and may be restarted, beside the next one.
+ * <p>The scripts themselves record the installed version in {@code forge_schema_versions}. So a schema that psql made and one
+ * that Flyway made look the same, and a start on a current schema needs one query and no Flyway. Each row also has the oldest
+ * version of the library that works with it: migrations only add objects, so that nodes of the previous release keep working,
+ * and may be restarted, beside nodes of the next one.
  */
 public final class Schema {
 
-    /** The version this library brings a schema to. */
+    /** The version to which this library migrates a schema. */
     public static final int VERSION = 1;
 
-    /** Where the scripts are, for those who run them by hand. */
+    /** The directory of the scripts in the jar. */
     static final String SCRIPTS = "dev/forge/cluster/db";
 
     /** Tables and sequences that nodes write. */
@@ -56,26 +55,15 @@ public final class Schema {
             "forge_workflow_signals",
             "forge_workflow_steps");
 
-    private static final int OLDEST_SERVER = 15;
-
-    /** Gives the functions of a renamed schema its present name. */
-    private static final String RENAME = """
-            As the owner of the functions, run: DO $$ DECLARE f record; BEGIN
-            FOR f IN SELECT p.oid, n.nspname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-                     WHERE n.nspname = '%s' AND p.proname LIKE 'forge\\_%%' AND p.prosrc LIKE '%%.forge\\_%%' LOOP
-                EXECUTE regexp_replace(pg_get_functiondef(f.oid), '("([^"]|"")+"|\\w+)\\.forge_',
-                                       replace(quote_ident(f.nspname), '\\', '\\\\') || '.forge_', 'g');
-            END LOOP; END $$""";
-
     private static final Logger log = GuardedLogger.of(Schema.class);
 
     private final DataSource direct;
     private final String name;
     private final int version;
     private final String server;
-    public final AdvisoryKeys keys;
+    private final AdvisoryKeys keys;
     private final ConcurrentHashMap<String, String> completed = new ConcurrentHashMap<>();
-    public volatile @Nullable String channel;
+    private volatile @Nullable String channel;
 
     private Schema(DataSource direct, String name, int version, String server, AdvisoryKeys keys) {
         this.direct = direct;
@@ -86,70 +74,57 @@ public final class Schema {
     }
 
     /**
-     * Checks the server, finds the schema and brings it up to date as {@code mode} allows.
+     * Checks the server, finds the schema and migrates it if {@code mode} allows that.
      *
      * @param direct opens connections that are not pooled: the application's pool may be too small for a migration
      * @param name see {@link #currentSchemaOf}
      */
     public static Schema open(DataSource direct, SchemaMode mode, String name) {
         try (Connection connection = direct.getConnection()) {
-            String server = requirePostgres(connection.getMetaData());
+            String server = SchemaInstallation.requirePostgres(connection.getMetaData());
             var jdbc = JdbcClient.create(new SingleConnectionDataSource(connection, true));
             if (mode == SchemaMode.NONE) {
                 return new Schema(direct, name, VERSION, server, keys(jdbc, name));
             }
-            if (mode == SchemaMode.MIGRATE && installed(jdbc, name).version() < VERSION) {
-                migrate(direct, name);
+            if (mode == SchemaMode.MIGRATE
+                    && SchemaInstallation.installed(jdbc, name).version() < VERSION) {
+                SchemaInstallation.migrate(direct, name);
             }
-            Installed installed = installed(jdbc, name);
-            requireUsable(name, installed);
-            requireOwnName(jdbc, name);
+            SchemaInstallation.Installed installed = SchemaInstallation.installed(jdbc, name);
+            SchemaInstallation.requireUsable(name, installed);
+            SchemaInstallation.requireOwnName(jdbc, name);
             var schema = new Schema(direct, name, installed.version(), server, keys(jdbc, name));
             schema.channel = channel(jdbc, name);
             return schema;
         } catch (SQLException e) {
-            throw unreachable(e);
+            throw SchemaInstallation.unreachable(e);
         } catch (DataAccessException e) {
             throw unreadable(name, e);
         }
     }
 
-    private static void migrate(DataSource direct, String name) {
-        try {
-            Migrator.migrate(direct, name);
-        } catch (NoClassDefFoundError e) {
-            throw withoutFlyway(name, e);
-        }
-    }
-
-    private static ClusterStartupException withoutFlyway(String name, Throwable cause) {
-        return new ClusterStartupException(
-                "Forge Cluster cannot install its tables in schema '%s': Flyway is not on the class path (%s)"
-                        .formatted(name, cause.getMessage()),
-                "Add org.flywaydb:flyway-database-postgresql, which cluster-spring-boot-starter brings. Or run the scripts in"
-                        + " dev/forge/cluster/db of the cluster-core jar by other means, and set"
-                        + " forge.cluster.schema.mode=validate, which needs no Flyway.",
-                cause);
-    }
-
-    /** The schema in which that data source's connections find unqualified names. */
+    /** Returns the schema in which connections of a data source find unqualified names. */
     public static String currentSchemaOf(DataSource application) {
         try (Connection connection = application.getConnection()) {
-            // Asked first: another product would not know the function below.
-            requirePostgres(connection.getMetaData());
+            // Checked first: another product does not have the function below.
+            SchemaInstallation.requirePostgres(connection.getMetaData());
             String name = connection.getSchema();
             if (name == null) {
                 throw new ClusterStartupException(
-                        "The connection has no current schema: none of its search path exists",
+                        "The connection has no current schema: no schema of its search path exists",
                         "Set forge.cluster.schema.name, or the search path of the database role.");
             }
             return name;
         } catch (SQLException e) {
-            throw unreachable(e);
+            throw SchemaInstallation.unreachable(e);
         }
     }
 
-    /** Refuses if that data source finds another installation under the same name, or none: another database. */
+    /**
+     * Checks that a data source leads to the same database.
+     *
+     * @throws ClusterStartupException if it finds another installation under the name of this schema, or none
+     */
     public void requireSeenBy(DataSource application) {
         String stamp = "SELECT min(installed_at)::text FROM ~.forge_schema_versions";
         String own =
@@ -162,7 +137,7 @@ public final class Schema {
                 return;
             }
         } catch (DataAccessException e) {
-            log.debug("schema {} through the application's data source", name, e);
+            log.debug("Schema {}: could not be read through the application's data source", name, e);
         }
         throw new ClusterStartupException(
                 "forge.cluster.direct-connection.url leads to another database than the application's DataSource:"
@@ -171,8 +146,10 @@ public final class Schema {
     }
 
     /**
-     * Refuses if the role of the nodes may not write some of the tables. Without that check a node would start, and fail
-     * when it first needs the table; "ALL TABLES" in a grant means those of that moment, not of the next release.
+     * Checks that the database role of the nodes may write all tables. Without this check a node would start, and fail when it
+     * first needs the table: "ALL TABLES" in a grant does not include the tables of the next release.
+     *
+     * @throws ClusterStartupException if it may not write one of them
      */
     public void requireGrants() {
         var missing = JdbcClient.create(direct)
@@ -195,7 +172,7 @@ public final class Schema {
         }
     }
 
-    /** Tables and sequences that the role of the nodes must be allowed to write. */
+    /** Returns the tables and sequences that the database role of the nodes must be allowed to write. */
     public static List<String> written() {
         return WRITTEN;
     }
@@ -215,7 +192,7 @@ public final class Schema {
                 e);
     }
 
-    public static AdvisoryKeys keys(JdbcClient jdbc, String name) {
+    private static AdvisoryKeys keys(JdbcClient jdbc, String name) {
         return new AdvisoryKeys(
                 name,
                 jdbc.sql("SELECT oid::bigint FROM pg_catalog.pg_namespace WHERE nspname = ?::name")
@@ -232,35 +209,35 @@ public final class Schema {
     }
 
     /**
-     * The channel on which the nodes of this cluster notify each other. Its name is a secret of the roles that may read
-     * {@code forge_settings}: never log it. A changed name is used from the next start on.
+     * Returns the channel on which the nodes of this cluster notify each other. Only roles that may read {@code forge_settings}
+     * know its name, which must not be logged. A changed name takes effect with the next start.
      */
     public String channel() {
         String known = channel;
         if (known == null) {
-            // SchemaMode.NONE: open() looks at no table.
+            // With SchemaMode.NONE, open() reads no table.
             known = channel(JdbcClient.create(direct), name);
             channel = known;
         }
         return known;
     }
 
-    public static String channel(JdbcClient jdbc, String schema) {
+    private static String channel(JdbcClient jdbc, String schema) {
         return jdbc.sql("SELECT channel FROM %s.forge_settings".formatted(quoted(schema)))
                 .query(String.class)
                 .optional()
                 .orElseThrow(() -> new ClusterStartupException(
-                        "Table forge_settings in schema '%s' is empty: nodes have no channel to notify each other"
+                        "Table forge_settings in schema '%s' is empty: nodes have no channel on which to notify each other"
                                 .formatted(schema),
                         "As its owner: INSERT INTO %s.forge_settings DEFAULT VALUES;".formatted(quoted(schema))));
     }
 
-    /** The name of the schema. */
+    /** Returns the name of the schema. */
     public String name() {
         return name;
     }
 
-    /** The name of the database around it; asks the server. Both together tell clusters apart that share a broker. */
+    /** Reads the name of the database. Together with the schema's name it tells clusters apart that share a broker. */
     public String database() {
         return JdbcClient.create(direct)
                 .sql("SELECT current_database()::text")
@@ -268,19 +245,19 @@ public final class Schema {
                 .single();
     }
 
-    /** The version found in the database: {@link #VERSION}, or a later one that this library can work with. */
+    /** Returns the installed version: {@link #VERSION}, or a later one that this library is compatible with. */
     public int version() {
         return version;
     }
 
-    /** The server's product name and version. */
+    /** Returns product name and version of the server. */
     public String server() {
         return server;
     }
 
     /**
-     * Completes {@code ~.table} to the quoted name in this schema. Statements run in the application's own
-     * transactions too, whose search path is not ours to know.
+     * Replaces {@code ~.} by the quoted name of this schema. Statements also run in transactions of the application, whose search
+     * path is unknown.
      */
     public String sql(String text) {
         return completed.computeIfAbsent(text, t -> t.replace("~.", quoted(name) + "."));
@@ -288,91 +265,5 @@ public final class Schema {
 
     static String quoted(String identifier) {
         return '"' + identifier.replace("\"", "\"\"") + '"';
-    }
-
-    private static String requirePostgres(DatabaseMetaData database) throws SQLException {
-        String product = database.getDatabaseProductName();
-        if (!product.equals("PostgreSQL") || database.getDatabaseMajorVersion() < OLDEST_SERVER) {
-            throw new ClusterStartupException(
-                    "Forge Cluster needs PostgreSQL %d or newer, but the database is %s %s"
-                            .formatted(OLDEST_SERVER, product, database.getDatabaseProductVersion()),
-                    "Point spring.datasource.url at such a server, or set forge.cluster.enabled=false where no"
-                            + " cluster is wanted, for example in tests on another database.");
-        }
-        return product + " " + database.getDatabaseProductVersion();
-    }
-
-    static ClusterStartupException unreachable(SQLException e) {
-        return new ClusterStartupException(
-                "Forge Cluster cannot connect to its database: " + e.getMessage(),
-                "Check spring.datasource.url, username and password, and forge.cluster.direct-connection.* if set.",
-                e);
-    }
-
-    private static void requireUsable(String name, Installed installed) {
-        if (installed.version() < VERSION) {
-            throw new ClusterStartupException(
-                    "Schema '%s' has Forge Cluster version %d, this library needs %d"
-                            .formatted(name, installed.version(), VERSION),
-                    "Run %s of %s/ in the cluster-core jar with search_path=%s, or set"
-                                    .formatted(scripts(installed.version() + 1), SCRIPTS, quoted(name))
-                            + " forge.cluster.schema.mode=migrate.");
-        }
-        if (installed.needsLibrary() > VERSION) {
-            throw new ClusterStartupException(
-                    "Schema '%s' has Forge Cluster version %d, which needs a library of version %d or newer; this one is %d"
-                            .formatted(name, installed.version(), installed.needsLibrary(), VERSION),
-                    "Upgrade this application's Forge Cluster, or give it another forge.cluster.schema.name.");
-        }
-        if (installed.version() > VERSION) {
-            log.info(
-                    "Schema '{}' has version {}, this library has {}; it works with it",
-                    name,
-                    installed.version(),
-                    VERSION);
-        }
-    }
-
-    /** Names the scripts from that version on. */
-    private static String scripts(int first) {
-        return first == VERSION ? "the script V" + VERSION : "the scripts V%d to V%d".formatted(first, VERSION);
-    }
-
-    /** The functions name their schema, so that no search path leads them astray: after a renaming they name a former one. */
-    private static void requireOwnName(JdbcClient jdbc, String name) {
-        List<String> misled =
-                jdbc.sql("""
-                        SELECT p.proname::text FROM pg_catalog.pg_proc p
-                        JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-                        WHERE n.nspname = ?::name AND strpos(p.proname::text, 'forge_'::text) = 1
-                          AND strpos(p.prosrc, '.forge_'::text) > 0
-                          AND strpos(p.prosrc, quote_ident(n.nspname::text) || '.forge_'::text) = 0
-                        ORDER BY 1
-                        """).param(name).query((row, n) -> row.getString(1)).list();
-        if (!misled.isEmpty()) {
-            throw new ClusterStartupException(
-                    "Schema '%s' was renamed: its functions %s still name the former schema".formatted(name, misled),
-                    RENAME.formatted(name.replace("'", "''")));
-        }
-    }
-
-    /** What the scripts have recorded. Version 0: nothing. */
-    record Installed(int version, int needsLibrary) {}
-
-    static Installed installed(JdbcClient jdbc, String schema) {
-        // Parameters have the very types of the functions and operators: an overload in the search path cannot fit
-        // better.
-        boolean recorded = jdbc.sql("SELECT to_regclass(?::text) IS NOT NULL")
-                .param(quoted(schema) + ".forge_schema_versions")
-                .query(Boolean.class)
-                .single();
-        if (!recorded) {
-            return new Installed(0, 0);
-        }
-        return jdbc.sql(
-                        "SELECT coalesce(max(version), 0), coalesce(max(needs_library), 0) FROM %s.forge_schema_versions"
-                                .formatted(quoted(schema)))
-                .query((row, n) -> new Installed(row.getInt(1), row.getInt(2)))
-                .single();
     }
 }

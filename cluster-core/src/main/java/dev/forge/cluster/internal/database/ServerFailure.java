@@ -6,8 +6,8 @@ import org.postgresql.util.PSQLException;
 import org.postgresql.util.ServerErrorMessage;
 
 /**
- * Tells a server that fails everybody's statements (out of reach, shutting down, read-only, out of disk space or
- * connections) from a failure of one statement. The former passes without a change to whatever ran the statement.
+ * Recognises failures of a server that fails the statements of all clients: unreachable, shutting down, read-only, out of disk
+ * space or connections. They are temporary, and the statement need not change.
  */
 public final class ServerFailure {
 
@@ -15,21 +15,21 @@ public final class ServerFailure {
     private static final String READ_ONLY = "25006";
     // insufficient_resources, disk_full, too_many_connections, configuration_limit_exceeded
     private static final Set<String> OUT_OF_RESOURCES = Set.of("53000", "53100", "53300", "53400");
-    /** out_of_memory: of one session, for which a single large row is enough, or of the lock table, which all sessions share. */
+    /** out_of_memory, of one session (a single large row can cause that) or of the lock table that all sessions share. */
     private static final String OUT_OF_MEMORY = "53200";
-    /** Which one it was is said by the place in the server's source; the message may be in any language. */
+    /** Files of the server's source that report a full lock table; the message may be in any language. */
     private static final Set<String> LOCK_TABLES = Set.of("lock.c", "predicate.c");
     // system_error, io_error, undefined_file, duplicate_file
     private static final String SYSTEM = "58";
 
     private ServerFailure() {}
 
-    /** Whether the state of the server, or the way to it, has caused that failure. */
+    /** Returns whether the state of the server or the network has caused a failure. */
     public static boolean caused(Throwable failure) {
         return ConnectionLoss.caused(failure) || refusedWrites(failure);
     }
 
-    /** Whether a server that can be reached refused to write, and would refuse everybody. */
+    /** Returns whether a reachable server refused to write, and would refuse the writes of all clients. */
     public static boolean refusedWrites(Throwable failure) {
         for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && isRefusal(sql)) {
@@ -39,7 +39,7 @@ public final class ServerFailure {
         return false;
     }
 
-    /** Whether the session is read-only, perhaps for good: a new one may not be. */
+    /** Returns whether the session is read-only; a new session may not be. */
     public static boolean isReadOnly(Throwable failure) {
         for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && READ_ONLY.equals(sql.getSQLState())) {
@@ -49,7 +49,7 @@ public final class ServerFailure {
         return false;
     }
 
-    /** What the driver or the server said about it, in one line. */
+    /** Returns the message of the driver or the server in one line. */
     public static String brief(Throwable failure) {
         for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql && isRefusal(sql)) {
@@ -68,7 +68,7 @@ public final class ServerFailure {
                         || isOutOfLocks(failure));
     }
 
-    /** Whether the server's lock table is full. Any role can fill it, with advisory locks. */
+    /** Returns whether the server's lock table is full, which any role can fill with advisory locks. */
     static boolean isOutOfLocks(SQLException failure) {
         if (!OUT_OF_MEMORY.equals(failure.getSQLState()) || !(failure instanceof PSQLException refusal)) {
             return false;

@@ -17,9 +17,8 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
 /**
- * The one connection of a node whose end means something: it holds the node's liveness lock and its leader locks, and
- * hears notifications. Owned by one thread. No statement on it may take long, and after any doubt it is closed: the
- * server then frees what it held.
+ * The connection of a node that holds its liveness lock and its leader locks, and receives notifications. It belongs to one
+ * thread. Its statements must be short, and it is closed after any failure, so that the server frees its locks.
  */
 public final class SessionConnection implements AutoCloseable {
 
@@ -51,7 +50,7 @@ public final class SessionConnection implements AutoCloseable {
         var session = new SessionConnection(schema, connection);
         try {
             try (Statement statement = connection.createStatement()) {
-                // The server's way to end a wait that we would not; a blocked session is a dead one.
+                // A session that waits for a lock would miss its renewals.
                 statement.execute("SET lock_timeout = '200ms'");
                 statement.execute("LISTEN " + Schema.quoted(schema.channel()));
             }
@@ -67,33 +66,34 @@ public final class SessionConnection implements AutoCloseable {
     }
 
     private static DataAccessResourceFailureException lost(SQLException e) {
-        return new DataAccessResourceFailureException("session connection: " + e.getMessage(), e);
+        return new DataAccessResourceFailureException("Session connection: " + e.getMessage(), e);
     }
 
-    // Another key for each session. Nobody can wait in the queue of a lock whose key did not exist before, and a former
-    // session that the server has not given up yet does not stand in the way.
+    // Each session has another key. No other session can wait in the queue of a lock whose key did not exist before,
+    // and a
+    // former session that the server has not closed yet does not hold it.
     private void takeLivenessLock(UUID node) {
         boolean taken = jdbc.sql("SELECT pg_try_advisory_lock(?, ?)")
                 .params(AdvisoryKeys.CLASS_ID, livenessKey)
                 .query(Boolean.class)
                 .single();
         if (!taken) {
-            throw new IllegalStateException("node %s: liveness lock %d is taken; the next session tries another one"
+            throw new IllegalStateException("Node %s: liveness lock %d is taken; the next session tries another one"
                     .formatted(node, livenessKey));
         }
     }
 
-    /** The key of the liveness lock that this session holds. */
+    /** Returns the key of the liveness lock that this session holds. */
     public int livenessKey() {
         return livenessKey;
     }
 
-    /** The connection for stores that need this very session. */
+    /** Returns this connection as a data source, for stores that need this session. */
     public DataSource source() {
         return source;
     }
 
-    /** Notifications that have come, or come within that time. Throws as soon as the server ends the session. */
+    /** Returns notifications that have arrived, or arrive within that time. Throws as soon as the server ends the session. */
     public List<String> notifications(Duration patience) {
         var texts = new ArrayList<String>();
         try {
@@ -110,7 +110,7 @@ public final class SessionConnection implements AutoCloseable {
         return texts;
     }
 
-    /** Tells the other nodes. */
+    /** Notifies the other nodes. */
     public void notifyOthers(String text) {
         jdbc.sql("SELECT pg_notify(?, ?)")
                 .params(schema.channel(), text)
@@ -118,13 +118,13 @@ public final class SessionConnection implements AutoCloseable {
                 .single();
     }
 
-    /** Drops the connection without ceremony, which must not block on a network that was cut. */
+    /** Aborts the connection, because an orderly close could block on a network that was cut. */
     @Override
     public void close() {
         try {
             connection.abort(Runnable::run);
         } catch (SQLException e) {
-            log.debug("closing the session connection", e);
+            log.debug("Could not close the session connection", e);
         }
     }
 }

@@ -5,17 +5,17 @@ import java.sql.SQLTransientConnectionException;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/** Tells failures of the server or the way to it, which pass, from those of one row, which come again. */
+/** Recognises temporary failures of the server or the network; failures because of one row repeat with each attempt. */
 public final class TransientFailure {
 
-    // Connection, transaction state, rollback, resources, object state, operator, system.
+    // Connection, transaction state, rollback, resources, object state, operator intervention, system.
     private static final Set<String> CLASSES = Set.of("08", "25", "40", "53", "55", "57", "58");
-    /** Out of memory: a single row that is read alone can be the cause. */
+    /** out_of_memory: a single large row can be the cause. */
     private static final String OUT_OF_MEMORY = "53200";
 
     private TransientFailure() {}
 
-    /** Whether something that passes has caused that failure. */
+    /** Returns whether a temporary failure is the cause. */
     public static boolean caused(Throwable failure) {
         for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLTransientConnectionException

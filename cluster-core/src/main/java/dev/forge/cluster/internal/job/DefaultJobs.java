@@ -64,7 +64,7 @@ public final class DefaultJobs implements Jobs {
         this.node = node;
         this.engine = engine;
         this.handlers = handlers;
-        Schema schema = node.members().schema();
+        Schema schema = node.resources().schema();
         this.application = dependencies.application;
         this.inCallersTransaction = new JobStore(schema, application);
         this.ownTransaction = inCallersTransaction.transaction();

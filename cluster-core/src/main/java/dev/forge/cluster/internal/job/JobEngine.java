@@ -97,8 +97,8 @@ public final class JobEngine implements NodeComponent {
         this.node = node;
         this.settings = settings;
         this.handlers = handlers;
-        Schema schema = node.members().schema();
-        DataSource control = node.members().control();
+        Schema schema = node.resources().schema();
+        DataSource control = node.resources().control();
         Worker.Stores stores = Worker.Stores.of(schema, control, dependencies.application);
         this.jobsOfDeadNodes = new JobRecoveryStore(schema, node.membership());
         this.notifications = new Notifications(stores.jobs()::notifyOthers);

@@ -36,8 +36,8 @@ final class RegisteredJobNames {
         this.node = node;
         this.handlers = handlers;
         this.reserved = new ReservedNames(node, handlers);
-        this.reports = new JobReports(node.members().schema(), control);
-        this.keeping = new JobKeeping(node.members().schema(), control);
+        this.reports = new JobReports(node.resources().schema(), control);
+        this.keeping = new JobKeeping(node.resources().schema(), control);
     }
 
     ReservedNames reserved() {

@@ -82,7 +82,7 @@ final class TransactionalAttempt {
             status = transaction.manager().getTransaction(transaction.definition());
         } catch (TransactionException e) {
             Stop stop = running.stopReason();
-            if (stop == Stop.DRAIN || stop == Stop.LOST || !BeginFailure.passes(e)) {
+            if (stop == Stop.DRAIN || stop == Stop.LOST || !BeginFailure.isTemporary(e)) {
                 throw e;
             }
             return returnUnbegun(running, e);

@@ -14,8 +14,8 @@ import org.slf4j.Logger;
 import org.springframework.dao.CannotAcquireLockException;
 
 /**
- * The fences that this node could not take in time because another session holds the leader's row locked, and since when.
- * A fence counts as free again once it was taken, or when nobody has tried it for a minute.
+ * Records which fences this node could not take in time because another session holds the leader's row locked, and since when.
+ * A fence counts as free again once it was taken, or when it was not tried for a minute.
  */
 public final class BlockedFences {
 
@@ -33,7 +33,7 @@ public final class BlockedFences {
         this.nanos = nanos;
     }
 
-    /** Takes the fence of that term as {@link LeaderStore#fence} does, and notes whether it could be taken in time. */
+    /** Takes the fence of a term as {@link LeaderStore#fence} does, and records whether it could be taken in time. */
     public boolean take(LeaderStore leaders, String role, UUID node, long term) {
         boolean current;
         try {
@@ -66,7 +66,7 @@ public final class BlockedFences {
         }
     }
 
-    /** The roles, each with the time since when their fence could not be taken. */
+    /** Returns the roles, each with the time since when its fence could not be taken. */
     public Map<String, Instant> byRole() {
         long now = nanos.getAsLong();
         var roles = new TreeMap<String, Instant>();

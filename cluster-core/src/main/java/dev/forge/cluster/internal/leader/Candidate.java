@@ -6,7 +6,7 @@ import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
-/** A node as leadership sees it. */
+/** The node that stands for election, as this package needs it. */
 public interface Candidate {
 
     /** Returns the id of the present membership; null while the node is not a member. */
@@ -16,7 +16,7 @@ public interface Candidate {
     /** Returns whether the node's mode and roles allow it to lead. */
     boolean mayLead();
 
-    /** Returns for how long a lease lasts. */
+    /** Returns how long a lease lasts. */
     Duration lease();
 
     /** Returns the elector of the node. */

@@ -1,19 +1,15 @@
 package dev.forge.cluster.internal.leader;
 
 import dev.forge.cluster.ClusterEvent;
-import dev.forge.cluster.internal.leader.LeaderStore.Beginning;
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
-import dev.forge.cluster.internal.leader.LeaderStore.Term;
+import dev.forge.cluster.internal.leader.ElectionStore.BeginResult;
+import dev.forge.cluster.internal.leader.ElectionStore.Term;
+import dev.forge.cluster.internal.leader.HeldLeaderships.Held;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Pace;
 import dev.forge.cluster.leader.LeadershipAcquired;
-import dev.forge.cluster.leader.LeadershipLost;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Comparator;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -22,39 +18,31 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentMap;
 import java.util.function.Consumer;
-import java.util.stream.Collectors;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 
 /**
- * Which roles this node leads. One thread at a time takes {@link #step steps}; anybody may ask.
+ * Stands for election to roles, and knows which of them this node leads. One thread at a time takes {@link #step steps}; all
+ * other methods may be called from any thread.
  *
- * <p><b>Term identity.</b> A leadership is a role and a term; it lasts without a break from {@link LeaderStore#begin} to
- * its end here. Whatever interrupts it (a lost session, a lease that another took, too long without an answer) ends it,
- * and leading again needs a new term.
+ * <p><b>Term identity.</b> A leadership is a role and a term. It lasts without interruption from {@link ElectionStore#begin}
+ * to its end here. A lost session, a lease that another node took, and a missing confirmation end it; to lead again, the node
+ * needs a new term.
  *
- * <p><b>Trust window.</b> The node believes that it leads until {@code localDeadline} after it sent the last renewal
- * that was answered. That is shorter than the lease, and the lease is shorter than the server takes to free the locks of
- * a session that was cut off. So it has stopped by itself before anybody can follow.
+ * <p><b>Trust window.</b> The node believes that it leads until {@code localDeadline} after it sent the last renewal that
+ * succeeded. That is shorter than the lease, and the lease is shorter than the time after which the server frees the locks of a
+ * session that was cut off. So the node has stopped before another node can lead.
  *
- * <p><b>Followers.</b> They try the lock; it is free the moment a leader's session ends. A leader that is frozen keeps
- * its session: once its lease is over, a follower ends that session, or leads without the lock where it may not.
+ * <p><b>Followers.</b> Followers try the lock, which is free the moment a leader's session ends. A frozen leader keeps its
+ * session: once its lease has ended, a follower ends that session, or leads without the lock if it may not do so.
  */
 public final class Elector {
 
     private static final Logger log = GuardedLogger.of(Elector.class);
 
-    /** How often followers look for leases that have expired although their lock is held. */
+    /** How often followers look for leases that have ended although the lock is held. */
     private static final Duration LEASE_CHECK = Duration.ofMillis(500);
-    /** How long to wait for fenced writes in flight before a term begins; each further attempt waits twice as long. */
-    private static final Duration FENCE_PATIENCE = Duration.ofMillis(200);
-    /** So many attempts to get past fenced writes follow each other at once; later ones come at the usual interval. */
-    private static final int FENCE_ATTEMPTS = 3;
-    /** How long a role whose fence stays blocked is left alone. */
-    private static final Duration BLOCKED_PAUSE = Duration.ofSeconds(2);
-    /** How much of a fencing token is the term. */
+    /** How many bits of a fencing token are the term. */
     private static final int TERM_BITS = 40;
 
     private static final long LAST_TERM = (1L << TERM_BITS) - 1;
@@ -62,104 +50,80 @@ public final class Elector {
     /** How soon the lock of an evicted leader is tried again. */
     private static final Duration AFTER_EVICTION = Duration.ofMillis(20);
 
-    /** How election is timed. */
+    /**
+     * The timing of elections.
+     *
+     * @param checkInterval how often to try roles that another node leads
+     * @param lease how long a renewal is valid for other nodes
+     * @param localDeadline how long a renewal is valid for this node
+     */
     public record Timing(Duration checkInterval, Duration lease, Duration renewInterval, Duration localDeadline) {}
 
-    private record Held(
-            long term,
-            long confirmedAt,
-            long quietUntil,
-            @Nullable UUID predecessor,
-            boolean locked,
-            boolean left,
-            OptionalLong token) {
-        Held confirmed(long at) {
-            return new Held(term, at, quietUntil, predecessor, locked, left, token);
-        }
-
-        Held withLock() {
-            return new Held(term, confirmedAt, quietUntil, predecessor, true, left, token);
-        }
-
-        Held settled(long at) {
-            return new Held(term, confirmedAt, at, null, locked, left, token);
-        }
-
-        /** To be released with the next step, even if the role is joined again before. */
-        Held leaving() {
-            return new Held(term, confirmedAt, quietUntil, predecessor, locked, true, token);
-        }
-    }
-
     private final Timing timing;
-    private final Ground ground;
+    private final LeadershipBasis basis;
     private final Pace pace;
     private final Consumer<ClusterEvent> events;
-    private final BlockedFences fences;
+    private final HeldLeaderships held;
+    private final TermRetries retries;
     private final Set<String> wanted = ConcurrentHashMap.newKeySet();
-    /** Roles that components use for themselves. Kept when they leave a role: its end is still to be told. */
-    private final Map<String, Runnable> ownRoles = new ConcurrentHashMap<>();
+    /** Roles that components use for themselves. An entry stays when its role is left: the end of the term follows later. */
+    private final Map<String, Runnable> componentRoles = new ConcurrentHashMap<>();
 
-    private final ConcurrentMap<String, Held> held = new ConcurrentHashMap<>();
-    private volatile Consumer<String> joined = role -> {};
+    private volatile Consumer<String> joinListener = role -> {};
     private volatile boolean competing;
-    private volatile boolean wakened;
+    private volatile boolean woken;
     private volatile boolean resigning;
+
+    // The fields below belong to the stepping thread.
     private final Map<String, Long> won = new TreeMap<>();
-    /** How often in a row fenced writes have kept a term of a free role from beginning. */
-    private final Map<String, Integer> fenceBusy = new HashMap<>();
-    /** Roles that have no further term; each is logged once. */
-    private final Set<String> withoutTerms = new HashSet<>();
-    /** Roles whose fence stays blocked, or that have no further term, with when to try them again. */
-    private final Map<String, Long> blockedUntil = new HashMap<>();
-
-    /** The server's timeline, as of this pass. */
     private OptionalLong timeline = OptionalLong.empty();
-
-    private boolean askedForTimeline;
-
+    private boolean timelineKnown;
     private long nextTry;
     private long nextRenewal;
     private long nextLeaseCheck;
 
-    public Elector(Timing timing, Ground ground, Pace pace, BlockedFences fences, Consumer<ClusterEvent> events) {
-        this.fences = fences;
+    public Elector(
+            Timing timing, LeadershipBasis basis, Pace pace, BlockedFences fences, Consumer<ClusterEvent> events) {
         this.timing = timing;
-        this.ground = ground;
+        this.basis = basis;
         this.pace = pace;
         this.events = events;
+        this.held = new HeldLeaderships(pace, timing.localDeadline, this::publish);
+        this.retries = new TermRetries(pace, fences);
         long now = pace.nanos();
         this.nextTry = now;
         this.nextRenewal = now;
         this.nextLeaseCheck = now;
     }
 
+    // Candidacy ---------------------------------------------------------------------------------------------
+
     /** Stands for a role of the application. */
     public void join(String role) {
         if (wanted.add(role)) {
-            joined.accept(role);
+            joinListener.accept(role);
         }
-        wakened = true;
+        woken = true;
     }
 
     /**
-     * Stands for a role that a component of the node uses for itself. The application hears nothing of it.
+     * Stands for a role that a component of the node uses for itself. No events are published for it.
      *
      * @param changed called when this node begins or ends to lead; must not block
      */
     public void join(String role, Runnable changed) {
-        ownRoles.put(role, changed);
+        componentRoles.put(role, changed);
         wanted.add(role);
-        wakened = true;
+        woken = true;
     }
 
     /** Returns whether a role is none of those that components use for themselves. */
     public boolean isOfApplication(String role) {
-        return !ownRoles.containsKey(role);
+        return !componentRoles.containsKey(role);
     }
 
     private void publish(String role, ClusterEvent event) {
-        Runnable changed = ownRoles.get(role);
+        Runnable changed = componentRoles.get(role);
         if (changed == null) {
             events.accept(event);
         } else {
@@ -167,38 +131,47 @@ public final class Elector {
         }
     }
 
-    /** Calls the listener with each role that this node stands for, now and later; with some of them perhaps twice. */
+    /** Calls the listener with each application role that this node stands for, now and later; perhaps twice with the same. */
     public void onJoin(Consumer<String> listener) {
-        joined = listener;
+        joinListener = listener;
         wanted.stream().filter(this::isOfApplication).forEach(listener);
     }
 
-    /** Ends the present term of the role, if there is one: who joins the role again leads in a new one. */
+    /** Stops standing for a role and ends its present term. A node that joins the role again leads in a new term. */
     public void leave(String role) {
         wanted.remove(role);
-        held.computeIfPresent(role, (r, h) -> h.leaving());
-        wakened = true;
+        held.leave(role);
+        woken = true;
     }
 
-    /** Whether to stand for election at all; a node that drains does not, but leads on until it is told to resign. */
+    /**
+     * Stops standing for a role without releasing it. This node's work in the role continues, so its successor must treat the
+     * role as disputed until the lease has ended.
+     */
+    public void abandon(String role) {
+        wanted.remove(role);
+        held.end(held.all(List.of(role)), "abandoned while its work continues");
+    }
+
+    /** Starts or stops standing for election. A node that stops keeps its roles until it is told to resign. */
     public void compete(boolean whether) {
         if (whether) {
             resigning = false;
         }
         competing = whether;
-        wakened = whether;
+        woken = whether;
     }
 
-    /** Gives up what it leads with its next step, until it is told to compete again. */
+    /** Resigns from all roles with the next step, until the node is told to compete again. */
     public void resignSoon() {
         competing = false;
         resigning = true;
-        wakened = true;
+        woken = true;
     }
 
-    /** Somebody has released a role: try at once. */
+    /** Tries all roles with the next step: another node has released one. */
     public void wake() {
-        wakened = true;
+        woken = true;
     }
 
     public boolean isCompeting() {
@@ -209,182 +182,127 @@ public final class Elector {
         return wanted.contains(role);
     }
 
+    // Leaderships -------------------------------------------------------------------------------------------
+
     public boolean isLeader(String role) {
         return term(role).isPresent();
     }
 
     public OptionalLong term(String role) {
-        Held leadership = held.get(role);
-        return leadership != null && leads(leadership) ? OptionalLong.of(leadership.term) : OptionalLong.empty();
+        return held.term(role);
     }
 
     public OptionalLong fencingToken(String role) {
-        Held leadership = held.get(role);
-        return leadership != null && leads(leadership) ? leadership.token : OptionalLong.empty();
+        return held.fencingToken(role);
     }
 
-    /** See {@link #fencingToken(String)}; of that very term. */
+    /** Returns the fencing token if this node leads the role in that term. */
     public OptionalLong fencingToken(String role, long term) {
-        Held leadership = held.get(role);
-        return leadership != null && leadership.term == term && leads(leadership)
-                ? leadership.token
-                : OptionalLong.empty();
+        return held.fencingToken(role, term);
     }
 
-    /** The timeline above the term; empty if the server does not tell its timeline, or one of them has grown too large. */
-    private OptionalLong token(long term) {
-        long line = timeline.orElse(0);
-        return line > 0 && line <= LAST_TIMELINE && term <= LAST_TERM
-                ? OptionalLong.of((line << TERM_BITS) + term)
-                : OptionalLong.empty();
-    }
-
-    /** Whether nobody else can still believe that it leads: only then may side effects begin that no fence protects. */
-    public boolean isUndisputed(String role) {
-        Held leadership = held.get(role);
-        return leadership != null && leads(leadership) && isSettled(leadership);
-    }
-
-    /** Whether it leads in that very term. */
+    /** Returns whether this node leads the role in that term. */
     public boolean holds(String role, long term) {
-        Held leadership = held.get(role);
-        return leadership != null && leadership.term == term && leads(leadership);
-    }
-
-    /** See {@link #isUndisputed(String)}; in that very term. */
-    public boolean isUndisputed(String role, long term) {
-        Held leadership = held.get(role);
-        return leadership != null && leadership.term == term && leads(leadership) && isSettled(leadership);
+        return held.leads(role, term);
     }
 
     /**
-     * Gives a role up without saying so: what this node does in it goes on, and its successor must believe that, until
-     * the lease is over.
+     * Returns whether this node leads the role and no other node can still believe that it does. Only then may side effects
+     * begin that no fence protects.
      */
-    public void forsake(String role) {
-        wanted.remove(role);
-        Held leadership = held.get(role);
-        if (leadership != null) {
-            end(Map.of(role, leadership), "given up, but what it does goes on");
-        }
+    public boolean isUndisputed(String role) {
+        return held.isUndisputed(role);
     }
 
-    private boolean isSettled(Held leadership) {
-        return pace.nanos() - leadership.quietUntil >= 0;
+    /** Returns {@link #isUndisputed(String)} for that term. */
+    public boolean isUndisputed(String role, long term) {
+        return held.isUndisputed(role, term);
     }
 
-    /** Roles that this node leads by its lease alone, although locks are in use: another session holds their lock. */
+    /** Returns roles that this node leads by its lease alone because another session holds their lock; none without locks. */
     public Set<String> rolesWithoutLock() {
-        return ground == Ground.LEASE
-                ? Set.of()
-                : held.entrySet().stream()
-                        .filter(role -> !role.getValue().locked)
-                        .map(Map.Entry::getKey)
-                        .collect(Collectors.toCollection(TreeSet::new));
+        return basis == LeadershipBasis.LEASE ? Set.of() : held.rolesWithoutLock();
     }
 
     public Set<String> rolesHeld() {
-        return Set.copyOf(held.keySet());
+        return held.roles();
     }
 
-    /** That node is dead: it disputes nothing any more. */
+    /** Ends the disputes with a node that was declared dead. */
     public void died(UUID node) {
-        long now = pace.nanos();
-        held.replaceAll((role, h) -> node.equals(h.predecessor) ? h.settled(now) : h);
+        held.predecessorDied(node);
     }
 
-    private boolean leads(Held leadership) {
-        return !leadership.left && isTrusted(leadership);
-    }
-
-    private boolean isTrusted(Held leadership) {
-        return pace.nanos() - leadership.confirmedAt < timing.localDeadline.toNanos();
-    }
-
-    /** Ends leaderships that were not confirmed in time. From a thread of its own: the stepping one may hang in a read. */
+    /** Ends leaderships that were not confirmed in time. Runs on another thread, because the stepping one may hang in a read. */
     public void expireOverdue() {
-        var overdue = new TreeMap<>(held);
-        overdue.values().removeIf(this::isTrusted);
-        end(overdue, "no answer from the database for " + timing.localDeadline.toMillis() + " ms");
+        held.expireOverdue();
     }
 
-    /** The session is gone, and every lock with it. */
+    /** Ends all leaderships: the session has ended, and every lock with it. */
     public void sessionLost() {
-        end(held, "the session that held the locks has ended");
-        wakened = true;
+        held.endAll("the session that held the locks has ended");
+        woken = true;
     }
 
-    /** One round of whatever is due; answers for how long nothing will be. */
-    public Duration step(LeaderStore store, Runnable notifyOthers, UUID node) {
+    /** Called when a new session has begun. */
+    public void sessionBegun() {
+        held.forgetLocks();
+        woken = true;
+    }
+
+    // Steps -------------------------------------------------------------------------------------------------
+
+    /** Does what is due; returns how long nothing will be due. */
+    public Duration step(ElectionStore store, Runnable notifyOthers, UUID node) {
         expireOverdue();
-        dropForeignLocks(store);
+        held.unlockOrphans(store);
         resignUnwanted(store, notifyOthers, node);
         long now = pace.nanos();
         if (now - nextRenewal >= 0) {
             nextRenewal = now + timing.renewInterval.toNanos();
             renew(store, node);
         }
-        boolean called = wakened;
-        wakened = false;
-        if (competing && (called || now - nextTry >= 0)) {
+        boolean wasWoken = woken;
+        woken = false;
+        if (competing && (wasWoken || now - nextTry >= 0)) {
             nextTry = now + pace.stretched(timing.checkInterval).toNanos();
-            compete(store, node);
+            tryRoles(store, node);
         }
         long next = competing && nextTry - nextRenewal < 0 ? nextTry : nextRenewal;
-        return wakened ? Duration.ZERO : Duration.ofNanos(Math.max(0, next - pace.nanos()));
+        return woken ? Duration.ZERO : Duration.ofNanos(Math.max(0, next - pace.nanos()));
     }
 
-    /** Gives every role up. Unlocks first, then tells: who is told must find the lock free. */
-    public void resign(LeaderStore store, Runnable notifyOthers, UUID node) {
+    /** Resigns from all roles. */
+    public void resign(ElectionStore store, Runnable notifyOthers, UUID node) {
         competing = false;
-        resign(store, notifyOthers, node, List.copyOf(held.keySet()));
+        resign(store, notifyOthers, node, held.roles());
     }
 
-    // Locks outlive leaderships that ended here without the session's end: a lost renewal, an overdue confirmation.
-    private final Set<String> lockedWithoutLeading = ConcurrentHashMap.newKeySet();
-
-    private void dropForeignLocks(LeaderStore store) {
-        if (!lockedWithoutLeading.isEmpty()) {
-            List<String> roles = List.copyOf(lockedWithoutLeading);
-            store.unlock(roles);
-            roles.forEach(lockedWithoutLeading::remove);
-        }
-    }
-
-    /** A new session holds nothing yet. */
-    public void sessionBegun() {
-        lockedWithoutLeading.clear();
-        wakened = true;
-    }
-
-    private void resignUnwanted(LeaderStore store, Runnable notifyOthers, UUID node) {
-        var unwanted = new ArrayList<String>();
-        held.forEach((role, leadership) -> {
-            if (resigning || leadership.left || !wanted.contains(role)) {
-                unwanted.add(role);
-            }
-        });
+    private void resignUnwanted(ElectionStore store, Runnable notifyOthers, UUID node) {
+        List<String> unwanted = held.roles().stream()
+                .filter(role -> resigning || held.isLeft(role) || !wanted.contains(role))
+                .toList();
         if (!unwanted.isEmpty()) {
             resign(store, notifyOthers, node, unwanted);
         }
     }
 
-    public void resign(LeaderStore store, Runnable notifyOthers, UUID node, Collection<String> roles) {
-        var resigned = new TreeMap<>(held);
-        resigned.keySet().retainAll(roles);
-        // First here: from now on nobody acts on it.
-        end(resigned, "released");
-        resigned.forEach((role, leadership) -> store.release(role, node, isSettled(leadership)));
-        dropForeignLocks(store);
+    private void resign(ElectionStore store, Runnable notifyOthers, UUID node, Collection<String> roles) {
+        Map<String, Held> resigned = held.all(roles);
+        // This node stops acting as leader before another node can begin.
+        held.end(resigned, "released");
+        resigned.forEach((role, leadership) -> store.release(role, node, held.isUndisputed(leadership)));
+        // Unlocked before the notification: a notified node must find the locks free.
+        held.unlockOrphans(store);
         if (!resigned.isEmpty()) {
             notifyOthers.run();
         }
     }
 
-    private void renew(LeaderStore store, UUID node) {
-        Map<String, Held> leading = Map.copyOf(held);
+    private void renew(ElectionStore store, UUID node) {
+        Map<String, Held> leading = held.all();
         if (leading.isEmpty()) {
-            // Who leads nothing must still notice that its session has gone: its liveness lock went with it.
+            // A node that leads nothing must notice the end of its session, too: its liveness lock went with it.
             store.ping();
             return;
         }
@@ -392,41 +310,37 @@ public final class Elector {
         Set<String> renewed = store.renew(leading.keySet(), node, timing.lease);
         var lost = new TreeMap<>(leading);
         lost.keySet().removeAll(renewed);
-        // Terms begin on this thread only, so what is held now is what was renewed.
-        renewed.forEach(role -> held.computeIfPresent(role, (r, h) -> h.confirmed(sent)));
-        end(lost, "another node has taken over");
+        // Terms begin on this thread only, so the terms held now are the renewed ones.
+        held.confirm(renewed, sent);
+        held.end(lost, "another node has taken over");
     }
 
-    public void compete(LeaderStore store, UUID node) {
+    private void tryRoles(ElectionStore store, UUID node) {
         won.clear();
-        askedForTimeline = false;
+        timelineKnown = false;
         try {
-            takeWhatIsFree(store, node);
+            takeFreeRoles(store, node);
         } finally {
             if (!won.isEmpty()) {
-                log.info("leads {} (role=term)", won);
+                log.info("Leads {} (role=term)", won);
             }
         }
     }
 
-    private void takeWhatIsFree(LeaderStore store, UUID node) {
+    private void takeFreeRoles(ElectionStore store, UUID node) {
         var open = new TreeSet<>(wanted);
-        open.removeIf(role -> {
-            Held leadership = held.get(role);
-            return leadership != null && (leadership.locked || ground == Ground.LEASE);
-        });
-        blockedUntil.values().removeIf(until -> pace.nanos() - until >= 0);
-        open.removeAll(blockedUntil.keySet());
+        open.removeIf(role -> held.isLocked(role) || (basis == LeadershipBasis.LEASE && held.contains(role)));
+        retries.removePaused(open);
         if (open.isEmpty()) {
             return;
         }
-        switch (ground) {
+        switch (basis) {
             case LOCK -> {
                 Set<String> locked = store.tryLocks(open);
                 List<String> postponed = untilRenewalIsDue(locked, role -> beginLocked(store, role, node));
                 store.unlock(postponed);
                 open.removeAll(locked);
-                open.removeAll(held.keySet());
+                open.removeAll(held.roles());
                 long now = pace.nanos();
                 if (postponed.isEmpty() && !open.isEmpty() && now - nextLeaseCheck >= 0) {
                     nextLeaseCheck = now + pace.stretched(LEASE_CHECK).toNanos();
@@ -434,25 +348,21 @@ public final class Elector {
                 }
             }
             case LEASE ->
-                untilRenewalIsDue(rolesWithoutLeader(store, open), role -> begin(store, role, node, Ground.LEASE));
+                untilRenewalIsDue(
+                        rolesWithoutLeader(store, open), role -> begin(store, role, node, LeadershipBasis.LEASE));
         }
     }
 
-    private Set<String> rolesWithoutLeader(LeaderStore store, Set<String> open) {
+    private Set<String> rolesWithoutLeader(ElectionStore store, Set<String> open) {
         Set<String> free = store.rolesWithoutLease(open);
-        fenceBusy.keySet().removeIf(role -> open.contains(role) && !free.contains(role));
+        retries.forgetLed(open, free);
         return free;
     }
 
-    /** Begins terms, of which each may take its time, unless what this node leads must be renewed first; answers the rest. */
+    /** Begins terms until the leaderships of this node must be renewed; returns the roles that were not tried. */
     private List<String> untilRenewalIsDue(Set<String> roles, Consumer<String> begin) {
         var postponed = new ArrayList<String>();
-        // Roles whose fence was busy come last: they would use up the time of those that are free, pass after pass.
-        List<String> inOrder = roles.stream()
-                .sorted(Comparator.comparing((String role) -> fenceBusy.getOrDefault(role, 0))
-                        .thenComparing(Comparator.naturalOrder()))
-                .toList();
-        for (String role : inOrder) {
+        for (String role : retries.ordered(roles)) {
             if (pace.nanos() - nextRenewal >= 0) {
                 postponed.add(role);
             } else {
@@ -460,120 +370,67 @@ public final class Elector {
             }
         }
         if (!postponed.isEmpty()) {
-            wakened = true;
+            woken = true;
         }
         return postponed;
     }
 
-    private void beginLocked(LeaderStore store, String role, UUID node) {
-        Held leading = held.get(role);
-        if (leading != null) {
-            // Led without the lock so far; now it has that too.
+    private void beginLocked(ElectionStore store, String role, UUID node) {
+        if (held.contains(role)) {
+            // The node has led without the lock so far.
             store.adoptLock(role, node);
-            held.computeIfPresent(role, (r, h) -> h.withLock());
-        } else if (!begin(store, role, node, Ground.LOCK)) {
+            held.lock(role);
+        } else if (!begin(store, role, node, LeadershipBasis.LOCK)) {
             store.unlock(List.of(role));
         }
     }
 
-    private void takeFromFrozen(LeaderStore store, String role, UUID node) {
+    private void takeFromFrozen(ElectionStore store, String role, UUID node) {
         if (store.evict(role)) {
-            log.warn("role {}: its leader did not renew its lease; ended its session", role);
+            log.warn("Role {}: ended the session of its leader, which had not renewed its lease", role);
             nextTry = pace.nanos() + AFTER_EVICTION.toNanos();
         } else {
-            begin(store, role, node, Ground.LEASE);
+            begin(store, role, node, LeadershipBasis.LEASE);
         }
     }
 
-    private boolean begin(LeaderStore store, String role, UUID node, Ground on) {
-        if (!askedForTimeline) {
-            // Once for all terms that begin in this pass: another timeline is another server, or a new connection.
+    private boolean begin(ElectionStore store, String role, UUID node, LeadershipBasis on) {
+        if (!timelineKnown) {
+            // One query for all terms of a pass: another timeline means another server, and so a new connection.
             timeline = store.timeline();
-            askedForTimeline = true;
+            timelineKnown = true;
         }
         long sent = pace.nanos();
-        Beginning beginning = store.begin(role, node, timing.lease, on, fencePatience(role));
-        if (!(beginning instanceof Beginning.Begun begun)) {
-            if (beginning instanceof Beginning.FenceBusy) {
-                fenceBusy(role);
-            } else if (beginning instanceof Beginning.NoTermLeft) {
-                noTermLeft(role);
+        BeginResult result = store.begin(role, node, timing.lease, on, retries.fencePatience(role, nextRenewal));
+        if (!(result instanceof BeginResult.Begun begun)) {
+            if (result instanceof BeginResult.FenceBusy) {
+                if (retries.fenceWasBusy(role)) {
+                    woken = true;
+                }
+            } else if (result instanceof BeginResult.NoTermLeft) {
+                retries.noTermLeft(role);
             }
             return false;
         }
         Term term = begun.term();
-        fenceBusy.remove(role);
-        withoutTerms.remove(role);
-        fences.free(role);
-        if (on != ground) {
+        retries.begun(role);
+        if (on != basis) {
             log.warn(
                     "Role {}: another session holds its advisory lock without leading. This node leads by its lease; after a"
                             + " crash the next leader has to wait until the lease ends. See pg_locks.",
                     role);
         }
-        held.put(
-                role,
-                new Held(
-                        term.number(),
-                        sent,
-                        pace.nanos() + term.disputed().toNanos(),
-                        term.predecessor(),
-                        on == Ground.LOCK,
-                        false,
-                        token(term.number())));
+        held.begin(term, token(term.number()), sent, on == LeadershipBasis.LOCK);
         won.put(role, term.number());
         publish(role, new LeadershipAcquired(role, term.number()));
         return true;
     }
 
-    private void fenceBusy(String role) {
-        if (fenceBusy.merge(role, 1, Integer::sum) < FENCE_ATTEMPTS) {
-            wakened = true;
-        } else {
-            fences.blocked(role);
-            blockedUntil.put(role, pace.nanos() + BLOCKED_PAUSE.toNanos());
-        }
-    }
-
-    private void noTermLeft(String role) {
-        if (withoutTerms.add(role)) {
-            log.error(
-                    "Role {}: no node can lead it, because current_term of its row in forge_leaders is {}, the last possible term."
-                            + " Only SQL can have written that. Set current_term back to the number of the last real term.",
-                    role,
-                    LeaderStore.LAST_TERM);
-        }
-        blockedUntil.put(role, pace.nanos() + BLOCKED_PAUSE.toNanos());
-    }
-
-    /** On a busy machine fenced writes take longer to commit; waiting for them must not delay the next renewal. */
-    private Duration fencePatience(String role) {
-        int failures = fenceBusy.getOrDefault(role, 0);
-        if (failures >= FENCE_ATTEMPTS) {
-            return FENCE_PATIENCE;
-        }
-        Duration wished = FENCE_PATIENCE.multipliedBy(1L << failures);
-        Duration untilRenewal = Duration.ofNanos(nextRenewal - pace.nanos());
-        Duration possible = wished.compareTo(untilRenewal) < 0 ? wished : untilRenewal;
-        return possible.compareTo(FENCE_PATIENCE) < 0 ? FENCE_PATIENCE : possible;
-    }
-
-    // Each only once, and only these very leaderships: several threads may notice.
-    private void end(Map<String, Held> leaderships, String reason) {
-        var ended = new TreeMap<String, Long>();
-        leaderships.forEach((role, leadership) -> held.computeIfPresent(role, (r, h) -> {
-            if (h.term != leadership.term) {
-                return h;
-            }
-            ended.put(r, h.term);
-            if (h.locked) {
-                lockedWithoutLeading.add(r);
-            }
-            return null;
-        }));
-        if (!ended.isEmpty()) {
-            log.info("no longer leads {} (role=term): {}", ended, reason);
-            ended.forEach((role, term) -> publish(role, new LeadershipLost(role, term)));
-        }
+    /** Returns the timeline above the term; empty if the timeline is unknown, or one of them has grown too large. */
+    private OptionalLong token(long term) {
+        long line = timeline.orElse(0);
+        return line > 0 && line <= LAST_TIMELINE && term <= LAST_TERM
+                ? OptionalLong.of((line << TERM_BITS) + term)
+                : OptionalLong.empty();
     }
 }

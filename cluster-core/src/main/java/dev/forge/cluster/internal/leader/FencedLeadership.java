@@ -16,8 +16,8 @@ import org.springframework.transaction.support.TransactionTemplate;
 /**
  * {@link Leadership} for the application, with fenced writes in the application's own transactions.
  *
- * <p>The work comes first; the fence is taken by the last statements before the commit, so that it is held for as short
- * as possible. Until the commit it keeps the next term from beginning.
+ * <p>The fence is taken by the last statements before the commit, so that it is held as short as possible: until the commit it
+ * keeps the next term from beginning.
  */
 public final class FencedLeadership implements Leadership {
 
@@ -26,8 +26,8 @@ public final class FencedLeadership implements Leadership {
     private final TransactionTemplate transaction;
 
     /**
-     * @param leaders on the application's data source: the fence must share the work's transaction
-     * @param transactions the manager of that data source
+     * @param leaders on the application's data source, because the fence must share the transaction of the work
+     * @param transactions the transaction manager of that data source
      */
     public FencedLeadership(Candidate candidate, LeaderStore leaders, PlatformTransactionManager transactions) {
         this.candidate = candidate;
@@ -40,7 +40,7 @@ public final class FencedLeadership implements Leadership {
         Arguments.required("Leadership.join", "role", role);
         Names.require("leader role", role);
         candidate.reservedPrefix(role).ifPresent(reserved -> {
-            throw new IllegalArgumentException("leader role '%s': names that begin with %s are those of %s"
+            throw new IllegalArgumentException("leader role '%s': names that begin with %s are reserved for %s"
                     .formatted(role, reserved.text(), reserved.owner()));
         });
         if (candidate.mayLead()) {
@@ -96,28 +96,32 @@ public final class FencedLeadership implements Leadership {
         return fenced(role, self, term.getAsLong(), work);
     }
 
-    /** In that very term, whatever this node leads by now. */
+    /** Runs work that is fenced by a certain term, even if the node leads in a later one by now. */
     public <T> T fenced(String role, UUID self, long term, Supplier<T> work) {
         return guarded(work, () -> requireTerm(role, self, term));
     }
 
-    /** For {@link #guarded}: demands that the term of that node has not ended. */
+    /**
+     * Takes the fence of a term; a guard for {@link #guarded}.
+     *
+     * @throws LeadershipLostException if the term has ended
+     */
     public void requireTerm(String role, UUID self, long term) {
-        // The elector first: writes of a node that has lost the role would share the fence again and again, and keep
-        // the next
-        // term from beginning.
+        // The elector is checked first: writes of a node that has lost the role would share the fence again and again,
+        // and
+        // keep the next term from beginning.
         if (!candidate.elector().holds(role, term) || !candidate.fences().take(leaders, role, self, term)) {
             throw new LeadershipLostException(
                     "role %s: term %d of this node is over; the work was rolled back".formatted(role, term));
         }
     }
 
-    /** Runs work in a transaction whose last statements are the guard's; what that throws rolls it back. */
+    /** Runs work in a transaction whose last statements are those of the guard. An exception of the guard rolls it back. */
     public <T> T guarded(Supplier<T> work, Runnable guard) {
         Result<T> result = transaction.execute(status -> {
             if (!leaders.isInTransaction()) {
                 throw new IllegalStateException(
-                        "the transaction manager is not that of the cluster's DataSource: nothing would be fenced");
+                        "The transaction manager does not belong to the cluster's DataSource: the work would not be fenced");
             }
             CallerTransaction.requireWritable("fenced");
             if (status.isNewTransaction()) {
@@ -127,15 +131,15 @@ public final class FencedLeadership implements Leadership {
             if (AsyncResults.isUnfinished(value)) {
                 AsyncResults.cancel(value);
                 throw new IllegalStateException(
-                        "fenced work returned a future that has not finished, and was rolled back: what the future does would not be fenced. Wait for it inside of the work.");
+                        "Fenced work returned an unfinished future and was rolled back: the work of the future would not be fenced. Wait for the future inside of the work.");
             }
-            // What an entity manager still holds back must be written before the fence.
+            // Changes that an entity manager has not written yet must be written before the fence is taken.
             status.flush();
             guard.run();
             return new Result<>(value);
         });
         if (result == null) {
-            throw new IllegalStateException("the transaction manager did not run the work");
+            throw new IllegalStateException("The transaction manager did not run the work");
         }
         return result.value;
     }

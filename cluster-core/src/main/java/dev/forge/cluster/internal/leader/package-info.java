@@ -1,5 +1,5 @@
 /**
- * Leader election with fencing. A role's row in {@code forge_leaders} is its fence: a term begins in a transaction that
+ * Leader election with fencing. The row of a role in {@code forge_leaders} is its fence: a term begins in a transaction that
  * holds the row exclusively, and a fenced transaction shares it until its commit.
  */
 @NullMarked

@@ -43,8 +43,7 @@ public final class DefaultClusterLocks implements ClusterLocks {
     private static void requireStorable(Duration lease) {
         if (lease.compareTo(SHORTEST) < 0 || lease.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException(
-                    "a lock cannot be held for %s: it must lie between a millisecond and a hundred years"
-                            .formatted(lease));
+                    "lease (%s) must be between one millisecond and a hundred years".formatted(lease));
         }
     }
 

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.UUID;
 import java.util.function.LongSupplier;
 
-/** Releases the locks of nodes that die or leave, and deletes rows of locks that nobody has taken for a day. */
+/** Releases the locks of nodes that die or leave, and deletes the rows of locks that expired more than a day ago. */
 public final class LockCleanUp implements NodeComponent {
 
     private static final Duration RETENTION = Duration.ofDays(1);
@@ -22,7 +22,7 @@ public final class LockCleanUp implements NodeComponent {
      * Creates the component.
      *
      * @param locks on {@link dev.forge.cluster.internal.node.Node#membership()}
-     * @param kept an SQL condition on locks {@code l} whose rows another capability still needs; empty: none
+     * @param kept an SQL condition on locks {@code l} whose rows another capability still needs; empty if there are none
      */
     public LockCleanUp(LockStore locks, String kept, LongSupplier nanos) {
         this.locks = locks;

@@ -11,17 +11,17 @@ import java.util.UUID;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /**
- * The rows of {@code forge_locks}. A lock is held by whoever knows its token, until it expires or its node is declared dead.
+ * Takes, extends and releases the locks in {@code forge_locks}. The token of a lock identifies its holder, until the lock expires
+ * or the holder's node is declared dead.
  */
 public final class LockStore {
 
     /**
-     * Whether the lock in row {@code l} is held. Asks for the death of its node, too: whoever declares a node dead ends its
-     * locks, except for rows that another session has locked at that moment.
+     * Whether the lock in row {@code l} is held. Checks the status of its node, too: the declaration of a node's death releases
+     * its locks, except for rows that another session has locked at that moment.
      */
     private static final String HELD = """
             l.expires_at > clock_timestamp()
@@ -29,26 +29,24 @@ public final class LockStore {
 
     private final Schema schema;
     private final JdbcClient jdbc;
-    private final TransactionTemplate apart;
+    private final TransactionTemplate transaction;
 
     public LockStore(Schema schema, DataSource control) {
         this.schema = schema;
         this.jdbc = JdbcClient.create(control);
-        // In a transaction of the caller's, Spring would keep our connection until that one ends.
-        this.apart = new TransactionTemplate(new OwnTransactions(control));
-        this.apart.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
+        this.transaction = OwnTransactions.separate(control);
     }
 
-    private <T> T apart(Supplier<T> work) {
-        return Objects.requireNonNull(apart.execute(status -> work.get()));
+    private <T> T separately(Supplier<T> work) {
+        return Objects.requireNonNull(transaction.execute(status -> work.get()));
     }
 
     /**
-     * Takes a free or expired lock; answers the token, larger than any before. A lock that is held is only read. A node that was
-     * declared dead gets none before it has joined anew: any other node could take it from it at once.
+     * Takes a free or expired lock; returns its token, which is larger than any before, or empty. A lock that is held is only
+     * read. A node that was declared dead gets no lock before it has joined again: any other node could take the lock at once.
      */
     public OptionalLong take(String name, UUID owner, Duration lease) {
-        return apart(() -> jdbc.sql(schema.sql("""
+        return separately(() -> jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_locks AS l (lock_name, owner_node, expires_at)
                 SELECT :name, :owner, clock_timestamp() + :lease * interval '1 millisecond'
                 WHERE NOT EXISTS (SELECT FROM ~.forge_locks l WHERE l.lock_name = :name AND %1$s)
@@ -67,9 +65,9 @@ public final class LockStore {
                 .orElseGet(OptionalLong::empty));
     }
 
-    /** Whether the lock with that token is held until then, counted from now. An expired one cannot be extended. */
+    /** Extends a lock from now on; returns false if it has expired or was taken by another holder. */
     public boolean extend(String name, long token, Duration lease) {
-        return apart(() -> jdbc.sql(schema.sql("""
+        return separately(() -> jdbc.sql(schema.sql("""
                         UPDATE ~.forge_locks l SET expires_at = clock_timestamp() + :lease * interval '1 millisecond'
                         WHERE lock_name = :name AND token = :token AND %s
                         """.formatted(HELD)))
@@ -81,11 +79,11 @@ public final class LockStore {
     }
 
     /**
-     * Whether the lock with that token is held until then, counted from now. Unlike {@link #extend}, renews an expired lock,
-     * too, if nobody has taken it since: for holders that go on with their work anyway.
+     * Extends a lock from now on, even if it has expired, unless another holder has taken it since. For holders that continue
+     * their work anyway.
      */
     public boolean renew(String name, long token, Duration lease) {
-        return apart(() -> jdbc.sql(schema.sql("""
+        return separately(() -> jdbc.sql(schema.sql("""
                         UPDATE ~.forge_locks l SET expires_at = clock_timestamp() + :lease * interval '1 millisecond'
                         WHERE lock_name = :name AND token = :token
                           AND NOT EXISTS (SELECT FROM ~.forge_nodes d WHERE d.id = l.owner_node AND d.status = 'dead')
@@ -97,16 +95,16 @@ public final class LockStore {
                 == 1;
     }
 
-    /** Whether it was still the holder's. The row stays, so that the next token is drawn under its lock. */
+    /** Releases a lock; returns whether it was held. The row stays, so that the next token is drawn under its row lock. */
     public boolean release(String name, long token) {
-        return apart(() -> jdbc.sql(schema.sql("""
+        return separately(() -> jdbc.sql(schema.sql("""
                         UPDATE ~.forge_locks SET expires_at = clock_timestamp()
                         WHERE lock_name = ? AND token = ? AND expires_at > clock_timestamp()
                         """)).params(name, token).update()) == 1;
     }
 
     /**
-     * Releases the locks of a dead node, in the caller's transaction. Rows that others have locked are skipped: {@link #take}
+     * Releases the locks of a dead node, in the caller's transaction. Skips rows that other sessions have locked: {@link #take}
      * treats the locks of a dead node as free.
      */
     public void releaseHeldByDead(UUID node) {
@@ -119,8 +117,8 @@ public final class LockStore {
     }
 
     /**
-     * Releases locks of dead nodes that somebody had locked when these nodes were declared dead, in the caller's transaction.
-     * Without the row of its owner a lock would count as held again.
+     * Releases locks of dead nodes whose rows were locked when these nodes were declared dead, in the caller's transaction.
+     * Without the row of its owner such a lock would count as held again.
      */
     public void forgetDead(List<UUID> nodes) {
         jdbc.sql(schema.sql("""
@@ -138,9 +136,10 @@ public final class LockStore {
     }
 
     /**
-     * Forgets locks that expired longer ago than that, up to that many.
+     * Deletes up to that many rows of locks that expired longer ago than that.
      *
-     * @param kept an SQL condition on locks {@code l} that stay; empty: none do
+     * @param kept an SQL condition on locks {@code l} that stay; empty if none do
+     * @return how many rows were deleted
      */
     public int purge(Duration retention, String kept, int limit) {
         return jdbc.sql(schema.sql("""
@@ -154,10 +153,10 @@ public final class LockStore {
                 .update();
     }
 
-    /** A lock as everybody sees it. */
+    /** A lock that is held. */
     public record Held(String name, UUID owner, long token, OffsetDateTime lockedAt, OffsetDateTime expiresAt) {}
 
-    /** The locks that were taken last and have not expired, so many at most. */
+    /** Returns up to that many locks that are held, those that were taken last first. */
     public List<Held> held(int limit) {
         return jdbc.sql(schema.sql("""
                 SELECT lock_name, owner_node, token, locked_at, expires_at FROM ~.forge_locks l

@@ -10,13 +10,13 @@ import org.slf4j.helpers.AbstractLogger;
 import org.slf4j.spi.LocationAwareLogger;
 
 /**
- * A logger that never throws. An appender or a filter of the application may: its disk is full, its queue is closed. A line that
- * cannot be logged must end no thread of the cluster, and must not change how a job ends or who leads.
+ * A logger that never throws. An appender or a filter of the application may throw, because its disk is full or its queue is
+ * closed. That must not end a thread of the cluster, and must not change the result of a job or a leadership.
  */
 public final class GuardedLogger extends AbstractLogger {
 
     private static final long serialVersionUID = 1L;
-    /** Whose frames are not the caller: those who find out where a line was logged skip them. */
+    /** The class whose frames a logging library skips when it looks for the caller. */
     private static final String CALLED = AbstractLogger.class.getName();
 
     private final transient Logger logger;
@@ -50,7 +50,7 @@ public final class GuardedLogger extends AbstractLogger {
                 logger.atLevel(level).setCause(throwable).log(message, arguments);
             }
         } catch (RuntimeException | Error e) {
-            // There is nowhere left to say so.
+            // There is no way left to report it.
         }
     }
 

@@ -1,4 +1,4 @@
-/** Logging that every layer may use. */
+/** Loggers for all slices. */
 @NullMarked
 package dev.forge.cluster.internal.log;
 

@@ -4,16 +4,16 @@ import dev.forge.cluster.internal.node.NodeStore.Deadlines;
 import java.time.Duration;
 
 /**
- * How often a node beats, and for how long its silence may last. An adaptive pulse slows down while nothing happens; each
- * beat declares the deadlines that fit the pause after it, so that nobody expects the next one sooner. A node that holds
- * something (a job, a role, a daemon) does not slow down: others would wait for it as long as its silence may last.
+ * Decides how often a node sends heartbeats, and how long its silence may last. An adaptive schedule slows down while nothing
+ * happens; each heartbeat declares deadlines that fit the pause after it. A node that holds something (a job, a role, a daemon)
+ * does not slow down: other nodes would wait for it as long as its silence may last.
  */
 final class HeartbeatSchedule {
 
-    /** Without its session a node is suspect; beating this often it stays alive in the eyes of the others. */
+    /** A node without its session is suspect; at this pace other nodes do not declare it dead. */
     private static final Duration WITHOUT_SESSION = Duration.ofMillis(200);
 
-    /** A beat that got lost is made up for at once: the others count from the last one they saw. */
+    /** A heartbeat that failed is repeated soon: other nodes count from the last one that was recorded. */
     private static final Duration AFTER_FAILURE = Duration.ofMillis(500);
 
     private final NodeSettings.Heartbeat settings;
@@ -32,9 +32,9 @@ final class HeartbeatSchedule {
     }
 
     /**
-     * A beat is about to be sent.
+     * Called before a heartbeat is sent.
      *
-     * @param busy whether the node holds something that others would wait for
+     * @param busy whether the node holds something that other nodes would wait for
      */
     void beating(boolean busy) {
         unanswered = true;
@@ -44,17 +44,21 @@ final class HeartbeatSchedule {
         }
     }
 
-    /** Whether the last beat failed, or is under way. */
+    /** Returns whether the last heartbeat failed, or is under way. */
     boolean isUnanswered() {
         return unanswered;
     }
 
-    /** The node holds something now; returns whether its last beat declared that it may be silent for longer. */
+    /** Returns whether the last heartbeat declared longer deadlines than a node may have that holds something. */
     boolean isTooSlowForWork() {
         return settings.adaptive() && !busy;
     }
 
-    /** It was answered; an adaptive pulse slows down if nothing has happened since the last one. */
+    /**
+     * Called when a heartbeat was answered.
+     *
+     * @param quiet whether nothing has happened since the last one, so that an adaptive schedule slows down
+     */
     void answered(boolean quiet) {
         unanswered = false;
         if (quiet && !busy && settings.adaptive()) {
@@ -66,17 +70,16 @@ final class HeartbeatSchedule {
         return min(interval.multipliedBy(2), settings.maxInterval());
     }
 
-    /** Something has happened; answers whether the next beat should come at once. */
+    /** Ends a slow-down, because something has happened; returns whether to send the next heartbeat at once. */
     boolean quicken() {
         interval = settings.interval();
         return settings.adaptive();
     }
 
-    /** What the next beat declares: enough for the pause after it, and for one that gets lost. */
+    /** Returns the deadlines that the next heartbeat declares: long enough for the pause after it and one lost heartbeat. */
     Deadlines deadlines() {
-        Duration interval = settings.adaptive() && !busy ? slower() : this.interval;
-        return new Deadlines(
-                max(settings.stale(), interval.multipliedBy(2)), max(settings.dead(), interval.multipliedBy(3)));
+        Duration next = settings.adaptive() && !busy ? slower() : interval;
+        return new Deadlines(max(settings.stale(), next.multipliedBy(2)), max(settings.dead(), next.multipliedBy(3)));
     }
 
     private static Duration min(Duration a, Duration b) {

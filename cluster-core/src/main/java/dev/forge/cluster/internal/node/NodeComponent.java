@@ -8,12 +8,12 @@ import java.util.Map;
 import java.util.UUID;
 
 /**
- * A capability as the node sees it: jobs, crons, daemons, workflows, locks. The node starts, drains and stops its components
- * in the order in which they were registered, and lets them take part when a node leaves or dies.
+ * A capability of a node: jobs, crons, daemons, workflows, locks. The node starts, drains and stops its components in the order
+ * of their registration, and calls them when a node leaves or dies.
  */
 public interface NodeComponent {
 
-    /** Returns the names of the handlers that this node has; other nodes see them in its row. */
+    /** Returns the names of the handlers of this node, which other nodes see in its row. */
     default Collection<String> handlers() {
         return List.of();
     }
@@ -28,7 +28,7 @@ public interface NodeComponent {
         return List.of();
     }
 
-    /** Returns the loops that the node runs for this component; asked once, at registration. */
+    /** Returns the loops that the node runs for this component; called once, at registration. */
     default List<NodeLoop> loops() {
         return List.of();
     }
@@ -48,12 +48,12 @@ public interface NodeComponent {
         return List.of();
     }
 
-    /** Returns lines for the log that say what this node does; asked after the start. */
+    /** Returns lines for the log that describe the work of this node; called after the start. */
     default List<String> summary() {
         return List.of();
     }
 
-    /** Called before the node joins, when all handlers are known. */
+    /** Called before the node joins, when all handlers are registered. */
     default void prepare() {}
 
     /** Called when the node has joined and is active. */
@@ -73,7 +73,7 @@ public interface NodeComponent {
     /** Called when the node is no longer a member. */
     default void end() throws InterruptedException {}
 
-    /** Called when other nodes have declared this one dead: whatever it held belongs to others now. */
+    /** Called when another node has declared this one dead: all that it held belongs to other nodes now. */
     default void lost() {}
 
     /** Called after another node was declared dead. */
@@ -96,5 +96,5 @@ public interface NodeComponent {
     default void releaseHeldByLeaving(UUID node) {}
 
     /** Called with each notification from another node that is not about leadership. Must not block. */
-    default void heard(String news) {}
+    default void heard(String notification) {}
 }

@@ -6,8 +6,8 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A loop that a {@link NodeComponent} declares and {@link Node} runs from the node's start to its end, while it drains, too.
- * The component keeps this handle to wake the loop.
+ * A loop that a {@link NodeComponent} declares. It runs from the node's start to its end, also while the node drains. The
+ * component keeps this handle to wake the loop.
  */
 public final class NodeLoop {
 
@@ -41,7 +41,7 @@ public final class NodeLoop {
         return new NodeLoop(name, () -> CLEAN_UP, pass, CLEAN_UP_PATIENCE, true);
     }
 
-    /** Runs a pass now, or right after the present one. Does nothing before the node starts and after its end. */
+    /** Runs a pass now, or right after the one under way. Does nothing before the node starts and after its end. */
     public void wake() {
         Loop running = loop;
         if (running != null) {
@@ -49,7 +49,7 @@ public final class NodeLoop {
         }
     }
 
-    /** Runs one pass on the caller's thread, whichever node leads. */
+    /** Runs one pass on the caller's thread, whether or not this node leads. */
     void pass() {
         pass.run();
     }

@@ -3,10 +3,12 @@ package dev.forge.cluster.internal.node;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.database.SessionConnection;
+import dev.forge.cluster.internal.leader.ElectionStore;
 import dev.forge.cluster.internal.leader.Elector;
-import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.FailureLog;
+import dev.forge.cluster.internal.runtime.ServiceThread;
 import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.locks.Condition;
@@ -18,18 +20,18 @@ import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
 
 /**
- * The thread that owns the session connection. It opens it, lets the elector take its steps on it, hears notifications,
- * and opens it anew whenever it is lost.
+ * Owns the session connection and the thread that serves it: opens the connection, takes the elector's steps on it, receives
+ * notifications, and opens it again whenever it is lost.
  */
 final class NodeSession {
 
-    /** What others said that concerns leadership. */
+    /** The notification that a leadership has changed. */
     static final String LEADERSHIP_CHANGED = "leadership";
 
     private static final Logger log = GuardedLogger.of(NodeSession.class);
     private static final Duration READ = Duration.ofMillis(50);
-    /** By its session's last statement others tell a node that has crashed from one that was cut off. */
-    private static final Duration LONGEST_UNUSED = Duration.ofSeconds(2);
+    /** By the session's last statement other nodes tell a node that has crashed from one that was cut off. */
+    private static final Duration LONGEST_IDLE = Duration.ofSeconds(2);
 
     private static final Duration FIRST_RETRY = Duration.ofMillis(50);
     private static final Duration LAST_RETRY = Duration.ofSeconds(1);
@@ -40,6 +42,7 @@ final class NodeSession {
     private final Elector elector;
     private final LongSupplier nanos;
     private final Listener listener;
+    private final ServiceThread thread = new ServiceThread("forge-cluster-session", this::run);
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
@@ -48,19 +51,20 @@ final class NodeSession {
     private volatile boolean connected;
     private volatile int livenessKey;
     private volatile long lostAt;
-    private volatile @Nullable Thread thread;
 
-    /** Who wants to know how the session fares. Called on its thread. */
+    /** Receives changes of the session, on its thread. */
     interface Listener {
 
-        /** About to open the connection: whatever is logged from here on is that node's. */
+        /** Called before the connection is opened; lines that the thread logs from here on belong to that node. */
         void opening(UUID node);
 
+        /** Called when the session was lost and is opened again. */
         void lost();
 
-        void heard(String news);
+        /** Called with each notification that is not about leadership. */
+        void heard(String notification);
 
-        /** Whether the node leaves the cluster, so that a lost session has no consequences of its own. */
+        /** Returns whether the node leaves the cluster, so that a lost session has no consequences. */
         boolean isLeaving();
     }
 
@@ -72,7 +76,7 @@ final class NodeSession {
         this.listener = listener;
     }
 
-    /** Begins the session of that node; returns when it holds its liveness lock, or false after that time. */
+    /** Begins the session of a node; returns when it holds its liveness lock, or false after that time. */
     boolean begin(UUID id, Duration patience) throws InterruptedException {
         lock.lock();
         try {
@@ -80,15 +84,13 @@ final class NodeSession {
             connected = false;
             lostAt = nanos.getAsLong();
             changed.signalAll();
-            if (thread == null) {
+            if (!thread.isStarted()) {
                 stopping = false;
-                thread = new Thread(this::run, "forge-cluster-session");
-                thread.setDaemon(true);
                 thread.start();
             }
-            long nanos = patience.toNanos();
-            while (!connected && nanos > 0) {
-                nanos = changed.awaitNanos(nanos);
+            long remaining = patience.toNanos();
+            while (!connected && remaining > 0) {
+                remaining = changed.awaitNanos(remaining);
             }
             return connected;
         } finally {
@@ -103,140 +105,125 @@ final class NodeSession {
         try {
             stopping = true;
             changed.signalAll();
-            ending = thread;
-            thread = null;
+            ending = thread.release();
         } finally {
             lock.unlock();
         }
-        if (ending != null) {
-            ending.join(STOP_PATIENCE.toMillis());
-        }
+        ServiceThread.join(ending, STOP_PATIENCE);
     }
 
     boolean isConnected() {
         return connected;
     }
 
-    /** The key of the lock that the latest session has taken. */
+    /** Returns the key of the liveness lock that the latest session holds. */
     int livenessKey() {
         return livenessKey;
     }
 
-    /** Whatever the others make of what happens to the session: without this thread the node would have none any more. */
-    private static void tell(Runnable listener) {
-        try {
-            listener.run();
-        } catch (RuntimeException | Error e) {
-            log.warn("session: a listener failed", ErrorText.loggable(e));
-        }
-    }
-
-    private void report(Throwable failure) {
-        if (!ServerFailure.caused(failure)) {
-            log.warn("session: lost; leaderships end, reconnecting", ErrorText.loggable(failure));
-        } else if (listener.isLeaving()) {
-            log.debug("session: lost while the node leaves", failure);
-        } else {
-            log.warn("session: lost; leaderships end, reconnecting: {}", ServerFailure.brief(failure));
-        }
-    }
-
-    /** Whether it should be connected but has not been for that long. */
+    /** Returns whether the session should be connected but has not been for that long. */
     boolean isMissing(Duration patience) {
-        return node != null && thread != null && !connected && nanos.getAsLong() - lostAt > patience.toNanos();
+        return node != null && thread.isStarted() && !connected && nanos.getAsLong() - lostAt > patience.toNanos();
     }
 
-    // Of the session's thread alone.
+    // The fields and methods below belong to the session's thread.
     private Duration retry = FIRST_RETRY;
-    private boolean reported;
+    private FailureLog failures = new FailureLog(log, "Session");
 
     private void run() {
         retry = FIRST_RETRY;
-        reported = false;
+        failures = new FailureLog(log, "Session");
         while (isCurrent()) {
             UUID current = node;
             if (current == null) {
                 return;
             }
-            tell(() -> listener.opening(current));
+            callListener(() -> listener.opening(current));
             try (SessionConnection connection = SessionConnection.open(direct, schema, current)) {
                 serve(connection, current);
             } catch (RuntimeException | Error e) {
-                // An Error too: without this thread the node would be dead and not know it.
-                if (!reported) {
-                    reported = true;
-                    tell(() -> report(e));
-                }
+                // Errors, too: without this thread the node would be dead and not know it.
+                callListener(() -> report(e));
             } finally {
                 if (connected) {
                     lostAt = nanos.getAsLong();
                 }
                 connected = false;
-                tell(elector::sessionLost);
+                callListener(elector::sessionLost);
             }
             if (isCurrent() && current.equals(node)) {
-                tell(listener::lost);
+                callListener(listener::lost);
                 pause(retry, current);
                 retry = retry.multipliedBy(2).compareTo(LAST_RETRY) < 0 ? retry.multipliedBy(2) : LAST_RETRY;
             }
         }
     }
 
-    // A thread that did not end in time must not go on beside its successor.
+    // A thread that did not end in time must not continue beside its successor.
     private boolean isCurrent() {
-        return !stopping && thread == Thread.currentThread();
+        return !stopping && thread.isCurrent();
+    }
+
+    /** Survives a listener that throws: the node would have no session any more. */
+    private static void callListener(Runnable call) {
+        try {
+            call.run();
+        } catch (RuntimeException | Error e) {
+            log.warn("Session: a listener failed", ErrorText.loggable(e));
+        }
+    }
+
+    private void report(Throwable failure) {
+        if (ServerFailure.caused(failure) && listener.isLeaving()) {
+            log.debug("Session: lost while the node leaves", failure);
+        } else {
+            failures.failed("lost; leaderships end, reconnecting", failure);
+        }
     }
 
     private void serve(SessionConnection connection, UUID current) {
         livenessKey = connection.livenessKey();
         new NodeStore(schema, connection.source()).renewLiveness(current, livenessKey);
-        var store = new LeaderStore(schema, connection.source());
+        var store = new ElectionStore(schema, connection.source());
         var notifications = new Notifications(connection::notifyOthers);
-        Runnable tell = () -> notifications.send(LEADERSHIP_CHANGED);
+        Runnable notifyOthers = () -> notifications.send(LEADERSHIP_CHANGED);
         elector.sessionBegun();
         announce(current);
         boolean served = false;
         long pinged = nanos.getAsLong();
         while (isCurrent() && current.equals(node)) {
-            if (nanos.getAsLong() - pinged >= LONGEST_UNUSED.toNanos()) {
+            if (nanos.getAsLong() - pinged >= LONGEST_IDLE.toNanos()) {
                 store.ping();
                 pinged = nanos.getAsLong();
             }
-            Duration due = elector.step(store, tell, current);
+            Duration due = elector.step(store, notifyOthers, current);
             if (!served) {
+                // An open connection proves little: a read-only server accepts connections.
                 served = true;
-                served();
+                retry = FIRST_RETRY;
+                failures.succeeded();
             }
             for (String text : connection.notifications(due.compareTo(READ) < 0 ? due : READ)) {
                 if (text.equals(LEADERSHIP_CHANGED)) {
                     elector.wake();
                 } else {
-                    hear(text);
+                    receive(text);
                 }
             }
         }
         try {
-            elector.resign(store, tell, current);
+            elector.resign(store, notifyOthers, current);
         } catch (DataAccessException e) {
-            log.debug("session: could not resign; its end does it", e);
+            log.debug("Session: could not resign; the end of the session frees its locks", e);
         }
     }
 
-    /** The session is of use, not merely open: a read-only server lets everybody connect. */
-    private void served() {
-        if (reported) {
-            log.info("session: connected again");
-        }
-        retry = FIRST_RETRY;
-        reported = false;
-    }
-
-    // Whatever somebody sends on our channel, the session outlives it.
-    private void hear(String text) {
+    // Any role that knows the channel may send any text.
+    private void receive(String text) {
         try {
             listener.heard(text);
         } catch (RuntimeException e) {
-            log.debug("session: cannot make sense of '{}'", text, e);
+            log.debug("Session: ignored the notification '{}'", text, e);
         }
     }
 
@@ -253,9 +240,9 @@ final class NodeSession {
     private void pause(Duration retry, UUID current) {
         lock.lock();
         try {
-            long nanos = retry.toNanos();
-            while (isCurrent() && current.equals(node) && nanos > 0) {
-                nanos = changed.awaitNanos(nanos);
+            long remaining = retry.toNanos();
+            while (isCurrent() && current.equals(node) && remaining > 0) {
+                remaining = changed.awaitNanos(remaining);
             }
         } catch (InterruptedException e) {
             stopping = true;

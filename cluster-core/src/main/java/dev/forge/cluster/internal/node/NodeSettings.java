@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.leader.LeadershipBasis;
 import dev.forge.cluster.internal.node.NodeStore.Load;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
@@ -11,18 +11,18 @@ import java.util.Set;
 import java.util.function.Supplier;
 
 /**
- * How a node presents itself and how it takes part.
+ * The settings of a node.
  *
- * @param drainTimeout how long work may take to finish when the node leaves
+ * @param drainTimeout how long running work may take to end when the node leaves
  */
 public record NodeSettings(
         Presence presence, Heartbeat heartbeat, Detection detection, Election election, Duration drainTimeout) {
 
     /**
-     * Who it is, beyond its identity.
+     * How a node presents itself to the other nodes, beyond its identity.
      *
      * @param info free text by key, for operators
-     * @param load how busy it is, asked at each heartbeat
+     * @param load returns the load that each heartbeat reports
      */
     public record Presence(
             String hostname,
@@ -33,7 +33,7 @@ public record NodeSettings(
             Map<String, String> info,
             Supplier<Load> load) {
 
-        /** What it does for the cluster: an observer serves requests, and has no other role whatever it was given. */
+        /** Returns the roles that the node has in the cluster. A node of mode observer has no role but gateway. */
         public Set<NodeRole> effectiveRoles() {
             if (mode != NodeMode.OBSERVER) {
                 return roles;
@@ -41,33 +41,37 @@ public record NodeSettings(
             return roles.contains(NodeRole.GATEWAY) ? Set.of(NodeRole.GATEWAY) : Set.of();
         }
 
-        /** Whether it may be elected. */
+        /** Returns whether the node may be elected to the roles of the cluster and the application. */
         public boolean isCandidate() {
             return roles.contains(NodeRole.SCHEDULER) && (mode == NodeMode.AUTO || mode == NodeMode.LEADER);
         }
 
-        /** Whether it may be elected to something: daemons choose their nodes themselves. */
+        /** Returns whether the node may be elected to any role; daemons choose their nodes by other rules. */
         public boolean mayCompete() {
             return mode != NodeMode.OBSERVER;
         }
 
-        /** Whether it may change the cluster through the API. */
+        /** Returns whether the node may change the cluster through the API. */
         public boolean mayMutate() {
             return roles.contains(NodeRole.FUNCTION) && mode != NodeMode.OBSERVER;
         }
     }
 
-    /** How often it shows that it lives, and how long its silence may last. */
+    /** How often a node sends heartbeats, and how long its silence may last. */
     public record Heartbeat(Duration interval, boolean adaptive, Duration maxInterval, Duration stale, Duration dead) {}
 
-    /** How it watches the others. */
+    /** How a node watches the others. */
     public record Detection(Duration interval, boolean livenessLock) {}
 
     /**
-     * How it stands for election.
+     * How a node stands for election.
      *
-     * @param ground LOCK needs a session of its own; LEASE works through a transaction pooler, and has none
+     * @param basis LOCK needs a session; LEASE works through a transaction pooler, without one
      */
     public record Election(
-            Ground ground, Duration checkInterval, Duration lease, Duration renewInterval, Duration localDeadline) {}
+            LeadershipBasis basis,
+            Duration checkInterval,
+            Duration lease,
+            Duration renewInterval,
+            Duration localDeadline) {}
 }

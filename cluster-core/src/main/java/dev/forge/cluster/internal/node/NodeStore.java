@@ -1,22 +1,20 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.database.AdvisoryKeys;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.node.NodeStatus;
 import java.sql.Array;
-import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -34,7 +32,7 @@ import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** The rows of {@code forge_nodes}. */
+/** Registers, updates, declares dead and deletes the rows of {@code forge_nodes}. */
 public final class NodeStore {
 
     private static final Logger log = GuardedLogger.of(NodeStore.class);
@@ -57,19 +55,19 @@ public final class NodeStore {
                 transactions, new DefaultTransactionDefinition(TransactionDefinition.PROPAGATION_NESTED));
     }
 
-    /** Returns the data source of these statements: others take part in a transaction of this store by it. */
+    /** Returns the data source of this store. Statements on it take part in the transactions of this store. */
     DataSource source() {
         return source;
     }
 
     /**
-     * A node as it introduces itself.
+     * A node that joins.
      *
      * @param livenessKey the key of the liveness lock that its session holds; null if it holds none
-     * @param handlers names of jobs, crons, daemons and workflows that it knows
+     * @param handlers names of the jobs, crons, daemons and workflows that it has handlers for
      * @param info free text by key, for operators
      */
-    public record Introduction(
+    public record NewNode(
             UUID id,
             NodeIdentity identity,
             String hostname,
@@ -80,7 +78,7 @@ public final class NodeStore {
             List<String> handlers,
             Map<String, String> info) {}
 
-    /** When others may call a node stale and dead, counted from its last heartbeat. */
+    /** How long after its last heartbeat a node is stale, and dead. */
     public record Deadlines(Duration stale, Duration dead) {}
 
     /** How busy a node is; shares lie between 0 and 1. */
@@ -90,7 +88,7 @@ public final class NodeStore {
             @Nullable Double cpu,
             @Nullable Double memory) {}
 
-    /** What came of a registration. */
+    /** The outcome of a registration. */
     public enum Registration {
         /** The node is in the table. */
         REGISTERED,
@@ -98,18 +96,23 @@ public final class NodeStore {
         KEY_TAKEN
     }
 
-    /** What came of a heartbeat. */
-    public enum Beat {
-        /** The others know that we live. */
-        SEEN,
-        /** So they do, and an operator wants this node to drain. */
-        DRAIN_ORDERED,
-        /** The row is gone or declared dead: whatever this id held is lost. */
+    /** The outcome of a heartbeat. */
+    public enum HeartbeatResult {
+        /** The heartbeat is recorded. */
+        RECORDED,
+        /** The heartbeat is recorded, and an operator has requested that the node drain. */
+        DRAIN_REQUESTED,
+        /** The row is gone or declared dead. All that this id held belongs to other nodes. */
         DECLARED_DEAD
     }
 
-    /** Adds the node. A former holder of the same key that is past its own deadline gives way. */
-    public Registration register(Introduction node, Deadlines deadlines, Function<UUID, Runnable> release) {
+    /**
+     * Adds a node. Declares a former holder of the same key dead if its own deadline has passed.
+     *
+     * @param release releases, in the transaction that declares a node dead, what that node holds; returns an action for the
+     *     time after the commit
+     */
+    public Registration register(NewNode node, Deadlines deadlines, Function<UUID, Runnable> release) {
         jdbc.sql(schema.sql("""
                 SELECT id, beats FROM ~.forge_nodes
                 WHERE node_key = :key AND status <> 'dead' AND dead_at <= clock_timestamp()
@@ -119,7 +122,7 @@ public final class NodeStore {
                 .list()
                 .forEach(former -> declareDead(former.getKey(), former.getValue(), () -> release.apply(former.getKey()))
                         .ifPresent(Runnable::run));
-        // Sorted, so that nodes that start together do not wait for each other.
+        // Sorted, so that nodes that start together do not deadlock.
         jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_job_names (name)
                 SELECT DISTINCT name FROM unnest(:handlers) AS name ORDER BY name ON CONFLICT DO NOTHING
@@ -140,7 +143,7 @@ public final class NodeStore {
                 .param("key", node.identity().id())
                 .param("name", node.identity().name())
                 .param("hostname", node.hostname())
-                .param("roles", words(node.roles()))
+                .param("roles", node.roles().stream().sorted().map(EnumText::of).toArray(String[]::new))
                 .param("capabilities", node.capabilities().toArray(String[]::new))
                 .param("handlers", node.handlers().toArray(String[]::new))
                 .param("version", node.version())
@@ -153,29 +156,29 @@ public final class NodeStore {
         return rows == 1 ? Registration.REGISTERED : Registration.KEY_TAKEN;
     }
 
-    /** Names the liveness lock of a node's new session; nodes that do without such locks go on doing so. */
+    /** Records the liveness lock of a node's new session. Does nothing for a node without a liveness lock. */
     public void renewLiveness(UUID id, int livenessKey) {
         jdbc.sql(schema.sql("UPDATE ~.forge_nodes SET liveness_key = ? WHERE id = ? AND liveness_key IS NOT NULL"))
                 .params(livenessKey, id)
                 .update();
     }
 
-    /** See {@link #renewLiveness(UUID, int)}; unless a still later session has done so. */
+    /** Replaces one liveness key by another. Does nothing if a later session has recorded its own. */
     public void renewLiveness(UUID id, int former, int livenessKey) {
         jdbc.sql(schema.sql("UPDATE ~.forge_nodes SET liveness_key = ? WHERE id = ? AND liveness_key = ?"))
                 .params(livenessKey, id, former)
                 .update();
     }
 
-    /** Says that a node that has joined is at work. */
+    /** Marks a node that has joined as active. */
     public void activate(UUID id) {
         jdbc.sql(schema.sql("UPDATE ~.forge_nodes SET status = 'active' WHERE id = ? AND status = 'joining'"))
                 .param(id)
                 .update();
     }
 
-    /** Says that the node lives, and until when to believe so. */
-    public Beat beat(UUID id, Load load, Deadlines deadlines) {
+    /** Records a heartbeat, with the deadlines until which other nodes must not declare this one stale or dead. */
+    public HeartbeatResult beat(UUID id, Load load, Deadlines deadlines) {
         return jdbc.sql(schema.sql("""
                 UPDATE ~.forge_nodes
                 SET beats = (beats + 1) % 1000000000000000000, last_heartbeat = clock_timestamp(),
@@ -192,12 +195,14 @@ public final class NodeStore {
                 .param("jobs", load.jobs())
                 .param("cpu", load.cpu())
                 .param("memory", load.memory())
-                .query((row, n) -> status(row.getString(1)) == NodeStatus.DRAINING ? Beat.DRAIN_ORDERED : Beat.SEEN)
+                .query((row, n) -> EnumText.parse(NodeStatus.class, row.getString(1)) == NodeStatus.DRAINING
+                        ? HeartbeatResult.DRAIN_REQUESTED
+                        : HeartbeatResult.RECORDED)
                 .optional()
-                .orElse(Beat.DECLARED_DEAD);
+                .orElse(HeartbeatResult.DECLARED_DEAD);
     }
 
-    /** Orders a node to drain, or says that it does; false if there is no such live node. */
+    /** Marks a node as draining, by request of an operator or of the node itself; returns false if it is not alive. */
     public boolean drain(UUID id) {
         return jdbc.sql(schema.sql("""
                         UPDATE ~.forge_nodes SET status = 'draining'
@@ -222,22 +227,22 @@ public final class NodeStore {
     /**
      * The live node that has a key.
      *
-     * @param deadAfter for how long it may be silent, as it declared itself
+     * @param deadAfter how long it may be silent, as it declared itself
      */
-    public record Holder(UUID id, long beats, Duration deadAfter) {}
+    public record KeyHolder(UUID id, long beats, Duration deadAfter) {}
 
-    /** The live holder of that key. */
-    public Optional<Holder> holderOf(String key) {
+    /** Returns the live node that has a key. */
+    public Optional<KeyHolder> holderOf(String key) {
         return jdbc.sql(schema.sql("""
                 SELECT n.id, n.beats, %s FROM ~.forge_nodes n WHERE n.node_key = ? AND n.status <> 'dead'
                 """.formatted(declaredMillis("dead_at"))))
                 .param(key)
                 .query((row, n) ->
-                        new Holder(row.getObject(1, UUID.class), row.getLong(2), Duration.ofMillis(row.getLong(3))))
+                        new KeyHolder(row.getObject(1, UUID.class), row.getLong(2), Duration.ofMillis(row.getLong(3))))
                 .optional();
     }
 
-    /** Name and host of the live holder of that key, for people. */
+    /** Returns name and host of the live node that has a key, for a message. */
     public Optional<String> describeHolderOf(String key) {
         return jdbc.sql(schema.sql("SELECT name, hostname FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
                 .param(key)
@@ -245,7 +250,7 @@ public final class NodeStore {
                 .optional();
     }
 
-    /** What people call that node. */
+    /** Returns the name of a node. */
     public Optional<String> nameOf(UUID node) {
         return jdbc.sql(schema.sql("SELECT name FROM ~.forge_nodes WHERE id = ?"))
                 .param(node)
@@ -253,88 +258,15 @@ public final class NodeStore {
                 .optional();
     }
 
-    /**
-     * A node as an observer sees it.
-     *
-     * @param lockMissing it should hold its liveness lock but does not
-     * @param staleAfter for how long it may be silent before it is stale, as it declared itself
-     * @param sessionUnused how long ago the session that holds its liveness lock last had a statement; null if there is none,
-     *     or if this database role may not see that
-     */
-    public record Sighting(
-            UUID id,
-            String name,
-            NodeStatus status,
-            long beats,
-            boolean lockMissing,
-            boolean candidate,
-            boolean worker,
-            Duration staleAfter,
-            Duration deadAfter,
-            @Nullable Duration sessionUnused) {}
-
-    /**
-     * Everything an observer needs, from one instant.
-     *
-     * @param serverStart a change means that every session was lost at once
-     */
-    public record Sightings(OffsetDateTime serverStart, List<Sighting> nodes) {}
-
-    /** Looks at all nodes, the dead ones that are still in the table included. */
-    public Sightings observe() {
-        var start = new OffsetDateTime[1];
-        List<Sighting> nodes = jdbc
-                .sql(schema.sql("""
-                WITH held AS MATERIALIZED (
-                    SELECT l.objid, a.state_change FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-                    WHERE l.locktype = 'advisory' AND l.classid = :class_id AND l.objsubid = 2 AND l.granted
-                      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
-                SELECT pg_postmaster_start_time(), n.id, n.name, n.status, n.beats,
-                       n.liveness_key IS NOT NULL AND NOT EXISTS (
-                           SELECT FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid),
-                       'scheduler' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') IN ('auto', 'leader'),
-                       'worker' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') <> 'observer',
-                       %s,
-                       %s,
-                       (SELECT (extract(epoch FROM clock_timestamp() - max(held.state_change)) * 1000)::bigint
-                        FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid)
-                FROM (VALUES (1)) AS always LEFT JOIN ~.forge_nodes n ON true
-                """.formatted(declaredMillis("stale_at"), declaredMillis("dead_at"))))
-                .param("class_id", AdvisoryKeys.CLASS_ID)
-                .query((row, n) -> {
-                    start[0] = row.getObject(1, OffsetDateTime.class);
-                    return row.getObject(2) == null ? null : sighting(row);
-                })
-                .list()
-                .stream()
-                .filter(Objects::nonNull)
-                .toList();
-        return new Sightings(start[0], nodes);
-    }
-
-    // Somebody may have edited it by hand: what is not finite, or too far away, means a day.
-    private static String declaredMillis(String deadline) {
+    /** Returns an SQL expression for the milliseconds of a deadline; a day if the row, edited by hand, has no sane value. */
+    static String declaredMillis(String deadline) {
         return """
                 CASE WHEN isfinite(n.last_heartbeat) AND n.%1$s < n.last_heartbeat + interval '1 day'
                     THEN (extract(epoch FROM greatest(n.%1$s, n.last_heartbeat) - n.last_heartbeat) * 1000)::bigint
                     ELSE 86400000 END""".formatted(deadline);
     }
 
-    private static Sighting sighting(ResultSet row) throws SQLException {
-        return new Sighting(
-                row.getObject(2, UUID.class),
-                row.getString(3),
-                status(row.getString(4)),
-                row.getLong(5),
-                row.getBoolean(6),
-                row.getBoolean(7),
-                row.getBoolean(8),
-                Duration.ofMillis(row.getLong(9)),
-                Duration.ofMillis(row.getLong(10)),
-                row.getObject(11) == null ? null : Duration.ofMillis(row.getLong(11)));
-    }
-
-    /** Calls a silent node stale, unless it has beaten since it was seen, or somebody has locked its row. */
+    /** Declares a silent node stale, unless it has sent a heartbeat since, or another session has locked its row. */
     public boolean declareStale(UUID id, long beatsSeen) {
         return jdbc.sql(schema.sql("""
                         UPDATE ~.forge_nodes SET status = 'stale'
@@ -344,11 +276,12 @@ public final class NodeStore {
     }
 
     /**
-     * Declares a node dead, unless it has beaten since it was seen, and in the same transaction ends all that it held.
-     * Of several observers one succeeds. Nobody waits for a row that somebody else has locked: that is another observer, the
-     * node itself that beats, or a stranger, for whom all other nodes would have to wait.
+     * Declares a node dead, unless it has sent a heartbeat since, and ends its leaderships in the same transaction. Of several
+     * observers one succeeds. A row that another session has locked is not waited for: the session is another observer, the
+     * node itself, or a foreign one that would hold up the detection of all dead nodes.
      *
-     * @param release releases what the node holds elsewhere, in that transaction; returns an action for the time after the
+     * @param beatsSeen the heartbeat counter that the caller has seen
+     * @param release releases, in the same transaction, what the node holds elsewhere; returns an action for the time after the
      *     commit
      * @return that action; empty if the node was not declared dead
      */
@@ -372,8 +305,8 @@ public final class NodeStore {
     }
 
     /**
-     * Releases what a component holds for a dead node, inside of the transaction that declares it dead. If the database refuses
-     * that, because of a damaged row for example, the node is dead all the same, and the component finds its rows by itself.
+     * Releases the rows of one component inside of the transaction that declares a node dead. If the database rejects the
+     * release, because of a damaged row for example, the node is declared dead all the same, and sweeps release the rows later.
      *
      * @return the component's action for the time after the commit
      */
@@ -384,15 +317,15 @@ public final class NodeStore {
             if (TransientFailure.caused(e)) {
                 throw e;
             }
-            log.debug("rows that node {} held are left to the sweeps", id, e);
+            log.debug("Node {}: could not release all of its rows; sweeps release them later", id, e);
             return () -> {};
         }
     }
 
     /**
-     * Forgets nodes that died longer ago than that, up to that many.
+     * Deletes up to that many rows of nodes that died longer ago than that.
      *
-     * @param forget releases, in the same transaction, rows of these nodes that somebody had locked when they were declared dead
+     * @param forget releases, in the same transaction, rows of these nodes that were locked when the nodes were declared dead
      */
     public int purgeDead(Duration retention, int limit, Consumer<List<UUID>> forget) {
         return Objects.requireNonNull(transaction.execute(status -> {
@@ -415,7 +348,7 @@ public final class NodeStore {
         }));
     }
 
-    /** A node with all that operators want to know. */
+    /** A node as operators see it. */
     public record Row(
             UUID id,
             String key,
@@ -433,7 +366,7 @@ public final class NodeStore {
             @Nullable Double cpu,
             @Nullable Double memory) {}
 
-    /** All nodes in the table. */
+    /** Returns all nodes in the table. */
     public List<Row> all() {
         return jdbc.sql(schema.sql("""
                 SELECT id, node_key, name, hostname, roles, worker_capabilities, status, version, started_at,
@@ -462,16 +395,5 @@ public final class NodeStore {
 
     private static List<String> texts(Array array) throws SQLException {
         return Arrays.asList((String[]) array.getArray());
-    }
-
-    private static NodeStatus status(String word) {
-        return NodeStatus.valueOf(word.toUpperCase(Locale.ROOT));
-    }
-
-    private static String[] words(Set<NodeRole> roles) {
-        return roles.stream()
-                .sorted()
-                .map(role -> role.name().toLowerCase(Locale.ROOT))
-                .toArray(String[]::new);
     }
 }

@@ -8,8 +8,8 @@ import java.util.function.Consumer;
 import org.slf4j.Logger;
 
 /**
- * Sends notifications about changes that are committed already. Other nodes also find such a change by themselves, only
- * later. So a failure to send never reaches the caller, whose change stands; it is logged once until sending succeeds again.
+ * Sends notifications about committed changes. Other nodes find such a change without the notification, only later. So a failure
+ * to send is not thrown to the caller; it is logged once until sending succeeds again.
  */
 public final class Notifications {
 
@@ -33,7 +33,7 @@ public final class Notifications {
                 log.debug("Could not notify the other nodes: {}", text, e);
             } else {
                 log.warn(
-                        "Could not notify the other nodes ({}). The change is stored; other nodes see it with their next look."
+                        "Could not notify the other nodes ({}). The change is committed; other nodes find it with their next look."
                                 + " Further failures are logged at DEBUG.",
                         text,
                         ErrorText.loggable(e));

@@ -3,8 +3,8 @@ package dev.forge.cluster.internal.node;
 import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.node.NodeStore.Sighting;
-import dev.forge.cluster.internal.node.NodeStore.Sightings;
+import dev.forge.cluster.internal.node.ObservationStore.Observation;
+import dev.forge.cluster.internal.node.ObservationStore.ObservedNode;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.Pace;
 import dev.forge.cluster.node.NodeDied;
@@ -22,61 +22,50 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 
 /**
- * Watches the other nodes and says when one is dead.
+ * Watches the other nodes and declares them stale and dead.
  *
- * <p>What counts is that a node's counter of heartbeats has stood still for as long as the node itself declared, on this
- * observer's own monotonic clock: clocks of machines never meet, and after an outage, in which everybody was silent,
- * the time begins anew. A node whose liveness lock is gone is suspect much sooner, but dead only if it does not beat
- * either; that path is off while locks may be missing for everybody's sake.
+ * <p>A node is dead when its heartbeat counter has stood still for as long as the node itself declared, on this observer's own
+ * monotonic clock: clocks of different machines are never compared. After an outage, in which all nodes were silent, silence is
+ * counted again from its end. A node whose liveness lock is missing is suspect much sooner, but dead only if it sends no
+ * heartbeats either; locks do not count while they may be missing for all nodes.
  */
 final class Observer {
 
     private static final Logger log = GuardedLogger.of(Observer.class);
 
-    /** How long a node may be without its lock and without a beat. */
-    private static final Duration SUSPICION = Duration.ofMillis(600);
-    /**
-     * The same for one whose lock we have never seen: we may have joined right after a failover, before it had its
-     * session back.
-     */
-    private static final Duration SUSPICION_OF_A_STRANGER = Duration.ofSeconds(6);
-    /**
-     * The same for one that gave no sign of life for a while before its lock went: it may be alive and only cut off, and
-     * needs the time to find that out and to stop what it does.
-     */
-    private static final Duration SUSPICION_OF_A_CUT = Duration.ofSeconds(13);
-
-    /**
-     * The server takes seven seconds to free the lock of a session that was cut off. So a node whose heartbeat, or a
-     * statement of whose session, arrived within the last six was not cut off but has crashed. The session has a statement
-     * every other second at least: this does not depend on how often the node beats.
-     */
-    private static final Duration ALIVE_LATELY = Duration.ofSeconds(6);
-    /** After our own session's loss or a restart of the server other nodes get this long to take their locks again. */
+    /** How long other nodes have to take their locks again after this node's session was lost or the server restarted. */
     private static final Duration LOCKS_UNRELIABLE = Duration.ofSeconds(15);
-    /** Without a look for longer than this, we cannot tell their silence from our own. */
+    /** After a gap of this length between two looks, the silence of other nodes cannot be told from this node's own. */
     private static final Duration GAP = Duration.ofSeconds(2);
 
     private final NodeStore nodes;
+    private final ObservationStore observations;
     private final Pace pace;
-    private final Duration interval;
-    private final boolean declares;
+    private final Mode mode;
     private final Listener listener;
-    private final Map<UUID, Seen> seen = new HashMap<>();
+    private final Map<UUID, WatchedNode> watched = new HashMap<>();
     private volatile @Nullable OffsetDateTime serverStart;
     private long lastLook;
     private boolean looked;
     private volatile long locksReliableFrom;
-    /** Since when our own heartbeats do not arrive; null if they do. */
-    private volatile @Nullable Long unheardSince;
+    /** Since when this node's own heartbeats fail; null if they do not. */
+    private volatile @Nullable Long beatsFailSince;
 
-    /** Receives what an observer finds out. */
+    /**
+     * How to watch.
+     *
+     * @param interval between two looks, before it is stretched
+     * @param declares whether to declare nodes stale and dead; a node of mode observer only looks
+     */
+    record Mode(Duration interval, boolean declares) {}
+
+    /** Receives the results of an observer. */
     interface Listener {
 
-        /** Another node came, left or died. */
+        /** Called when another node has joined, left or died. */
         void published(ClusterEvent event);
 
-        /** Another node is dead, whoever declared it; before the event. */
+        /** Called when another node is dead, whichever node declared it; before the event. */
         void died(UUID node);
 
         /**
@@ -87,36 +76,14 @@ final class Observer {
         Runnable releaseHeldBy(UUID node);
     }
 
-    private static final class Seen {
-        final String name;
-        NodeStatus status;
-        long beats;
-        long since;
-        /** When its session last had a statement, as far as this database role may see that. */
-        @Nullable
-        Long sessionUsedAt;
-
-        boolean lockSeen;
-        boolean suspect;
-        /** This observer would declare it dead, if it were its business. */
-        boolean presumedDead;
-
-        long suspectSince;
-        Duration suspicion = SUSPICION;
-
-        Seen(Sighting sighting, long now) {
-            this.name = sighting.name();
-            this.status = sighting.status();
-            this.beats = sighting.beats();
-            this.since = now;
-        }
-    }
-
     /**
-     * What a look has shown.
+     * The result of a look.
      *
-     * @param changed somebody came, went or died since the last look
-     * @param suspicious somebody is without its lock: look again soon
+     * @param changed whether a node joined, left or died since the last look
+     * @param suspicious whether a node is without its lock, so that the next look should come soon
+     * @param live how many nodes live
+     * @param candidateLive whether one of them can lead
+     * @param workers how many of them have the role worker
      * @param own this node's row; null if it is gone
      */
     record View(
@@ -125,42 +92,42 @@ final class Observer {
             int live,
             boolean candidateLive,
             int workers,
-            @Nullable Sighting own) {}
+            @Nullable ObservedNode own) {
 
-    /**
-     * @param interval between two looks, before it is stretched
-     * @param declares whether it says so itself; an observer by mode only looks
-     */
-    Observer(NodeStore nodes, Pace pace, Duration interval, boolean declares, Listener listener) {
+        /** Before the first look. */
+        static final View NONE = new View(false, false, 0, true, 0, null);
+    }
+
+    Observer(NodeStore nodes, ObservationStore observations, Pace pace, Mode mode, Listener listener) {
         this.nodes = nodes;
+        this.observations = observations;
         this.pace = pace;
-        this.interval = interval;
-        this.declares = declares;
+        this.mode = mode;
         this.listener = listener;
         this.locksReliableFrom = pace.nanos();
     }
 
-    /** Our own session was lost: so may have been those of others. */
+    /** Called when this node's session was lost: other nodes may have lost theirs, too. */
     void sessionLost() {
         locksReliableFrom = pace.nanos() + LOCKS_UNRELIABLE.toNanos();
     }
 
-    /** Our own heartbeat could not be written: if that goes on, those of others cannot, and their silence says nothing. */
+    /** Called when a heartbeat of this node failed. If that continues, those of other nodes fail, too. */
     void ownBeatFailed() {
-        if (unheardSince == null) {
-            unheardSince = pace.nanos();
+        if (beatsFailSince == null) {
+            beatsFailSince = pace.nanos();
         }
     }
 
-    /** Our own heartbeat was written: from now on others can be expected to beat again. */
+    /** Called when a heartbeat of this node was recorded. */
     void ownBeatArrived() {
-        Long since = unheardSince;
+        Long since = beatsFailSince;
         if (since != null) {
             if (pace.nanos() - since > GAP.toNanos()) {
-                // Time enough for others to lose their sessions, which cannot be opened without a write.
+                // Other nodes may have lost their sessions meanwhile, which cannot be opened without a write.
                 sessionLost();
             }
-            unheardSince = null;
+            beatsFailSince = null;
         }
     }
 
@@ -169,199 +136,175 @@ final class Observer {
         return serverStart;
     }
 
-    /** One look at everybody. */
+    /** Looks at all nodes once. */
     View pass(UUID self) {
-        Sightings sightings = nodes.observe();
+        Observation observation = observations.observe();
         long now = pace.nanos();
-        boolean restarted = serverStart != null && !serverStart.equals(sightings.serverStart());
+        boolean restarted = serverStart != null && !serverStart.equals(observation.serverStart());
         if (restarted) {
             sessionLost();
         }
-        serverStart = sightings.serverStart();
-        boolean gap = now - lastLook > gap().toNanos();
+        serverStart = observation.serverStart();
+        boolean gap = now - lastLook > longestPause().toNanos();
         if (looked && gap) {
             sessionLost();
         }
-        // A single beat that got lost is made up for at once, and must not begin the time of a silent node anew.
-        Long since = unheardSince;
-        boolean unheard = since != null && now - since > GAP.toNanos();
-        if (restarted || gap || unheard) {
-            beginAnew(now);
+        // A single failed heartbeat is repeated at once, and must not restart the count of a silent node.
+        Long since = beatsFailSince;
+        boolean beatsFail = since != null && now - since > GAP.toNanos();
+        if (restarted || gap || beatsFail) {
+            startAgain(now);
         }
         lastLook = now;
-        boolean changed = compare(sightings.nodes(), self, now);
-        if (!unheard) {
-            for (Sighting node : sightings.nodes()) {
+        boolean changed = compare(observation.nodes(), self, now);
+        if (!beatsFail) {
+            for (ObservedNode node : observation.nodes()) {
                 if (!node.id().equals(self) && node.status() != NodeStatus.DEAD) {
-                    changed |= judgeUnlessNobodyCanWrite(node, now);
+                    changed |= judgeOrStartAgain(node, now);
                 }
             }
         }
-        List<Sighting> live = sightings.nodes().stream()
+        return view(observation.nodes(), self, changed);
+    }
+
+    private View view(List<ObservedNode> all, UUID self, boolean changed) {
+        List<ObservedNode> live = all.stream()
                 .filter(node -> node.status() != NodeStatus.DEAD && !isPresumedDead(node))
                 .toList();
         return new View(
                 changed,
-                declares && seen.values().stream().anyMatch(node -> node.suspect && node.status != NodeStatus.DEAD),
+                mode.declares && watched.values().stream().anyMatch(WatchedNode::isSuspect),
                 live.size(),
                 live.stream().anyMatch(node -> node.candidate() && node.status() != NodeStatus.DRAINING),
-                (int) live.stream().filter(Sighting::worker).count(),
+                (int) live.stream().filter(ObservedNode::worker).count(),
                 live.stream().filter(node -> node.id().equals(self)).findFirst().orElse(null));
     }
 
-    private boolean isPresumedDead(Sighting node) {
-        Seen known = seen.get(node.id());
-        return known != null && known.presumedDead;
+    private boolean isPresumedDead(ObservedNode node) {
+        WatchedNode known = watched.get(node.id());
+        return known != null && known.isPresumedDead();
     }
 
-    private void beginAnew(long now) {
-        seen.values().forEach(node -> {
-            node.presumedDead = false;
-            node.since = now;
-            node.suspect = false;
-        });
+    private void startAgain(long now) {
+        watched.values().forEach(node -> node.startAgain(now));
     }
 
-    private boolean judgeUnlessNobodyCanWrite(Sighting node, long now) {
-        try {
-            return judge(node, now);
-        } catch (RuntimeException e) {
-            if (ServerFailure.refusedWrites(e)) {
-                beginAnew(now);
-                sessionLost();
-            }
-            throw e;
-        }
-    }
-
-    private Duration gap() {
-        Duration several = pace.longest(interval).multipliedBy(3);
+    private Duration longestPause() {
+        Duration several = pace.longest(mode.interval).multipliedBy(3);
         return several.compareTo(GAP) > 0 ? several : GAP;
     }
 
-    private boolean compare(List<Sighting> sightings, UUID self, long now) {
+    // Who joined, left and died -------------------------------------------------------------------------------
+
+    private boolean compare(List<ObservedNode> all, UUID self, long now) {
         boolean changed = false;
-        var gone = new HashMap<>(seen);
-        for (Sighting node : sightings) {
+        var gone = new HashMap<>(watched);
+        for (ObservedNode node : all) {
             gone.remove(node.id());
-            Seen known = seen.get(node.id());
+            WatchedNode known = watched.get(node.id());
             if (known == null) {
-                seen.put(node.id(), new Seen(node, now));
+                watched.put(node.id(), new WatchedNode(node, now));
                 if (node.status() != NodeStatus.DEAD && !node.id().equals(self)) {
                     changed = true;
                     publish(new NodeJoined(node.id(), node.name()));
                 }
                 continue;
             }
-            if (node.status() == NodeStatus.DEAD && known.status != NodeStatus.DEAD) {
+            if (node.status() == NodeStatus.DEAD && !known.isDead()) {
                 changed = true;
                 publishDeath(node);
             }
-            known.status = node.status();
-            if (known.beats != node.beats()) {
-                known.beats = node.beats();
-                known.since = now;
-                known.suspect = false;
-                known.presumedDead = false;
-            }
+            known.seen(node, now);
         }
-        for (Map.Entry<UUID, Seen> former : gone.entrySet()) {
-            seen.remove(former.getKey());
-            if (former.getValue().status != NodeStatus.DEAD && !former.getKey().equals(self)) {
+        for (Map.Entry<UUID, WatchedNode> former : gone.entrySet()) {
+            watched.remove(former.getKey());
+            if (!former.getValue().isDead() && !former.getKey().equals(self)) {
                 changed = true;
-                publish(new NodeLeft(former.getKey(), former.getValue().name));
+                publish(new NodeLeft(former.getKey(), former.getValue().name()));
             }
         }
         looked = true;
         return changed;
     }
 
-    // Those who were there before us did not join just now.
+    // Nodes that are found by the first look did not join just now.
     private void publish(ClusterEvent event) {
         if (looked) {
             listener.published(event);
         }
     }
 
-    private void publishDeath(Sighting node) {
+    private void publishDeath(ObservedNode node) {
         if (looked) {
             listener.died(node.id());
         }
         publish(new NodeDied(node.id(), node.name()));
     }
 
-    private boolean judge(Sighting node, long now) {
-        Seen known = seen.get(node.id());
+    // Who is stale and dead -----------------------------------------------------------------------------------
+
+    /** A server that refuses all writes refuses the heartbeats of other nodes, too. */
+    private boolean judgeOrStartAgain(ObservedNode node, long now) {
+        try {
+            return judge(node, now);
+        } catch (RuntimeException e) {
+            if (ServerFailure.refusedWrites(e)) {
+                startAgain(now);
+                sessionLost();
+            }
+            throw e;
+        }
+    }
+
+    private boolean judge(ObservedNode node, long now) {
+        WatchedNode known = watched.get(node.id());
         if (known == null) {
             return false;
         }
-        Duration silence = Duration.ofNanos(now - known.since);
+        Duration silence = known.silence(now);
         if (silence.compareTo(node.deadAfter()) > 0) {
-            return declareDead(node, "silent for " + silence.toMillis() + " ms");
-        } else if (declares && silence.compareTo(node.staleAfter()) > 0 && node.status() == NodeStatus.ACTIVE) {
-            if (nodes.declareStale(node.id(), node.beats())) {
-                log.info(
-                        "node {} '{}': stale, silent for {} ms",
-                        node.id(),
-                        Names.printable(node.name()),
-                        silence.toMillis());
-            }
+            return declareDead(node, known, "no heartbeat for " + silence.toMillis() + " ms");
         }
-        known.lockSeen |= !node.lockMissing();
-        Duration unused = node.sessionUnused();
-        if (unused != null) {
-            known.sessionUsedAt = now - unused.toNanos();
+        if (mode.declares
+                && silence.compareTo(node.staleAfter()) > 0
+                && node.status() == NodeStatus.ACTIVE
+                && nodes.declareStale(node.id(), node.beats())) {
+            log.info(
+                    "Node {} '{}': stale, no heartbeat for {} ms",
+                    node.id(),
+                    Names.printable(node.name()),
+                    silence.toMillis());
         }
-        if (!node.lockMissing() || now - locksReliableFrom < 0) {
-            known.suspect = false;
-        } else if (!known.suspect) {
-            known.suspect = true;
-            known.suspectSince = now;
-            known.suspicion = !isAliveLately(known, silence, now)
-                    ? SUSPICION_OF_A_CUT
-                    : known.lockSeen ? SUSPICION : SUSPICION_OF_A_STRANGER;
-        } else if (now - known.suspectSince >= known.suspicion.toNanos()) {
-            return declareDead(node, "its session has ended and it does not beat");
-        }
-        return false;
+        return known.isDeadWithoutLock(node, now - locksReliableFrom >= 0, now)
+                && declareDead(node, known, "its session has ended, and it sends no heartbeats");
     }
 
-    /** What an observer by mode does instead: it changes nothing, but counts the node no more. */
-    private boolean presumeDead(Sighting node, String reason) {
-        Seen known = seen.get(node.id());
-        if (known == null || known.presumedDead) {
-            return false;
-        }
-        known.presumedDead = true;
-        log.warn(
-                "node {} '{}': presumed dead, {}. An observer declares nobody dead; another node has to.",
-                node.id(),
-                Names.printable(node.name()),
-                reason);
-        return true;
-    }
-
-    private static boolean isAliveLately(Seen known, Duration silence, long now) {
-        Long used = known.sessionUsedAt;
-        return silence.compareTo(ALIVE_LATELY) <= 0 || (used != null && now - used <= ALIVE_LATELY.toNanos());
-    }
-
-    private boolean declareDead(Sighting node, String reason) {
-        if (!declares) {
-            return presumeDead(node, reason);
+    private boolean declareDead(ObservedNode node, WatchedNode known, String reason) {
+        if (!mode.declares) {
+            return presumeDead(node, known, reason);
         }
         Optional<Runnable> declared =
                 nodes.declareDead(node.id(), node.beats(), () -> listener.releaseHeldBy(node.id()));
         if (declared.isEmpty()) {
             return false;
         }
-        log.warn("node {} '{}': declared dead, {}", node.id(), Names.printable(node.name()), reason);
-        Seen known = seen.get(node.id());
-        if (known != null) {
-            known.status = NodeStatus.DEAD;
-        }
+        log.warn("Node {} '{}': declared dead, {}", node.id(), Names.printable(node.name()), reason);
+        known.declaredDead();
         publishDeath(node);
         declared.get().run();
+        return true;
+    }
+
+    /** A node of mode observer changes nothing, but counts the node as dead. */
+    private static boolean presumeDead(ObservedNode node, WatchedNode known, String reason) {
+        if (!known.presumeDead()) {
+            return false;
+        }
+        log.warn(
+                "Node {} '{}': presumed dead, {}. This node has mode observer and declares no node dead; another node must.",
+                node.id(),
+                Names.printable(node.name()),
+                reason);
         return true;
     }
 }

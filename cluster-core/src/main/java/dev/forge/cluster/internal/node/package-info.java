@@ -1,6 +1,7 @@
 /**
- * Membership: registration, heartbeats, detection of dead nodes, the session connection, and {@link
- * dev.forge.cluster.internal.node.Node}, which alone decides which loops run and in what order they start and stop.
+ * Nodes: registration, heartbeats, detection of dead nodes, the session connection, and the order in which components and loops
+ * start, drain and stop. Other slices use {@link dev.forge.cluster.internal.node.Node} and implement {@link
+ * dev.forge.cluster.internal.node.NodeComponent}.
  */
 @NullMarked
 package dev.forge.cluster.internal.node;

@@ -8,15 +8,17 @@ import dev.forge.cluster.ratelimit.RateLimitDecision;
 import java.time.Duration;
 import java.util.function.LongSupplier;
 
-/** Buckets of this node alone, the most used ones of a bounded number; one that is full is forgotten. */
+/** Token buckets in memory, for this node alone. Their number is bounded; the least used are dropped first, full ones at once. */
 final class LocalBuckets {
 
     private final LongSupplier nanos;
     private final Cache<String, Bucket> buckets;
 
     /**
-     * @param spent what is missing, at that time
-     * @param full in how many nanoseconds nothing will be
+     * A bucket that is not full.
+     *
+     * @param spent how many tokens were missing at that time
+     * @param full after how many nanoseconds the bucket is full again
      */
     private record Bucket(double spent, long at, long full) {}
 
@@ -26,7 +28,7 @@ final class LocalBuckets {
                 .maximumSize(most)
                 .expireAfter(Expiry.<String, Bucket>writing((key, bucket) -> Duration.ofNanos(bucket.full)))
                 .ticker(nanos::getAsLong)
-                // Not on a pool that the application may have filled.
+                // The common pool may be busy with tasks of the application.
                 .executor(Runnable::run)
                 .build();
     }
@@ -39,10 +41,10 @@ final class LocalBuckets {
             if (bucket != null) {
                 missing = Math.max(0, Math.min(bucket.spent, (double) limit.burst()) - flown(bucket, limit, now));
             }
-            boolean allowed = missing + permits <= (double) limit.burst() + TokenBucket.HAIR;
+            boolean allowed = missing + permits <= (double) limit.burst() + TokenBucket.TOLERANCE;
             decision[0] = TokenBucket.decision(allowed, limit, allowed ? missing + permits : missing, permits);
             if (!allowed && bucket != null) {
-                // As it was: what a caller with a smaller limit does not see is still spent for the others.
+                // Unchanged: tokens beyond the burst of a smaller limit are still spent for callers with a larger one.
                 return bucket;
             }
             double back = bucket == null ? 0 : flown(bucket, limit, now);
@@ -56,15 +58,15 @@ final class LocalBuckets {
         return TokenBucket.perSecond(limit) * (double) (now - bucket.at) / 1e9;
     }
 
-    /** How a bucket stands that is kept elsewhere, should it have to be kept here. */
-    void learn(String key, RateLimit limit, double spent) {
+    /** Stores the state of a shared bucket, in case this node has to decide without the database. */
+    void store(String key, RateLimit limit, double spent) {
         buckets.put(
                 key,
                 new Bucket(
                         spent, nanos.getAsLong(), TokenBucket.flow(spent, limit).toNanos()));
     }
 
-    /** How many there are, for tests. */
+    /** Returns the number of buckets, for tests. */
     long size() {
         buckets.cleanUp();
         return buckets.estimatedSize();

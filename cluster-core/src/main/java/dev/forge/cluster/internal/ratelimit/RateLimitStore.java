@@ -8,7 +8,7 @@ import java.util.Set;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** The rows of {@code forge_rate_limits}: buckets, each with what is spent and has not flowed back yet. */
+/** Shared token buckets in {@code forge_rate_limits}. Each row has the tokens that are spent and have not flowed back yet. */
 public final class RateLimitStore {
 
     private final Schema schema;
@@ -22,28 +22,28 @@ public final class RateLimitStore {
     /**
      * Calls on one bucket.
      *
-     * @param calls how many
-     * @param permits how many tokens each of them takes; at most the capacity
+     * @param calls how many calls
+     * @param permits how many tokens each call consumes; at most the capacity
      */
-    public record Wish(String bucket, int calls, double permits, double capacity, double perSecond) {}
+    public record Request(String bucket, int calls, double permits, double capacity, double perSecond) {}
 
     /**
-     * What became of them.
+     * The outcome of the calls on one bucket.
      *
-     * @param granted how many of the calls were admitted
-     * @param missing in the bucket now, as this caller's limit has it
+     * @param granted how many calls were admitted
+     * @param missing how many tokens are missing in the bucket now, by the limit of these calls
      */
     public record Grant(String bucket, int granted, double missing) {}
 
     /**
-     * Takes what there is, from each bucket once. What a row needs to know of the wish is in the row that would be inserted
-     * into an empty table, since ON CONFLICT sees nothing else: calls that a full bucket could not serve are lost on the way,
-     * but no bucket could.
+     * Consumes the available tokens, up to those requested, from each bucket. ON CONFLICT sees nothing but the row to be
+     * inserted, so that row carries the request. Calls beyond the capacity of a full bucket are cut off there; no bucket could
+     * admit them.
      *
-     * <p>Time is read once, before a lock is waited for: a bucket never gains what it has not waited for. One from the future
-     * was left by a clock that has been set back.
+     * <p>The time is read once, before the wait for row locks, so that a bucket gains no tokens for the wait. A row whose time lies
+     * in the future was written before the server's clock was set back.
      */
-    public List<Grant> take(Collection<Wish> wishes) {
+    public List<Grant> take(Collection<Request> requests) {
         return client.sql(schema.sql("""
                 INSERT INTO ~.forge_rate_limits AS b (bucket, granted, spent, capacity, per_second, updated_at)
                 SELECT w.bucket, n, n * w.permits, w.capacity, w.per_second, t.now
@@ -73,11 +73,11 @@ public final class RateLimitStore {
                 RETURNING bucket, granted, greatest(0, least(spent, capacity)
                     - greatest(0, extract(epoch FROM clock_timestamp() - updated_at)::float8) * per_second)
                 """))
-                .param("buckets", wishes.stream().map(Wish::bucket).toArray(String[]::new))
-                .param("calls", wishes.stream().map(Wish::calls).toArray(Integer[]::new))
-                .param("permits", wishes.stream().map(Wish::permits).toArray(Double[]::new))
-                .param("capacities", wishes.stream().map(Wish::capacity).toArray(Double[]::new))
-                .param("rates", wishes.stream().map(Wish::perSecond).toArray(Double[]::new))
+                .param("buckets", requests.stream().map(Request::bucket).toArray(String[]::new))
+                .param("calls", requests.stream().map(Request::calls).toArray(Integer[]::new))
+                .param("permits", requests.stream().map(Request::permits).toArray(Double[]::new))
+                .param("capacities", requests.stream().map(Request::capacity).toArray(Double[]::new))
+                .param("rates", requests.stream().map(Request::perSecond).toArray(Double[]::new))
                 .query((row, n) -> new Grant(row.getString(1), row.getInt(2), row.getDouble(3)))
                 .list();
     }
@@ -96,7 +96,7 @@ public final class RateLimitStore {
                 .set();
     }
 
-    /** Deletes buckets that have been full for that long, up to that many: a new one is full, too. */
+    /** Deletes up to that many buckets that have been full for that long; a new bucket is full, too. */
     public int purge(Duration idle, int limit) {
         return client.sql(schema.sql("""
                 DELETE FROM ~.forge_rate_limits WHERE bucket = ANY (ARRAY(

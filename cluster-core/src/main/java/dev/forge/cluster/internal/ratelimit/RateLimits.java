@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.ratelimit;
 import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Arguments;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.ratelimit.RateLimit;
@@ -14,7 +15,6 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
 import java.util.HexFormat;
-import java.util.Locale;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
@@ -22,19 +22,19 @@ import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 
-/** Decides which bucket a call is for and who keeps it, and what happens while that one is out of reach. */
+/** Selects the bucket of a call, local or shared, and decides calls while the shared buckets are unreachable. */
 public final class RateLimits implements RateLimiter {
 
     private static final Logger log = GuardedLogger.of(RateLimits.class);
 
-    /** Longer ones are kept by their hash: an entry of an index has no more than 2,700 bytes. */
+    /** The longest name and the longest key. Longer keys are hashed, because an index entry has no more than 2,700 bytes. */
     private static final int LONGEST_TEXT = 200;
 
-    /** Plain keys that begin with it are hashed, too: otherwise a caller could name the bucket of a hashed key. */
+    /** The prefix of hashed keys. Keys that begin with it are hashed, too: a caller could otherwise name a hashed key's bucket. */
     private static final String HASHED = "sha256:";
 
-    private static final Duration LEAVE_ALONE = Duration.ofSeconds(1);
-    private static final long STANDS = Long.MIN_VALUE;
+    private static final Duration RETRY_PAUSE = Duration.ofSeconds(1);
+    private static final long REACHABLE = Long.MIN_VALUE;
 
     private final Settings settings;
     private final RateLimiterBackend shared;
@@ -42,13 +42,13 @@ public final class RateLimits implements RateLimiter {
     private final Consumer<String> rejected;
     private final LongSupplier nanos;
 
-    /** Until when nobody asks for shared buckets, or that they stand. */
-    private final AtomicLong lostUntil = new AtomicLong(STANDS);
+    /** Until when calls do not try the shared buckets; {@link #REACHABLE} if these are reachable. */
+    private final AtomicLong retryAt = new AtomicLong(REACHABLE);
 
-    /** What was last wrong with a single bucket: said once, since whoever calls may repeat it at will. */
-    private final AtomicReference<@Nullable Class<?>> strange = new AtomicReference<>();
+    /** The last kind of failure of a single bucket. It is logged once, because a caller can repeat it at will. */
+    private final AtomicReference<@Nullable Class<?>> bucketFailure = new AtomicReference<>();
 
-    /** What to do without the shared buckets. */
+    /** How calls are decided while the shared buckets are unreachable. */
     public enum Loss {
         LOCAL,
         DENY,
@@ -56,14 +56,14 @@ public final class RateLimits implements RateLimiter {
     }
 
     /**
-     * How buckets are kept.
+     * The settings of rate limits.
      *
-     * @param strict whether buckets of keys are shared, too
-     * @param mostLocal how many buckets this node keeps
+     * @param strict whether the buckets of keys are shared, too
+     * @param mostLocal how many buckets this node keeps in memory
      */
     public record Settings(boolean strict, Loss onLoss, int mostLocal) {}
 
-    /** @param rejected is told the name of the limit */
+    /** @param rejected called with the name of the limit for each denied call */
     public RateLimits(Settings settings, RateLimiterBackend shared, Consumer<String> rejected) {
         this(settings, shared, rejected, System::nanoTime);
     }
@@ -86,7 +86,7 @@ public final class RateLimits implements RateLimiter {
     public RateLimitDecision tryAcquire(String name, String key, RateLimit limit, int permits) {
         Arguments.required("RateLimiter.tryAcquire", "key", key);
         require(name, limit, permits);
-        String bucket = name + "[" + (isPlain(key) && !key.startsWith(HASHED) ? key : HASHED + hash(key)) + "]";
+        String bucket = name + "[" + (isStorable(key) && !key.startsWith(HASHED) ? key : HASHED + hash(key)) + "]";
         return counted(
                 name, settings.strict ? shared(bucket, limit, permits) : local.tryAcquire(bucket, limit, permits));
     }
@@ -99,48 +99,51 @@ public final class RateLimits implements RateLimiter {
     }
 
     private RateLimitDecision shared(String bucket, RateLimit limit, int permits) {
-        if (!mayAsk()) {
+        if (!mayTryShared()) {
             return withoutDatabase(bucket, limit, permits);
         }
         try {
             RateLimitDecision decision = shared.tryAcquire(bucket, limit, permits);
-            // A bucket that is empty must not be full only because it has to be kept here.
-            local.learn(bucket, limit, TokenBucket.spent(decision));
-            if (lostUntil.getAndSet(STANDS) != STANDS) {
-                log.info("Rate limits: shared buckets are within reach again");
+            // An empty bucket must not be full when this node has to decide alone.
+            local.store(bucket, limit, TokenBucket.spent(decision));
+            if (retryAt.getAndSet(REACHABLE) != REACHABLE) {
+                log.info("Rate limits: shared buckets are reachable again");
             }
             return decision;
         } catch (RuntimeException e) {
             if (Thread.currentThread().isInterrupted()) {
-                // Nothing is wrong with the database.
+                // The failure says nothing about the database.
                 throw e;
             }
             if (SharedBuckets.isLost(e)) {
                 lost(e);
-            } else if (strange.getAndSet(e.getClass()) != e.getClass()) {
-                log.warn("Rate limits: bucket {} could not be asked for, others can", bucket, ErrorText.loggable(e));
+            } else if (bucketFailure.getAndSet(e.getClass()) != e.getClass()) {
+                log.warn(
+                        "Rate limits: the database rejected bucket {}; on-database-loss decides its calls, other buckets work",
+                        bucket,
+                        ErrorText.loggable(e));
             }
             return withoutDatabase(bucket, limit, permits);
         }
     }
 
-    /** While they are out of reach one caller a second finds out whether they still are. */
-    private boolean mayAsk() {
-        long until = lostUntil.get();
-        return until == STANDS || (nanos.getAsLong() - until >= 0 && lostUntil.compareAndSet(until, later()));
+    /** Returns whether to try the shared buckets. While they are unreachable one call a second tries them. */
+    private boolean mayTryShared() {
+        long at = retryAt.get();
+        return at == REACHABLE || (nanos.getAsLong() - at >= 0 && retryAt.compareAndSet(at, later()));
     }
 
     private long later() {
-        long later = nanos.getAsLong() + LEAVE_ALONE.toNanos();
-        return later == STANDS ? later + 1 : later;
+        long later = nanos.getAsLong() + RETRY_PAUSE.toNanos();
+        return later == REACHABLE ? later + 1 : later;
     }
 
     private void lost(RuntimeException e) {
-        if (lostUntil.getAndSet(later()) == STANDS) {
+        if (retryAt.getAndSet(later()) == REACHABLE) {
             log.warn(
-                    "Rate limits: shared buckets are out of reach; until they are back,"
+                    "Rate limits: shared buckets are unreachable. Until they are reachable again,"
                             + " forge.cluster.rate-limit.on-database-loss ({}) decides: {}",
-                    settings.onLoss.name().toLowerCase(Locale.ROOT),
+                    EnumText.of(settings.onLoss),
                     ErrorText.brief(e),
                     ConnectionLoss.caused(e) ? null : ErrorText.loggable(e));
         }
@@ -150,34 +153,33 @@ public final class RateLimits implements RateLimiter {
         return switch (settings.onLoss) {
             case LOCAL -> local.tryAcquire(bucket, limit, permits);
             case ALLOW -> TokenBucket.decision(true, limit, permits, permits);
-            case DENY -> new RateLimitDecision(false, limit, 0, LEAVE_ALONE, LEAVE_ALONE);
+            case DENY -> new RateLimitDecision(false, limit, 0, RETRY_PAUSE, RETRY_PAUSE);
         };
     }
 
     private static void require(String name, RateLimit limit, int permits) {
         Arguments.required("RateLimiter.tryAcquire", "name", name);
         Arguments.required("RateLimiter.tryAcquire", "limit", limit);
-        // The bracket begins the key.
-        if (name.isBlank() || name.length() > LONGEST_TEXT || name.indexOf('[') >= 0 || !isPlain(name)) {
-            throw new IllegalArgumentException(
-                    "name (%s): must have 1 to %d printable characters of ASCII, none of them ["
-                            .formatted(Names.printable(name), LONGEST_TEXT));
+        // In a bucket's name the bracket begins the key.
+        if (name.isBlank() || name.length() > LONGEST_TEXT || name.indexOf('[') >= 0 || !isStorable(name)) {
+            throw new IllegalArgumentException("name (%s) must have 1 to %d printable ASCII characters other than ["
+                    .formatted(Names.printable(name), LONGEST_TEXT));
         }
         if (permits < 1 || permits > limit.burst()) {
             throw new IllegalArgumentException(
-                    "permits (%d): must lie between 1 and the limit's burst (%d)".formatted(permits, limit.burst()));
+                    "permits (%d) must be between 1 and the limit's burst (%d)".formatted(permits, limit.burst()));
         }
     }
 
-    private static boolean isPlain(String key) {
+    private static boolean isStorable(String key) {
         return key.length() <= LONGEST_TEXT
-                // Others have no place in every database's encoding.
+                // Not every encoding of a database has other characters.
                 && key.chars().allMatch(c -> c >= ' ' && c <= '~');
     }
 
     private static String hash(String key) {
         try {
-            // Of its characters as they are: lone surrogates, which no charset keeps, are different, too.
+            // The hash of the UTF-16 units: no charset preserves lone surrogates, which must differ from each other.
             ByteBuffer bytes = ByteBuffer.allocate(key.length() * Character.BYTES);
             key.chars().forEach(c -> bytes.putChar((char) c));
             byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes.array());

@@ -3,7 +3,7 @@ package dev.forge.cluster.internal.ratelimit;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.ratelimit.RateLimitStore.Grant;
-import dev.forge.cluster.internal.ratelimit.RateLimitStore.Wish;
+import dev.forge.cluster.internal.ratelimit.RateLimitStore.Request;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
 import dev.forge.cluster.ratelimit.RateLimiterBackend;
@@ -34,16 +34,16 @@ import org.springframework.dao.UncategorizedDataAccessException;
 import org.springframework.scheduling.concurrent.CustomizableThreadFactory;
 
 /**
- * Buckets in the database. Calls that come while a statement is under way go into the next one together, so that one
- * connection serves thousands of them a second, and a bucket that everybody wants is locked once for all callers of a
- * node. The connection is its own, opened by the first call: neither the application's pool nor heartbeats wait for it.
+ * Token buckets in the database. Calls that arrive while a statement runs share the next one, so that one connection serves
+ * thousands of calls a second, and a busy bucket is locked once for all callers of a node. The first call opens the connection,
+ * which is separate from the application's pool and from the connections of heartbeats.
  *
- * <p>A bucket whose row another session has locked holds the others up once, until the statement times out. From then on it is
- * asked for alone and after the others, and only if its row is free.
+ * <p>A bucket whose row another session has locked delays the others once, until the statement times out. After that it is
+ * requested alone, after the others, and only if its row is free.
  */
 public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
 
-    /** How long a caller waits: a request is better decided by {@code on-database-loss} than kept waiting. */
+    /** How long a caller waits until {@code on-database-loss} decides. */
     private static final Duration PATIENCE = Duration.ofSeconds(2);
 
     private static final int BATCH = 500;
@@ -55,20 +55,20 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
     private final ControlConnections connections;
     private final RateLimitStore store;
     private final ExecutorService thread;
-    private final Deque<Ask> waiting = new ArrayDeque<>();
+    private final Deque<Call> waiting = new ArrayDeque<>();
     private boolean taking;
 
-    /** Buckets whose rows were found locked. Used by the one thread only. */
+    /** Buckets whose rows were found locked. Used only by the thread. */
     private final Set<String> locked = new HashSet<>();
 
-    /** A caller, with what it wants. */
-    private record Ask(String bucket, RateLimit limit, int permits, CompletableFuture<RateLimitDecision> answer) {
-        boolean sharesStatementWith(Ask other) {
+    /** A call that waits for its decision. */
+    private record Call(String bucket, RateLimit limit, int permits, CompletableFuture<RateLimitDecision> decision) {
+        boolean sharesStatementWith(Call other) {
             return permits == other.permits && limit.equals(other.limit);
         }
     }
 
-    /** @param connections one is enough */
+    /** @param connections a pool of one connection is enough */
     public SharedBuckets(Schema schema, ControlConnections connections) {
         this.connections = connections;
         this.store = new RateLimitStore(schema, connections);
@@ -82,52 +82,52 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
 
     @Override
     public RateLimitDecision tryAcquire(String bucket, RateLimit limit, int permits) {
-        var ask = new Ask(bucket, limit, permits, new CompletableFuture<>());
+        var call = new Call(bucket, limit, permits, new CompletableFuture<>());
         synchronized (waiting) {
             if (!taking) {
-                // First, for it may refuse; the thread waits for this lock.
+                // First, because it may throw; the task waits for this lock.
                 thread.execute(this::takeAll);
                 taking = true;
             }
-            waiting.add(ask);
+            waiting.add(call);
         }
         try {
-            return ask.answer.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
+            return call.decision.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
         } catch (ExecutionException e) {
             throw e.getCause() instanceof RuntimeException failure
                     ? failure
-                    : new IllegalStateException("could not ask the database", e.getCause());
+                    : new IllegalStateException("Rate limit could not be read from the database", e.getCause());
         } catch (TimeoutException e) {
-            forget(ask);
-            throw new IllegalStateException("the database did not answer within " + PATIENCE, e);
+            forget(call);
+            throw new IllegalStateException("Database did not respond within " + PATIENCE, e);
         } catch (InterruptedException e) {
-            forget(ask);
+            forget(call);
             Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted while asking the database", e);
+            throw new IllegalStateException("Interrupted while waiting for the database", e);
         }
     }
 
-    /** Not to be debited later for what is decided elsewhere now. */
-    private void forget(Ask ask) {
+    /** Removes a call that is decided without the database, so that it consumes no tokens there. */
+    private void forget(Call call) {
         synchronized (waiting) {
-            waiting.remove(ask);
+            waiting.remove(call);
         }
     }
 
     private void takeAll() {
-        List<List<Ask>> batch = nextBatch();
+        List<List<Call>> batch = nextBatch();
         while (!batch.isEmpty()) {
             takeOrFail(batch);
             batch = nextBatch();
         }
     }
 
-    /** A bucket that cannot be asked for, because somebody has locked it or of its name, does not fail the others. */
-    private void takeOrFail(List<List<Ask>> batch) {
-        var free = new ArrayList<List<Ask>>();
-        var suspected = new ArrayList<List<Ask>>();
-        for (List<Ask> asks : batch) {
-            (locked.contains(asks.get(0).bucket) ? suspected : free).add(asks);
+    /** Separates buckets that fail from the others: one that is locked, or has a bad name, must not fail the others. */
+    private void takeOrFail(List<List<Call>> batch) {
+        var free = new ArrayList<List<Call>>();
+        var suspected = new ArrayList<List<Call>>();
+        for (List<Call> calls : batch) {
+            (locked.contains(calls.get(0).bucket) ? suspected : free).add(calls);
         }
         if (!free.isEmpty()) {
             takeFree(free);
@@ -135,7 +135,7 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
         suspected.forEach(this::takeIfFree);
     }
 
-    private void takeFree(List<List<Ask>> batch) {
+    private void takeFree(List<List<Call>> batch) {
         try {
             take(batch);
         } catch (RuntimeException | Error e) {
@@ -145,39 +145,39 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
                 noteLocked(batch);
                 fail(batch, e);
             } else {
-                // Of several, one is to blame: those that are not locked together, or else each alone.
+                // One of several failed: first those together that are not locked, or else each alone.
                 if (noteLocked(batch)) {
                     takeOrFail(batch);
                 } else {
-                    batch.forEach(asks -> takeFree(List.of(asks)));
+                    batch.forEach(calls -> takeFree(List.of(calls)));
                 }
             }
         }
     }
 
-    private static void fail(List<List<Ask>> batch, Throwable e) {
-        batch.forEach(asks -> asks.forEach(ask -> ask.answer.completeExceptionally(e)));
+    private static void fail(List<List<Call>> batch, Throwable e) {
+        batch.forEach(calls -> calls.forEach(call -> call.decision.completeExceptionally(e)));
     }
 
-    /** Remembers which of the buckets are locked; returns whether any is. */
-    private boolean noteLocked(List<List<Ask>> batch) {
+    /** Records which of the buckets are locked; returns whether any is. */
+    private boolean noteLocked(List<List<Call>> batch) {
         try {
             Set<String> found =
-                    store.locked(batch.stream().map(asks -> asks.get(0).bucket).toList());
+                    store.locked(batch.stream().map(calls -> calls.get(0).bucket).toList());
             if (locked.size() + found.size() > MOST_LOCKED) {
                 locked.clear();
             }
             locked.addAll(found);
             return !found.isEmpty();
         } catch (RuntimeException e) {
-            // Each alone will find out what is wrong.
+            // The buckets are then requested one by one, and each reports its own failure.
             return false;
         }
     }
 
-    private void takeIfFree(List<Ask> asks) {
-        List<List<Ask>> alone = List.of(asks);
-        String bucket = asks.get(0).bucket;
+    private void takeIfFree(List<Call> calls) {
+        List<List<Call>> alone = List.of(calls);
+        String bucket = calls.get(0).bucket;
         try {
             if (!isSoonFree(bucket)) {
                 throw new CannotAcquireLockException(
@@ -191,7 +191,7 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
         takeFree(alone);
     }
 
-    /** Looks several times: a statement of another node locks the row, too, but only for a moment. */
+    /** Checks several times: a statement of another node locks the row, too, but only for a moment. */
     private boolean isSoonFree(String bucket) {
         for (int look = 0; look < LOOKS; look++) {
             if (store.locked(List.of(bucket)).isEmpty()) {
@@ -208,7 +208,7 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
         return false;
     }
 
-    /** Whether it is the database that is out of reach, rather than one bucket. */
+    /** Returns whether the database is unreachable, rather than one bucket locked or rejected. */
     static boolean isLost(Throwable failure) {
         return !(failure instanceof NonTransientDataAccessException
                         || failure instanceof UncategorizedDataAccessException
@@ -217,18 +217,18 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
                 || failure instanceof NonTransientDataAccessResourceException;
     }
 
-    /** Whoever waits, by bucket. A bucket is in a statement once: who wants something else of it has to wait. */
-    private List<List<Ask>> nextBatch() {
-        Map<String, List<Ask>> batch = new LinkedHashMap<>();
+    /** Returns waiting calls by bucket. A statement has each bucket once, so calls with another limit wait for the next one. */
+    private List<List<Call>> nextBatch() {
+        Map<String, List<Call>> batch = new LinkedHashMap<>();
         synchronized (waiting) {
-            var later = new ArrayList<Ask>();
+            var later = new ArrayList<Call>();
             for (int i = 0; i < BATCH && !waiting.isEmpty(); i++) {
-                Ask ask = waiting.remove();
-                List<Ask> same = batch.computeIfAbsent(ask.bucket, bucket -> new ArrayList<>());
-                if (same.isEmpty() || same.get(0).sharesStatementWith(ask)) {
-                    same.add(ask);
+                Call call = waiting.remove();
+                List<Call> same = batch.computeIfAbsent(call.bucket, bucket -> new ArrayList<>());
+                if (same.isEmpty() || same.get(0).sharesStatementWith(call)) {
+                    same.add(call);
                 } else {
-                    later.add(ask);
+                    later.add(call);
                 }
             }
             for (int i = later.size() - 1; i >= 0; i--) {
@@ -239,24 +239,25 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
         return List.copyOf(batch.values());
     }
 
-    private void take(List<List<Ask>> batch) {
-        Map<String, List<Ask>> byBucket = new LinkedHashMap<>();
-        var wishes = new ArrayList<Wish>();
-        for (List<Ask> asks : batch) {
-            Ask ask = asks.get(0);
-            byBucket.put(ask.bucket, asks);
-            wishes.add(new Wish(
-                    ask.bucket,
-                    asks.size(),
-                    ask.permits,
-                    (double) ask.limit.burst(),
-                    TokenBucket.perSecond(ask.limit)));
+    private void take(List<List<Call>> batch) {
+        Map<String, List<Call>> byBucket = new LinkedHashMap<>();
+        var requests = new ArrayList<Request>();
+        for (List<Call> calls : batch) {
+            Call call = calls.get(0);
+            byBucket.put(call.bucket, calls);
+            requests.add(new Request(
+                    call.bucket,
+                    calls.size(),
+                    call.permits,
+                    (double) call.limit.burst(),
+                    TokenBucket.perSecond(call.limit)));
         }
-        for (Grant grant : store.take(wishes)) {
-            List<Ask> asks = Objects.requireNonNull(byBucket.get(grant.bucket()));
-            for (int i = 0; i < asks.size(); i++) {
-                Ask ask = asks.get(i);
-                ask.answer.complete(TokenBucket.decision(i < grant.granted(), ask.limit, grant.missing(), ask.permits));
+        for (Grant grant : store.take(requests)) {
+            List<Call> calls = Objects.requireNonNull(byBucket.get(grant.bucket()));
+            for (int i = 0; i < calls.size(); i++) {
+                Call call = calls.get(i);
+                call.decision.complete(
+                        TokenBucket.decision(i < grant.granted(), call.limit, grant.missing(), call.permits));
             }
         }
     }

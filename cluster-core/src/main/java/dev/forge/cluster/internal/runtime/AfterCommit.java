@@ -3,12 +3,12 @@ package dev.forge.cluster.internal.runtime;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
-/** For what must not happen before the caller's transaction has committed, and not at all if it does not. */
+/** Runs actions after the caller's transaction has committed, and not at all if it rolls back. */
 public final class AfterCommit {
 
     private AfterCommit() {}
 
-    /** Now, if there is no transaction. */
+    /** Runs the action after the commit; now if there is no transaction. */
     public static void run(Runnable action) {
         if (TransactionSynchronizationManager.isSynchronizationActive()
                 && TransactionSynchronizationManager.isActualTransactionActive()) {

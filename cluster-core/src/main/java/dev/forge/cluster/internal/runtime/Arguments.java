@@ -2,15 +2,15 @@ package dev.forge.cluster.internal.runtime;
 
 import org.jspecify.annotations.Nullable;
 
-/** Checks what callers of the API pass. */
+/** Checks the arguments of API calls. */
 public final class Arguments {
 
     private Arguments() {}
 
     /**
-     * Demands a value.
+     * Checks that an argument is not null.
      *
-     * @param call the method of the API, for people: {@code Jobs.enqueue}
+     * @param call the method of the API, such as {@code Jobs.enqueue}, for the message
      * @throws IllegalArgumentException if it is null
      */
     public static void required(String call, String parameter, @Nullable Object value) {

@@ -10,21 +10,21 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.util.ClassUtils;
 
 /**
- * Waits for results that a handler has not computed when it returns: futures and, if Reactive Streams is on the class path,
- * reactive types. The thread of the handler waits, so that whatever interrupts the handler (its timeout, a cancelled job, a
- * lost claim, a drain) ends the wait and cancels the future.
+ * Waits for the results of handlers that return futures or, if Reactive Streams is on the class path, reactive types. The
+ * handler's own thread waits, so that an interrupt of the handler (timeout, cancelled job, lost claim, drain) ends the wait and
+ * cancels the future.
  */
 public final class AsyncResults {
 
     private static final boolean REACTIVE =
             ClassUtils.isPresent("org.reactivestreams.Publisher", AsyncResults.class.getClassLoader());
 
-    /** A future of a future is waited for, too. */
-    private static final int DEEPEST = 3;
+    /** How many levels of futures of futures are waited for. */
+    private static final int MAX_DEPTH = 3;
 
     private AsyncResults() {}
 
-    /** Whether a value of that type is a result that has to be waited for. */
+    /** Returns whether values of a type have to be waited for. */
     public static boolean isAsync(Class<?> type) {
         return Future.class.isAssignableFrom(type)
                 || CompletionStage.class.isAssignableFrom(type)
@@ -32,30 +32,30 @@ public final class AsyncResults {
                 || (REACTIVE && ReactiveResults.isReactive(type));
     }
 
-    /** Whether the value is a result that has to be waited for. */
+    /** Returns whether a value has to be waited for. */
     public static boolean isAsync(@Nullable Object value) {
         return value != null && isAsync(value.getClass());
     }
 
     /**
-     * Returns the result: the value itself, or the value that the future or the reactive type ends with. A type of many
-     * values becomes a list. An interrupt cancels the future.
+     * Returns the result: the value itself, or the value of the future or the reactive type. A type of many values becomes a
+     * list. An interrupt cancels the future.
      *
-     * @throws Exception the exception of the future itself, not the one that wraps it
+     * @throws Exception the exception of the future itself, unwrapped
      */
     public static @Nullable Object await(@Nullable Object returned) throws Exception {
         Object value = returned;
-        for (int depth = 0; depth < DEEPEST && value != null && isAsync(value); depth++) {
+        for (int depth = 0; depth < MAX_DEPTH && value != null && isAsync(value); depth++) {
             value = get(future(value));
         }
         return value;
     }
 
     /**
-     * Returns the result of a handler that runs in a transaction: the value itself, or that of a future that has ended. Work
-     * that goes on elsewhere would not be part of the transaction, so such a future is cancelled.
+     * Returns the result of a handler that runs in a transaction: the value itself, or that of a completed future. The work of an
+     * incomplete future would not be part of the transaction, so such a future is cancelled.
      *
-     * @throws PermanentJobFailure if the result is not there yet
+     * @throws PermanentJobFailure if the future is incomplete
      */
     public static @Nullable Object requireFinished(@Nullable Object returned) throws Exception {
         if (returned == null || !isAsync(returned)) {
@@ -66,23 +66,23 @@ public final class AsyncResults {
         }
         cancel(returned);
         throw new PermanentJobFailure(
-                "its handler is @Transactional and returned a future that has not finished (%s), whose work would not be part of the transaction: wait for it inside of the handler, or leave @Transactional out"
+                "the handler is @Transactional and returned an incomplete future (%s), whose work would not be part of the transaction: wait for the future inside of the handler, or remove @Transactional"
                         .formatted(returned.getClass().getName()));
     }
 
-    /** Whether the value is a result that is not there yet. */
+    /** Returns whether a value is an incomplete future or a reactive type. */
     public static boolean isUnfinished(@Nullable Object value) {
         return isAsync(value) && !(value instanceof Future<?> future && future.isDone());
     }
 
-    /** Cancels what was returned, for somebody who does not wait for it. */
+    /** Cancels a future that the caller does not wait for. */
     public static void cancel(@Nullable Object returned) {
         if (returned instanceof Future<?> future) {
             future.cancel(true);
         } else if (returned instanceof CompletionStage<?> stage) {
             future(stage).cancel(true);
         }
-        // A reactive type has not begun: nobody has subscribed to it.
+        // A reactive type without a subscriber has not begun.
     }
 
     private static Future<?> future(Object value) {
@@ -95,7 +95,7 @@ public final class AsyncResults {
         Future<?> future = REACTIVE ? ReactiveResults.future(value) : null;
         if (future == null) {
             throw new PermanentJobFailure(
-                    "its handler returned a %s, which nothing on the class path can subscribe to: add io.projectreactor:reactor-core, or return a CompletableFuture"
+                    "the handler returned a %s, and no library on the class path can subscribe to it: add io.projectreactor:reactor-core, or return a CompletableFuture"
                             .formatted(value.getClass().getName()));
         }
         return future;

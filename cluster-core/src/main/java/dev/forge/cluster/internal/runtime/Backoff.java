@@ -4,10 +4,10 @@ import dev.forge.cluster.BackoffStrategy;
 import java.time.Duration;
 
 /**
- * The configured backoff.
+ * The configured backoff between attempts.
  *
- * @param delay before the second attempt
- * @param multiplier growth of an exponential delay
+ * @param delay the delay before the second attempt
+ * @param multiplier the growth of an exponential delay
  */
 public record Backoff(Growth growth, Duration delay, double multiplier, Duration maxDelay) implements BackoffStrategy {
 

@@ -10,11 +10,11 @@ public final class CallerTransaction {
     private CallerTransaction() {}
 
     /**
-     * Rejects a change that the database would reject with an error that names no method, and which would end the caller's
-     * transaction.
+     * Rejects a change in a read-only transaction. The database would reject it, too, but with an error that names no method and
+     * ends the caller's transaction.
      *
-     * @param call the method of the API, for people
-     * @param application the data source that the change is written to; a transaction of another one does not matter
+     * @param call the method of the API, for the message
+     * @param application the data source that the change is written to; transactions of other data sources do not count
      */
     public static void requireWritable(String call, DataSource application) {
         if (TransactionSynchronizationManager.hasResource(application)) {
@@ -22,7 +22,7 @@ public final class CallerTransaction {
         }
     }
 
-    /** The same where the transaction is known to be one of the cluster's data source. */
+    /** Rejects a change in a read-only transaction that is known to use the cluster's data source. */
     public static void requireWritable(String call) {
         if (TransactionSynchronizationManager.isActualTransactionActive()
                 && TransactionSynchronizationManager.isCurrentTransactionReadOnly()) {

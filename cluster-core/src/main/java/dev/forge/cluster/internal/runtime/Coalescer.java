@@ -15,12 +15,12 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 
 /**
- * Lets threads that each want something small of the database want it together: those that come while a statement is under
- * way share the next. It is sent by the one that has waited longest, on its own thread, so that a lone caller waits for nobody.
+ * Coalesces concurrent requests into one statement: requests that arrive while a statement runs share the next one. The caller
+ * that has waited longest runs it on its own thread, so that a single caller never waits for another.
  *
- * @param <K> what a wish is about; of two about the same the later one waits
- * @param <W> a wish
- * @param <A> an answer
+ * @param <K> the key of a request; of two requests with the same key the later one waits for a further statement
+ * @param <W> a request
+ * @param <A> a result
  */
 public final class Coalescer<K, W, A> {
 
@@ -31,24 +31,24 @@ public final class Coalescer<K, W, A> {
     private final Queue<Call<K, W, A>> waiting = new ArrayDeque<>();
     private boolean underWay;
 
-    private record Call<K, W, A>(K key, W wish, CompletableFuture<Turn<A>> turn) {}
+    private record Call<K, W, A>(K key, W request, CompletableFuture<Turn<A>> turn) {}
 
-    /** What a caller waits for: to be the one who asks, or the answer. */
-    private record Turn<A>(boolean asks, @Nullable A answer) {}
+    /** What a caller waits for: its turn to run the statement, or its result. */
+    private record Turn<A>(boolean runs, @Nullable A result) {}
 
     /**
-     * @param most how many share a statement
-     * @param statement answers what it can
+     * @param most how many requests share a statement
+     * @param statement runs requests; results may be missing
      */
     public Coalescer(int most, Function<Map<K, W>, Map<K, A>> statement) {
         this.most = most;
         this.statement = statement;
     }
 
-    /** The answer; null if the statement had none, or failed: then the caller had better ask by itself. */
+    /** Returns the result of a request; null if the statement had none or failed. The caller then runs a statement of its own. */
     @Nullable
-    public A ask(K key, W wish) {
-        var call = new Call<K, W, A>(key, wish, new CompletableFuture<>());
+    public A ask(K key, W request) {
+        var call = new Call<K, W, A>(key, request, new CompletableFuture<>());
         synchronized (waiting) {
             waiting.add(call);
             if (!underWay) {
@@ -57,44 +57,44 @@ public final class Coalescer<K, W, A> {
             }
         }
         Turn<A> turn = call.turn.join();
-        return turn.asks ? askForAll(call) : turn.answer;
+        return turn.runs ? runForAll(call) : turn.result;
     }
 
-    private @Nullable A askForAll(Call<K, W, A> own) {
-        List<Call<K, W, A>> together = together();
-        Map<K, A> answers = Map.of();
+    private @Nullable A runForAll(Call<K, W, A> own) {
+        List<Call<K, W, A>> batch = nextBatch();
+        Map<K, A> results = Map.of();
         try {
-            var wishes = new LinkedHashMap<K, W>();
-            together.forEach(call -> wishes.put(call.key, call.wish));
-            answers = statement.apply(wishes);
+            var requests = new LinkedHashMap<K, W>();
+            batch.forEach(call -> requests.put(call.key, call.request));
+            results = statement.apply(requests);
         } catch (RuntimeException e) {
-            // One of them may be to blame, and finds out by itself.
-            log.debug("{} together could not be asked for; each asks for itself", together.size(), e);
+            // One request may be the cause, which its own statement will show.
+            log.debug("{} requests failed in one statement; each is run alone", batch.size(), e);
         } finally {
-            for (Call<K, W, A> call : together) {
-                // That of the caller itself is complete.
-                call.turn.complete(new Turn<>(false, answers.get(call.key)));
+            for (Call<K, W, A> call : batch) {
+                // No effect on the caller's own turn, which is complete.
+                call.turn.complete(new Turn<>(false, results.get(call.key)));
             }
             passOn();
         }
-        return answers.get(own.key);
+        return results.get(own.key);
     }
 
-    /** Those that have waited longest, the caller first. */
-    private List<Call<K, W, A>> together() {
-        var together = new ArrayList<Call<K, W, A>>();
+    /** Returns the calls that have waited longest, the caller's own first. */
+    private List<Call<K, W, A>> nextBatch() {
+        var batch = new ArrayList<Call<K, W, A>>();
         Set<K> keys = new HashSet<>();
         synchronized (waiting) {
             var others = waiting.iterator();
-            while (others.hasNext() && together.size() < most) {
+            while (others.hasNext() && batch.size() < most) {
                 Call<K, W, A> call = others.next();
                 if (keys.add(call.key)) {
-                    together.add(call);
+                    batch.add(call);
                     others.remove();
                 }
             }
         }
-        return together;
+        return batch;
     }
 
     private void passOn() {

@@ -6,8 +6,8 @@ import java.util.Map;
 import java.util.UUID;
 
 /**
- * How long a job or a run of a workflow pauses that the database has kept from going on: longer each time in a row, and from
- * the beginning once it got further. Kept in memory: a node that takes over begins with the shortest pause.
+ * Pauses for jobs and workflow runs that a database fault has interrupted. They grow with each fault in a row, and start again
+ * after progress. Kept in memory, so a node that takes over begins with the shortest pause.
  */
 public final class DatabaseFaultPauses {
 
@@ -17,9 +17,9 @@ public final class DatabaseFaultPauses {
 
     private final Map<UUID, Integer> failures = new LinkedHashMap<>();
 
-    /** The pause after one more failure. */
+    /** Returns the pause after one more fault. */
     public synchronized Duration next(UUID job) {
-        // The latest to fail is the last to be forgotten.
+        // Inserted again at the end: the job whose last fault is oldest is forgotten first.
         Integer before = failures.remove(job);
         int count = before == null ? 1 : before + 1;
         failures.put(job, count);
@@ -29,7 +29,7 @@ public final class DatabaseFaultPauses {
         return BACKOFF.delay(count);
     }
 
-    /** It has got further, or has ended otherwise. */
+    /** Called when a job has made progress or has ended. */
     public synchronized void forget(UUID job) {
         failures.remove(job);
     }

@@ -11,15 +11,15 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Errors as they are logged and stored: of bounded length, whatever their authors have put into them, and without
- * characters that PostgreSQL refuses. The only place that turns an exception into text.
+ * Turns exceptions into text for the log and the database: of bounded length, and without characters that PostgreSQL rejects. No
+ * other class turns an exception into text.
  */
 public final class ErrorText {
 
-    /** Characters of an exception's message, in the log and in the table. */
+    /** The longest message of an exception, in characters, in the log and in the table. */
     public static final int LONGEST_MESSAGE = 2_000;
 
-    /** Characters of a stored error: messages, stack traces and causes. */
+    /** The longest stored error, in characters, with stack traces and causes. */
     public static final int LONGEST_STORED = 20_000;
 
     private static final int LONGEST_LINE = 500;
@@ -29,48 +29,48 @@ public final class ErrorText {
 
     private ErrorText() {}
 
-    /** The first {@code longest} characters of a text, with a note that something is missing; without NUL characters. */
+    /** Returns the first {@code longest} characters of a text, with its length if it is longer; without NUL characters. */
     public static String bounded(String text, int longest) {
         String clean = text.indexOf('\0') < 0 ? text : text.replace('\0', ' ');
         if (clean.length() <= longest) {
             return clean;
         }
-        // Half of a surrogate pair is no character.
+        // A surrogate pair must not be cut in half.
         int end = Character.isHighSurrogate(clean.charAt(longest - 1)) ? longest - 1 : longest;
         return clean.substring(0, end) + "... (%d characters)".formatted(clean.length());
     }
 
-    /** The text as {@code last_error} stores it. */
+    /** Returns the text as {@code last_error} stores it. */
     public static String storable(String text) {
         return bounded(text, LONGEST_STORED);
     }
 
-    /** The exception with its stack trace and its causes, as {@code last_error} stores it. */
+    /** Returns the exception with its stack trace and its causes, as {@code last_error} stores it. */
     public static String storable(Throwable failure) {
         var text = new StringWriter();
         try {
             loggable(failure).printStackTrace(new PrintWriter(text));
         } catch (Throwable e) {
-            // Its own methods may throw anything, declared or not.
+            // Methods of the exception may throw anything, declared or not.
             text.append(unprintable(failure));
         }
         return storable(text.toString());
     }
 
-    /** The exception in one line: its class and its message. */
+    /** Returns class and message of the exception in one line. */
     public static String brief(Throwable failure) {
         return firstLine(describe(failure));
     }
 
-    /** The first line of a text, for a line of the log. */
+    /** Returns the first line of a text, shortened for a log line. */
     public static String firstLine(String text) {
         return bounded(text.lines().findFirst().orElse(""), LONGEST_LINE);
     }
 
     /**
-     * The exception for the log: the same if it can be printed and all of its messages are short enough, otherwise a copy with
-     * shorter messages and the same stack traces, causes and suppressed exceptions. Whatever its own methods do, a logger can
-     * print the copy.
+     * Returns the exception for the log: the same one if it can be printed and all of its messages are short enough, otherwise a
+     * copy with shorter messages and the same stack traces, causes and suppressed exceptions. A logger can print the copy even if
+     * methods of the original throw.
      */
     public static Throwable loggable(Throwable failure) {
         try {
@@ -78,7 +78,7 @@ public final class ErrorText {
                     ? failure
                     : new Shortened(failure, Collections.newSetFromMap(new IdentityHashMap<>()), 0);
         } catch (Throwable e) {
-            // Its own methods throw.
+            // Methods of the exception throw.
             return new Shortened(failure);
         }
     }
@@ -93,7 +93,7 @@ public final class ErrorText {
                 || suppressed.length > MOST_SUPPRESSED
                 || failure.toString().length() > LONGEST_MESSAGE
                 || failure.getStackTrace().length > MOST_FRAMES
-                || !isPlain(failure)
+                || !isPrintable(failure)
                 || (cause != null && !isBounded(cause, seen, depth + 1))) {
             return false;
         }
@@ -105,8 +105,8 @@ public final class ErrorText {
         return true;
     }
 
-    /** Whether a logger can ask it for all that is printed; throws what its own methods throw. */
-    private static boolean isPlain(Throwable failure) throws NoSuchMethodException {
+    /** Returns whether a logger can print the exception; throws what methods of the exception throw. */
+    private static boolean isPrintable(Throwable failure) throws NoSuchMethodException {
         String message = failure.getMessage();
         String localized = failure.getLocalizedMessage();
         return (message == null || message.length() <= LONGEST_MESSAGE)
@@ -132,13 +132,13 @@ public final class ErrorText {
         return failure.getClass().getName() + ", which cannot be printed";
     }
 
-    /** Stands for an exception that is too long for the log; its message says which one. */
-    @SuppressWarnings("OverrideThrowableToString") // A stack trace is to begin like that of the original.
+    /** Replaces an exception that is too long for the log; its message names the original. */
+    @SuppressWarnings("OverrideThrowableToString") // The stack trace must begin like that of the original.
     private static final class Shortened extends Exception {
         private static final long serialVersionUID = 1L;
         private final String text;
 
-        /** Nothing of it can be asked for but its class. */
+        /** Creates a replacement for an exception of which only the class can be printed. */
         Shortened(Throwable original) {
             super(null, null, false, false);
             this.text = unprintable(original);

@@ -1,6 +1,5 @@
 package dev.forge.cluster.internal.runtime;
 
-import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.util.concurrent.ScheduledFuture;
@@ -13,21 +12,20 @@ import org.slf4j.Logger;
 import org.springframework.scheduling.TaskScheduler;
 
 /**
- * Name, pause, wake, pass. Runs its pass again and again, one pass at a time, with a pause that may change from pass to
- * pass. A pass that throws is logged and tried again after the pause: a loop ends only when it is stopped, also if the pause
- * itself throws.
+ * Runs a pass again and again, one at a time, with a pause that may change from pass to pass. A pass that throws is logged and
+ * retried after the pause. A loop ends only when it is stopped, even if the computation of the pause throws.
  */
 public final class Loop {
 
     private static final Logger log = GuardedLogger.of(Loop.class);
 
-    /** A pass that takes longer is not a pass any more. */
+    /** How long a pass may take before its loop counts as stuck, unless the loop says otherwise. */
     public static final Duration PASS_PATIENCE = Duration.ofSeconds(15);
 
-    /** The pause of a loop whose own pause cannot be told. */
+    /** The pause of a loop whose own pause could not be computed. */
     private static final Duration AFTER_FAILED_PAUSE = Duration.ofSeconds(1);
 
-    public final String name;
+    private final String name;
     private final Supplier<Duration> pause;
     private final Runnable pass;
     private final TaskScheduler scheduler;
@@ -39,7 +37,7 @@ public final class Loop {
     private boolean started;
     private boolean passing;
     private boolean woken;
-    private int failures;
+    private final FailureLog failures;
     private long lastEnd;
     private Duration lastPause = Duration.ZERO;
     private @Nullable ScheduledFuture<?> next;
@@ -58,13 +56,14 @@ public final class Loop {
             Duration patience) {
         this.patience = patience;
         this.name = name;
+        this.failures = new FailureLog(log, "Loop " + name);
         this.pause = pause;
         this.pass = pass;
         this.scheduler = scheduler;
         this.nanos = nanos;
     }
 
-    /** The first pass follows one pause from now. */
+    /** Starts the loop; the first pass follows after one pause. */
     public void start() {
         lock.lock();
         try {
@@ -76,7 +75,7 @@ public final class Loop {
         }
     }
 
-    /** Runs a pass now, or once more right after the one that is running. */
+    /** Runs a pass now, or once more right after the one under way. */
     public void wake() {
         lock.lock();
         try {
@@ -90,7 +89,7 @@ public final class Loop {
         }
     }
 
-    /** No pass begins after this; returns when the running one has ended, false if it has not in that time. */
+    /** Stops the loop: no pass begins after this. Waits for the one under way; returns false if it has not ended in time. */
     public boolean stop(Duration patience) throws InterruptedException {
         lock.lock();
         try {
@@ -133,7 +132,7 @@ public final class Loop {
             passing = false;
             lastEnd = nanos.getAsLong();
             idle.signalAll();
-            reportQuietly(failure);
+            report(failure);
             if (started) {
                 schedule(woken ? Duration.ZERO : nextPause());
             }
@@ -146,35 +145,21 @@ public final class Loop {
         try {
             return pause.get();
         } catch (RuntimeException | Error e) {
-            reportQuietly(e);
+            report(e);
             return AFTER_FAILED_PAUSE;
         }
     }
 
-    // Reporting may run out of memory. The loop goes on.
-    private void reportQuietly(@Nullable Throwable failure) {
-        try {
-            report(failure);
-        } catch (RuntimeException | Error e) {
-            // There is nowhere left to say so.
-        }
-    }
-
-    // Once when it begins and once when it is over: an outage must not fill the log.
+    // Logging may run out of memory; the loop continues.
     private void report(@Nullable Throwable failure) {
-        if (failure == null) {
-            if (failures > 0) {
-                log.info("loop {}: works again after {} failed passes", name, failures);
-            }
-            failures = 0;
-        } else if (failures++ == 0) {
-            if (ServerFailure.caused(failure)) {
-                log.warn("loop {}: a pass failed and will be tried again: {}", name, ServerFailure.brief(failure));
+        try {
+            if (failure == null) {
+                failures.succeeded();
             } else {
-                log.warn("loop {}: a pass failed and will be tried again", name, ErrorText.loggable(failure));
+                failures.failed("a pass failed and will be retried", failure);
             }
-        } else {
-            log.debug("loop {}: pass failed {} times in a row", name, failures, failure);
+        } catch (RuntimeException | Error e) {
+            // There is no way left to report it.
         }
     }
 
@@ -182,7 +167,7 @@ public final class Loop {
         return name;
     }
 
-    /** Whether it should have ended a pass long ago: a pass hangs, or nothing runs it any more. */
+    /** Returns whether a pass should have ended long ago: it hangs, or no thread runs the loop any more. */
     public boolean isStuck() {
         lock.lock();
         try {

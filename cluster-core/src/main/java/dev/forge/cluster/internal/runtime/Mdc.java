@@ -6,7 +6,7 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.MDC;
 
-/** Who we are, in every line that a thread of ours logs. A logging library that throws is ignored. */
+/** Puts the node's id and name into the diagnostic context of the cluster's threads. Ignores a logging library that throws. */
 public final class Mdc {
 
     static final String NODE_ID = "forge.node.id";
@@ -25,11 +25,11 @@ public final class Mdc {
         try {
             MDC.put(key, value);
         } catch (RuntimeException | Error e) {
-            // Lines lack it.
+            // Log lines then lack the entry.
         }
     }
 
-    /** Puts back what {@link MDC#getCopyOfContextMap()} has answered, and nothing else. */
+    /** Restores a context that {@link MDC#getCopyOfContextMap()} has returned. */
     public static void restore(@Nullable Map<String, String> before) {
         if (before == null) {
             MDC.clear();

@@ -3,8 +3,8 @@ package dev.forge.cluster.internal.runtime;
 import java.util.regex.Pattern;
 
 /**
- * A glob over names that are segmented by {@code ::}. {@code *} stands for any characters within one segment, {@code
- * **} for any number of whole segments, none included.
+ * A glob over names whose segments are separated by {@code ::}. {@code *} matches any characters within one segment, {@code **}
+ * any number of whole segments, including none.
  */
 public final class NamePattern {
 
@@ -13,13 +13,13 @@ public final class NamePattern {
     private static final String ANY_SEGMENTS = "(?:(?:(?!::).)+::)*";
 
     private final String text;
-    /** Matches a name with a separator behind every segment, the last one too. */
+    /** Matches a name with a separator behind every segment, including the last one. */
     private final Pattern compiled;
 
-    /** @throws IllegalArgumentException saying what is wrong with the pattern */
+    /** @throws IllegalArgumentException if the pattern is malformed, with the reason */
     public NamePattern(String text) {
         if (text.isBlank()) {
-            throw new IllegalArgumentException("a pattern must not be empty");
+            throw new IllegalArgumentException("pattern must not be empty");
         }
         var regex = new StringBuilder();
         for (String segment : text.split(SEPARATOR, -1)) {
@@ -46,7 +46,7 @@ public final class NamePattern {
         return regex.toString();
     }
 
-    /** Whether the whole of {@code name} matches. */
+    /** Returns whether the pattern matches the whole name. */
     public boolean matches(String name) {
         return compiled.matcher(name + SEPARATOR).matches();
     }

@@ -4,13 +4,13 @@ import java.util.Collection;
 import java.util.List;
 
 /**
- * The one place where names and keys are checked: of jobs, crons, daemons, workflows, steps, signals, locks, leader roles,
- * rate limits, one-time state and nodes. They appear in log lines, URLs and metrics, so control characters are refused.
- * Rows that were inserted by SQL may hold them all the same: {@link #printable} is for those.
+ * Checks names and keys: of jobs, crons, daemons, workflows, steps, signals, locks, leader roles, rate limits, one-time state and
+ * nodes. They appear in log lines, URLs and metrics, so control characters are rejected. Rows that were inserted by SQL may
+ * contain them all the same: {@link #printable} is for those.
  */
 public final class Names {
 
-    /** Two of this length are still one entry of an index. */
+    /** Two names of this length still fit into an index entry. */
     private static final int LONGEST = 500;
 
     private static final int SHOWN = 200;
@@ -18,10 +18,10 @@ public final class Names {
     private Names() {}
 
     /**
-     * Refuses a name or key that is blank, longer than 500 characters, or not printable.
+     * Rejects a name or key that is blank, longer than 500 characters, or not printable.
      *
      * @param what the kind of name, with which the message begins
-     * @throws IllegalArgumentException saying what is wrong with it
+     * @throws IllegalArgumentException if it is rejected, with the reason
      */
     public static void require(String what, String text) {
         if (text.isBlank() || text.length() > LONGEST) {
@@ -32,9 +32,9 @@ public final class Names {
     }
 
     /**
-     * Refuses control characters, line separators and halves of surrogate pairs, which PostgreSQL cannot store.
+     * Rejects control characters, line separators and halves of surrogate pairs, which PostgreSQL cannot store.
      *
-     * @throws IllegalArgumentException saying which character is at which place
+     * @throws IllegalArgumentException if there is one, with the character and its position
      */
     public static void requirePrintable(String what, String text) {
         for (int i = 0; i < text.length(); i++) {
@@ -67,7 +67,7 @@ public final class Names {
         };
     }
 
-    /** A name that nobody has checked, for a log line or a message: on one line, and not too long. */
+    /** Returns an unchecked name for a log line or a message: on one line, and not too long. */
     public static String printable(String text) {
         boolean clean = text.length() <= SHOWN;
         for (int i = 0; clean && i < text.length(); i++) {
@@ -89,7 +89,7 @@ public final class Names {
         return text.length() > SHOWN ? printable + "..." : printable.toString();
     }
 
-    /** Each of them {@linkplain #printable(String) printable}. */
+    /** Returns each name as {@link #printable(String)} does. */
     public static List<String> printable(Collection<String> texts) {
         return texts.stream().map(Names::printable).toList();
     }

@@ -5,24 +5,24 @@ import java.util.function.LongSupplier;
 import java.util.random.RandomGenerator;
 
 /**
- * Time and chance for whatever is done again and again by every node. Past ten live nodes pauses grow with their number,
- * so that a large cluster asks the database no more often than a small one; chance keeps nodes from asking in step.
+ * Paces work that every node repeats. Beyond ten live nodes pauses grow with the number of nodes, so that a large cluster queries
+ * the database no more often than a small one. Random jitter keeps nodes from querying in step.
  */
 public final class Pace {
 
     private static final int NODES_WITHOUT_STRETCH = 10;
     private static final double JITTER = 0.2;
 
-    public final LongSupplier nanos;
+    private final LongSupplier nanos;
     private final RandomGenerator random;
-    public volatile int liveNodes = 1;
+    private volatile int liveNodes = 1;
 
     public Pace(LongSupplier nanos, RandomGenerator random) {
         this.nanos = nanos;
         this.random = random;
     }
 
-    /** Monotonic; says nothing about any other machine. */
+    /** Returns the monotonic time of this process, which cannot be compared with that of others. */
     public long nanos() {
         return nanos.getAsLong();
     }
@@ -31,12 +31,12 @@ public final class Pace {
         liveNodes = Math.max(1, count);
     }
 
-    /** A pause of about that length, longer in a large cluster. */
+    /** Returns a pause of about that length, longer in a large cluster. */
     public Duration stretched(Duration pause) {
         return times(pause, 1 + JITTER * (2 * random.nextDouble() - 1));
     }
 
-    /** The longest that {@link #stretched} may answer now. */
+    /** Returns the longest pause that {@link #stretched} may return now. */
     public Duration longest(Duration pause) {
         return times(pause, 1 + JITTER);
     }

@@ -14,24 +14,24 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.util.ClassUtils;
 
 /**
- * JSON as PostgreSQL stores it: without NUL characters, without halves of surrogate pairs, and not larger than configured when
- * it is printed again.
+ * Writes and reads JSON that PostgreSQL can store: without NUL characters, without halves of surrogate pairs, and not larger than
+ * configured when PostgreSQL prints it.
  */
 public final class PayloadJson {
 
     private static final int UNICODE_ESCAPE = 6;
 
-    /** How Jackson says which member is meant. */
+    /** How Jackson names the member at fault. */
     private static final Pattern REFERENCE_CHAIN = Pattern.compile("through reference chain: (.*)");
 
     private static final Pattern MEMBER = Pattern.compile("\\[\"([^\"]*)\"]|\\[(\\d+)]");
 
     private final PayloadCodec codec;
     private final int maxBytes;
-    /** Types of which a value was written and could be read; as many as handlers take. */
+    /** Types of which a written value could be read; their number is that of the handlers' parameter types. */
     private final Set<Type> readable = ConcurrentHashMap.newKeySet();
 
-    /** @param maxBytes how large a text may be */
+    /** @param maxBytes the largest size of a text when PostgreSQL prints it */
     public PayloadJson(PayloadCodec codec, int maxBytes) {
         this.codec = codec;
         this.maxBytes = maxBytes;
@@ -40,7 +40,7 @@ public final class PayloadJson {
     /**
      * Returns a value as JSON.
      *
-     * @throws IllegalArgumentException saying why it cannot be stored
+     * @throws IllegalArgumentException if it cannot be stored, with the reason
      */
     public String write(@Nullable Object value) {
         String json;
@@ -58,7 +58,7 @@ public final class PayloadJson {
         long bytes = PrintedJson.requireBytes(json);
         if (bytes > maxBytes) {
             throw new IllegalArgumentException(
-                    "has %d bytes when PostgreSQL prints it, forge.cluster.job.max-payload-size is %d; store large data elsewhere and say where it is"
+                    "has %d bytes when PostgreSQL prints it, forge.cluster.job.max-payload-size is %d; store large data elsewhere and pass a reference"
                             .formatted(bytes, maxBytes));
         }
     }
@@ -74,12 +74,12 @@ public final class PayloadJson {
     }
 
     /**
-     * Checks that what was written can be read as that type. Of values of just that class only the first one is read: others
-     * are like it, and reading each of them would double the cost of enqueueing it.
+     * Checks that a written value can be read as a type. Of values of exactly that class only the first one is read: reading each
+     * of them would double the cost of enqueueing.
      *
-     * @param value what was written; null: nothing
-     * @param reader who takes it, for people
-     * @throws IllegalArgumentException saying why it cannot be read
+     * @param value the value that was written
+     * @param reader the handler that takes it, for the message
+     * @throws IllegalArgumentException if it cannot be read, with the reason
      */
     public void requireReadable(@Nullable Object value, String json, Type type, String reader) {
         Type exact = type instanceof Class<?> raw ? ClassUtils.resolvePrimitiveIfNecessary(raw) : type;
@@ -98,7 +98,7 @@ public final class PayloadJson {
         }
     }
 
-    // The others say where in the JSON, which the caller has never seen, and which member is meant.
+    // Further lines of Jackson's message give the position in the JSON, which the caller does not know, and the member.
     private static String firstLine(RuntimeException e) {
         String message = String.valueOf(e.getMessage());
         String first = message.lines().findFirst().orElse("");
@@ -114,8 +114,8 @@ public final class PayloadJson {
         return path.isEmpty() ? first : "%s: %s".formatted(path, first);
     }
 
-    /** Of that class, which may be {@code int}. */
-    @SuppressWarnings("unchecked") // int.class casts nothing, Integer.class does.
+    /** Reads JSON as a class, which may be primitive. */
+    @SuppressWarnings("unchecked") // int.class.cast rejects every value, Integer.class.cast does not.
     public <T> @Nullable T readAs(String json, Class<T> type) {
         Class<?> boxed = ClassUtils.resolvePrimitiveIfNecessary(type);
         return (T) boxed.cast(codec.read(json, boxed));
@@ -162,7 +162,7 @@ public final class PayloadJson {
         return at + width;
     }
 
-    /** The character of the escape at that place; an ordinary one if there is none. */
+    /** Returns the character of the escape at a position; a space if there is none. */
     private static char escaped(String json, int at) {
         if (at + UNICODE_ESCAPE > json.length() || json.charAt(at) != '\\' || json.charAt(at + 1) != 'u') {
             return ' ';

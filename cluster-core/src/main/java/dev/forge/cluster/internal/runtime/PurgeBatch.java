@@ -9,8 +9,8 @@ import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
 
 /**
- * How many rows one statement deletes. Rows may be small or have a megabyte each, so their number follows from the time that
- * the last statement took; a statement that did not end in time is repeated with a quarter of the rows.
+ * Deletes rows in batches of a suitable size. Rows may be small or have a megabyte each, so the size follows from the duration of
+ * the last statement; a statement that timed out is repeated with a quarter of the rows.
  */
 public final class PurgeBatch {
 
@@ -24,7 +24,7 @@ public final class PurgeBatch {
     private final LongSupplier nanos;
     private int size;
 
-    /** @param what is deleted, for the log */
+    /** @param what the kind of rows, for the log */
     public PurgeBatch(String what, int largest, LongSupplier nanos) {
         this.what = what;
         this.largest = largest;
@@ -33,9 +33,9 @@ public final class PurgeBatch {
     }
 
     /**
-     * Deletes all rows, in as many statements as it takes.
+     * Deletes all rows, in as many statements as necessary.
      *
-     * @param delete deletes up to that many rows and answers how many; called until it finds fewer
+     * @param delete deletes up to that many rows and returns how many it deleted; called until it finds fewer
      */
     public void deleteAll(IntUnaryOperator delete) {
         int deleted;
@@ -50,7 +50,7 @@ public final class PurgeBatch {
                     throw e;
                 }
                 size = Math.max(1, limit / 4);
-                log.debug("could not delete {} {} in one statement; trying {}", limit, what, size, e);
+                log.debug("Could not delete {} {} in one statement; trying {}", limit, what, size, e);
                 deleted = limit;
                 continue;
             }
@@ -58,10 +58,10 @@ public final class PurgeBatch {
             if (took > SLOW.toNanos()) {
                 size = Math.max(1, limit / 2);
             } else if (took < FAST.toNanos() && deleted >= limit) {
-                // A statement that found less says nothing about as many rows.
+                // The duration of a statement that found fewer rows says nothing about a full batch.
                 size = Math.min(largest, limit * 2);
             }
-            log.debug("deleted {} {}", deleted, what);
+            log.debug("Deleted {} {}", deleted, what);
         } while (deleted >= limit);
     }
 }

@@ -13,12 +13,12 @@ import org.springframework.core.ReactiveAdapter;
 import org.springframework.core.ReactiveAdapterRegistry;
 
 /**
- * Reactive types as futures, by way of Spring's {@link ReactiveAdapterRegistry}. Apart from {@link AsyncResults}, so that
+ * Turns reactive types into futures, with Spring's {@link ReactiveAdapterRegistry}. Separate from {@link AsyncResults}, so that
  * Reactive Streams may be absent.
  */
 final class ReactiveResults {
 
-    /** More of them would not fit into a result. */
+    /** How many values a result may have. */
     static final int MOST_VALUES = 100_000;
 
     private ReactiveResults() {}
@@ -28,7 +28,11 @@ final class ReactiveResults {
                 || ReactiveAdapterRegistry.getSharedInstance().getAdapter(type) != null;
     }
 
-    /** Subscribes; null if nothing can. Cancelling the future cancels the subscription. */
+    /**
+     * Subscribes to a reactive type. Cancelling the future cancels the subscription.
+     *
+     * @return null if no library can subscribe to it
+     */
     static @Nullable Future<?> future(Object value) {
         ReactiveAdapter adapter = ReactiveAdapterRegistry.getSharedInstance().getAdapter(null, value);
         if (adapter == null && !(value instanceof Publisher<?>)) {
@@ -90,7 +94,7 @@ final class ReactiveResults {
             }
             cancel();
             result.completeExceptionally(new PermanentJobFailure(
-                    "its handler returned more than %d values: end the stream with then(), or store the values elsewhere"
+                    "the handler returned more than %d values: end the stream with then(), or store the values elsewhere"
                             .formatted(MOST_VALUES)));
         }
 

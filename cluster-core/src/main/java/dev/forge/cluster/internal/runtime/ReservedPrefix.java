@@ -1,15 +1,15 @@
 package dev.forge.cluster.internal.runtime;
 
 /**
- * The beginning of names that a capability of the cluster uses for itself.
+ * A prefix of names that a capability of the cluster uses for itself.
  *
- * @param text how such names begin
- * @param owner what these names belong to, such as "daemons"
- * @param advice what to do instead of using such a name
+ * @param text the prefix
+ * @param owner the owner of such names, such as "daemons"
+ * @param advice what an application should do instead of using such a name
  */
 public record ReservedPrefix(String text, String owner, String advice) {
 
-    /** Returns whether a name begins like that. */
+    /** Returns whether a name begins with the prefix. */
     public boolean matches(String name) {
         return name.startsWith(text);
     }

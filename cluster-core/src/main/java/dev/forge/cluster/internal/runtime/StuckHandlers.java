@@ -15,15 +15,15 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 
 /**
- * Finds handlers that run on although they were told to stop: their timeout has passed, or their claim is lost, and they
- * ignore the interrupt. Such a handler occupies a slot, and nobody can end it but itself: all that is left is to say so, in
- * the log with its stack, in the health, in a gauge and in {@code Jobs.explain}.
+ * Finds handlers that ignore an interrupt after their timeout has passed or their claim was lost. Such a handler occupies a slot,
+ * and no other thread can end it. It is reported in the log with its stack, in the health, in a gauge and in {@code
+ * Jobs.explain}.
  */
 public final class StuckHandlers {
 
     private static final Logger log = GuardedLogger.of(StuckHandlers.class);
 
-    /** How long a handler that was interrupted may take to end before it counts as stuck. */
+    /** How long an interrupted handler may take to end before it counts as stuck. */
     public static final Duration GRACE = Duration.ofSeconds(1);
 
     private static final Duration FIRST_PAUSE = Duration.ofSeconds(30);
@@ -37,31 +37,31 @@ public final class StuckHandlers {
         this.nanos = nanos;
     }
 
-    /** Code of the application that runs. */
+    /** A running handler of the application. */
     public interface Handler {
 
-        /** The name of the job. */
+        /** Returns the name of the job. */
         String name();
 
         UUID id();
 
-        /** What runs, for a sentence of the log. */
+        /** Returns a description of the handler with which a log message begins. */
         String label();
 
-        /** Why it was told to stop; null: it was not. */
+        /** Returns why the handler was interrupted; null if it was not. */
         @Nullable
         String stopCause();
 
-        /** What follows from its running on, as a sentence of the log. */
+        /** Returns the consequence of a stuck handler, as a sentence of the log. */
         String consequence();
 
-        /** The thread that runs it; null once it has returned. */
+        /** Returns the thread that runs the handler; null once it has returned. */
         @Nullable
         Thread thread();
     }
 
     private static final class Report {
-        private volatile @Nullable Long toldAt;
+        private volatile @Nullable Long interruptedAt;
         private long nextAt;
         private Duration pause = FIRST_PAUSE;
     }
@@ -74,7 +74,7 @@ public final class StuckHandlers {
         running.remove(handler);
     }
 
-    /** Several times a second: logs handlers that have become stuck, and from time to time those that still are. */
+    /** Logs handlers that have become stuck, and repeats that with growing pauses; called several times a second. */
     public void watch() {
         long now = nanos.getAsLong();
         running.forEach((handler, report) -> {
@@ -82,14 +82,14 @@ public final class StuckHandlers {
             if (cause == null) {
                 return;
             }
-            Long toldAt = report.toldAt;
-            if (toldAt == null) {
-                report.toldAt = now;
+            Long interruptedAt = report.interruptedAt;
+            if (interruptedAt == null) {
+                report.interruptedAt = now;
                 report.nextAt = now + GRACE.toNanos();
             } else if (now - report.nextAt >= 0) {
                 Thread thread = handler.thread();
                 if (thread != null) {
-                    log(handler, cause, Duration.ofNanos(now - toldAt), thread);
+                    log(handler, cause, Duration.ofNanos(now - interruptedAt), thread);
                 }
                 report.nextAt = now + report.pause.toNanos();
                 Duration longer = report.pause.multipliedBy(2);
@@ -109,7 +109,7 @@ public final class StuckHandlers {
                 stack(thread));
     }
 
-    /** Where a thread is, in a bounded number of lines. */
+    /** Returns the stack of a thread in a bounded number of lines. */
     public static String stack(Thread thread) {
         StackTraceElement[] frames = thread.getStackTrace();
         return Arrays.stream(frames)
@@ -119,21 +119,24 @@ public final class StuckHandlers {
                 + (frames.length > MOST_FRAMES ? "\n\t... %d more".formatted(frames.length - MOST_FRAMES) : "");
     }
 
-    /** Those that are stuck now, the oldest first. */
+    /** Returns the handlers that are stuck now, the oldest first. */
     public List<StuckHandler> stuck() {
         long now = nanos.getAsLong();
         return running.entrySet().stream()
-                .map(entry -> stuck(entry.getKey(), entry.getValue().toldAt, now))
+                .map(entry -> stuck(entry.getKey(), entry.getValue().interruptedAt, now))
                 .flatMap(Optional::stream)
                 .sorted(Comparator.comparing(StuckHandler::forTime).reversed())
                 .toList();
     }
 
-    public static Optional<StuckHandler> stuck(Handler handler, @Nullable Long toldAt, long now) {
+    public static Optional<StuckHandler> stuck(Handler handler, @Nullable Long interruptedAt, long now) {
         String cause = handler.stopCause();
-        return toldAt == null || cause == null || handler.thread() == null || now - toldAt < GRACE.toNanos()
+        return interruptedAt == null
+                        || cause == null
+                        || handler.thread() == null
+                        || now - interruptedAt < GRACE.toNanos()
                 ? Optional.empty()
                 : Optional.of(new StuckHandler(
-                        handler.name(), handler.id(), handler.label(), cause, Duration.ofNanos(now - toldAt)));
+                        handler.name(), handler.id(), handler.label(), cause, Duration.ofNanos(now - interruptedAt)));
     }
 }

@@ -18,7 +18,7 @@ public final class DefaultStartupCoordinator implements StartupCoordinator {
     private final @Nullable StartupActions actions;
     private final ConcurrentMap<String, ClusterLock> acquired = new ConcurrentHashMap<>();
 
-    /** Without {@link #once}. */
+    /** Creates a coordinator without {@link #once}. */
     public DefaultStartupCoordinator(ClusterLocks locks, Duration defaultTtl) {
         this(locks, defaultTtl, null);
     }

@@ -7,18 +7,17 @@ import java.util.Optional;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** The rows of {@code forge_startup_actions}: which actions were completed, in which version, by whom. */
+/** Records in {@code forge_startup_actions} which actions were completed, in which version, and by which node. */
 public final class StartupActionStore {
 
-    /** How the names of the locks begin that decide which node runs an action. */
+    /** The prefix of the names of the locks that decide which node runs an action. */
     static final String LOCK_PREFIX = "once:";
 
     /**
-     * Locks {@code l} whose rows must stay: those of actions, for a year, unless the last holder has completed the action. A holder
-     * that was cut off completes it by this row.
+     * An SQL condition on locks {@code l} whose rows must stay: those of actions, for a year, unless the last holder has completed
+     * the action. A holder that was cut off needs the row to record completion.
      */
     public static final String KEPT_LOCKS = """
             starts_with(l.lock_name, '%1$s') AND l.expires_at > clock_timestamp() - interval '1 year'
@@ -27,23 +26,21 @@ public final class StartupActionStore {
 
     private final Schema schema;
     private final JdbcClient jdbc;
-    private final TransactionTemplate apart;
+    private final TransactionTemplate transaction;
 
     public StartupActionStore(Schema schema, DataSource control) {
         this.schema = schema;
         this.jdbc = JdbcClient.create(control);
-        // In a transaction of the caller's, Spring would keep our connection until that one ends.
-        this.apart = new TransactionTemplate(new OwnTransactions(control));
-        this.apart.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
+        this.transaction = OwnTransactions.separate(control);
     }
 
-    private <T> T apart(Supplier<T> work) {
-        return Objects.requireNonNull(apart.execute(status -> work.get()));
+    private <T> T separately(Supplier<T> work) {
+        return Objects.requireNonNull(transaction.execute(status -> work.get()));
     }
 
-    /** Whether some node has completed that version of the action. */
+    /** Returns whether a node has completed that version of the action. */
     public boolean isCompleted(String name, String version) {
-        return apart(() -> jdbc.sql(schema.sql("""
+        return separately(() -> jdbc.sql(schema.sql("""
                 SELECT EXISTS (SELECT FROM ~.forge_startup_actions WHERE name = ? AND version = ?)
                 """))
                 .params(name, version)
@@ -52,14 +49,14 @@ public final class StartupActionStore {
     }
 
     /**
-     * Records that the holder of a lock has completed that version of the action. May be repeated if the answer got lost.
-     * The token alone decides: completion counts after the lease has ended, too, as long as no other node has taken the lock.
+     * Records that the holder of a lock has completed that version of the action. May be repeated if the response was lost. Only
+     * the token counts: completion is also recorded after the lease has ended, as long as no other node has taken the lock.
      *
      * @param nodeName the node that completed it
-     * @return false if another node has taken the lock since: nothing is recorded then
+     * @return false if another node has taken the lock since; nothing is recorded then
      */
     public boolean complete(String name, String version, String nodeName, String lock, long token) {
-        return apart(() -> jdbc.sql(schema.sql("""
+        return separately(() -> jdbc.sql(schema.sql("""
                         INSERT INTO ~.forge_startup_actions (name, version, node_id, node_name, token, started_at)
                         SELECT :name, :version, l.owner_node, :node_name, l.token, l.locked_at FROM ~.forge_locks l
                         WHERE l.lock_name = :lock AND l.token = :token
@@ -82,9 +79,9 @@ public final class StartupActionStore {
                         .single());
     }
 
-    /** The node that holds a lock, by its name, or by its id if it has not joined the cluster yet. */
+    /** Returns the name of the node that holds a lock, or its id if it has not joined the cluster yet. */
     public Optional<String> holder(String lock) {
-        return apart(
+        return separately(
                 () -> jdbc.sql(schema.sql("""
                 SELECT coalesce(n.name, l.owner_node::text) FROM ~.forge_locks l
                 LEFT JOIN ~.forge_nodes n ON n.id = l.owner_node

@@ -8,12 +8,11 @@ import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.Pause;
 import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.UUID;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
@@ -23,11 +22,11 @@ import org.springframework.transaction.TransactionException;
 
 /**
  * Runs actions once in the whole cluster. A lock of {@code forge_locks} decides which node runs an action; its lease is
- * extended while the action runs, so that another node takes over soon after the first one has crashed. Completion is
- * recorded by a statement that the lock's token guards: it counts after an outage longer than the lease, too, unless another
- * node has taken the lock meanwhile.
+ * extended while the action runs, so that another node takes over soon after the first one has crashed. The token of the lock
+ * guards the statement that records completion: completion is also recorded after an outage longer than the lease, unless
+ * another node has taken the lock meanwhile.
  *
- * <p>Needs no membership, and none of the loops: it works while the application is still starting.
+ * <p>Needs neither membership nor loops, because it runs while the application is still starting.
  */
 public final class StartupActions {
 
@@ -38,19 +37,19 @@ public final class StartupActions {
     private final ControlConnections control;
     private final Timing timing;
 
-    /** Owns the locks of a node that has not joined yet. */
+    /** The owner of the locks of a node that has not joined yet. */
     private final UUID beforeJoining = UUID.randomUUID();
 
     /**
-     * How actions are timed.
+     * The timing of actions.
      *
-     * @param lease how long after a crash of the node that runs an action another node takes over, at the latest
-     * @param poll how often waiting nodes look
-     * @param patience how long they wait, unless the caller says otherwise
+     * @param lease the longest time until another node takes over after a crash of the node that runs an action
+     * @param poll the pause between two looks of a waiting node
+     * @param patience how long a node waits, unless the caller says otherwise
      */
     public record Timing(Duration lease, Duration poll, Duration patience) {
 
-        /** The usual times for nodes that wait that long. */
+        /** Returns the usual timing for nodes that wait that long. */
         public static Timing waitingFor(Duration patience) {
             return new Timing(Duration.ofSeconds(30), Duration.ofMillis(500), patience);
         }
@@ -75,9 +74,10 @@ public final class StartupActions {
         Names.require("startup action", name);
         Names.require("version of startup action '%s'".formatted(name), version);
         if (patience.isNegative()) {
-            throw new IllegalArgumentException("Startup action '%s': cannot wait for %s".formatted(name, patience));
+            throw new IllegalArgumentException(
+                    "Startup action '%s': patience (%s) must not be negative".formatted(name, patience));
         }
-        // A connection for this call only: the cluster's own ones are closed by its lifecycle, which may never start.
+        // A connection for this call only: the lifecycle closes the control connections, and it may never start.
         try (ControlConnections own = control.apart(1)) {
             return new Call(
                             name,
@@ -149,7 +149,7 @@ public final class StartupActions {
 
         private boolean runUnlessCompleted(long token, Runnable action) {
             try {
-                // Its former holder may have completed it since the last look.
+                // The former holder of the lock may have completed the action since the last look.
                 if (actions.isCompleted(name, version)) {
                     return false;
                 }
@@ -166,18 +166,23 @@ public final class StartupActions {
             }
         }
 
-        /** On a thread of its own: the cluster's scheduler may not have been started yet. */
+        /** Extends the lease on another thread, which is not one of the scheduler: that may not have been started yet. */
         private LeaseExtension extendLease(long token) {
             var thread = new ThreadPoolTaskScheduler();
             thread.setThreadNamePrefix("forge-cluster-startup-");
             thread.setDaemon(true);
-            // A statement that is under way gives the connection back before the next one needs it.
+            // An extension that is under way must return the connection before the next statement needs it.
             thread.setWaitForTasksToCompleteOnShutdown(true);
             thread.setAwaitTerminationSeconds(5);
             thread.initialize();
             var lost = new AtomicBoolean();
+            Duration third = timing.lease.dividedBy(3);
             return new LeaseExtension(
-                    thread, thread.scheduleWithFixedDelay(() -> extend(token, lost), timing.lease.dividedBy(3)));
+                    thread,
+                    thread.scheduleWithFixedDelay(
+                            () -> extend(token, lost),
+                            thread.getClock().instant().plus(third),
+                            third));
         }
 
         private void extend(long token, AtomicBoolean lost) {
@@ -186,12 +191,12 @@ public final class StartupActions {
                     lost.set(true);
                     log.error(
                             "Startup action '{}' version '{}': another node has taken its lock while this node runs the action."
-                                    + " That node may run it, too; completion will not be recorded here.",
+                                    + " That node may run the action, too; this node will not record completion.",
                             name,
                             version);
                 }
             } catch (RuntimeException | Error e) {
-                // Whatever it is: a task that throws may not be repeated.
+                // Errors, too: the scheduler may not repeat a task that throws.
                 log.warn("Startup action '{}' version '{}': could not extend its lease; retrying", name, version, e);
             }
         }
@@ -209,7 +214,7 @@ public final class StartupActions {
                             "Startup action '%s' version '%s': ran on this node, but another node has taken its lock"
                                             .formatted(name, version)
                                     + " meanwhile; completion is not recorded",
-                            "Another node runs the action. Start this node again: it then waits for the other one.");
+                            "Another node runs the action. Restart this node: it then waits for the other one.");
                 } catch (DataAccessException | TransactionException e) {
                     Duration patience = completionPatience(e);
                     if (node.nanos() - begun >= patience.toNanos()) {
@@ -229,9 +234,10 @@ public final class StartupActions {
             }
         }
 
-        /** While the database is out of reach, as long as other nodes would wait: a late completion counts. */
+        /** Returns how long to retry: while the database is unreachable, as long as other nodes wait for the action. */
         private Duration completionPatience(Exception failure) {
-            // The other one: no connection could be opened, or the lease extension hangs on the only one.
+            // CannotCreateTransactionException: no connection could be opened, or the lease extension uses the only
+            // one.
             boolean unreachable = ConnectionLoss.caused(failure) || failure instanceof CannotCreateTransactionException;
             return unreachable && timing.patience.compareTo(timing.lease) > 0 ? timing.patience : timing.lease;
         }
@@ -240,14 +246,13 @@ public final class StartupActions {
             try {
                 locks.release(lock, token);
             } catch (DataAccessException | TransactionException e) {
-                log.debug("startup action {}: could not release its lock, which will expire", name, e);
+                log.debug("Startup action '{}': could not release its lock, which will expire", name, e);
             }
         }
 
         private void pause() {
             try {
-                // Nobody counts down: what is waited for happens in the database.
-                new CountDownLatch(1).await(timing.poll.toMillis(), TimeUnit.MILLISECONDS);
+                Pause.of(timing.poll);
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 throw new IllegalStateException(

@@ -20,12 +20,12 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
     private final StateStore states;
     private final PayloadJson json;
 
-    /** For the application: what may not change the cluster may not put or take. */
+    /** Creates a store for the application: a node that may not change the cluster may not put or take. */
     public DefaultClusterStateStore(Node node, StateStore states, PayloadCodec codec, int maxBytes) {
         this(node::requireMayMutate, states, codec, maxBytes);
     }
 
-    /** For what every node does that serves requests, an observer too. */
+    /** Creates a store for requests that every node may serve, a node of mode observer included. */
     public static DefaultClusterStateStore ofAnyNode(StateStore states, PayloadCodec codec, int maxBytes) {
         return new DefaultClusterStateStore(() -> {}, states, codec, maxBytes);
     }
@@ -40,16 +40,16 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
     public boolean putOnce(String key, Object value, Duration timeToLive) {
         requirePut(key, value, timeToLive);
         if (key.startsWith(StateStore.LOGIN)) {
-            // They would count as pending logins.
+            // The value would count as a pending login.
             throw new IllegalArgumentException(
-                    "key of a one-time state '%s': keys that begin with %s are those of logins"
+                    "key of a one-time state '%s': keys that begin with %s are reserved for logins"
                             .formatted(key, StateStore.LOGIN));
         }
         return states.put(key, text(value), timeToLive);
     }
 
     /**
-     * Puts a pending login, unless so many are pending in the cluster.
+     * Puts a pending login, unless {@code most} logins are pending in the cluster.
      *
      * @param key begins with {@link StateStore#LOGIN}
      */
@@ -65,8 +65,7 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
         requireStorable(key);
         if (timeToLive.compareTo(SHORTEST) < 0 || timeToLive.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException(
-                    "a state that lives for %s; it must lie between a millisecond and a hundred years"
-                            .formatted(timeToLive));
+                    "timeToLive (%s) must be between one millisecond and a hundred years".formatted(timeToLive));
         }
         permission.run();
     }
@@ -76,7 +75,9 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
             return json.write(value);
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException(
-                    "the value of a state (%s) %s".formatted(value.getClass().getName(), e.getMessage()), e);
+                    "value of a one-time state (%s): %s"
+                            .formatted(value.getClass().getName(), e.getMessage()),
+                    e);
         }
     }
 
@@ -99,19 +100,19 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
         return states.find(key).map(text -> value(text, type));
     }
 
-    // Without the key, which may be a secret, and without the value.
+    // The message has neither the key, which may be a secret, nor the value.
     private <T> T value(String text, Class<T> type) {
         try {
-            return Objects.requireNonNull(json.readAs(text, type), "it is null");
+            return Objects.requireNonNull(json.readAs(text, type), "value is null");
         } catch (RuntimeException e) {
-            throw new IllegalArgumentException("a state cannot be read as " + type.getName(), e);
+            throw new IllegalArgumentException("one-time state cannot be read as " + type.getName(), e);
         }
     }
 
-    // Before it is taken, not when it is read.
+    // Checked before the value is taken: a taken value is deleted.
     private static void requireObject(Class<?> type) {
         if (type.isPrimitive()) {
-            throw new IllegalArgumentException("a state is read as an object, not as " + type);
+            throw new IllegalArgumentException("one-time state can only be read as an object type, not as " + type);
         }
     }
 

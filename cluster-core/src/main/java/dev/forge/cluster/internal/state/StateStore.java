@@ -8,35 +8,34 @@ import java.util.Optional;
 import java.util.function.Function;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** The rows of {@code forge_state}. A row is live until it expires; taking it is deleting it, so that one taker wins. */
+/** One-time values in {@code forge_state}. A value exists until it expires; taking it deletes its row, so that one caller gets it. */
 public final class StateStore {
 
-    /** Keys of pending OAuth2 logins begin with it. The index forge_state_logins repeats it. */
+    /** The prefix of the keys of pending OAuth2 logins, which the index forge_state_logins repeats. */
     public static final String LOGIN = "@oauth2/";
 
     private final Schema schema;
-    private final Apart application;
-    private final Apart control;
+    private final SeparateTransactions application;
+    private final SeparateTransactions control;
 
     /**
-     * @param application serves callers that are in no transaction: requests are answered while the node leaves, when its
-     *     control connections are closed already
-     * @param control serves those that are: each of them holding one connection of a pool and waiting for another could
-     *     wait for each other
+     * @param application serves callers without a transaction: requests are still served while the node leaves and its control
+     *     connections are closed already
+     * @param control serves callers in a transaction: if each of them held one connection of the application's pool and waited
+     *     for another, they could wait for each other
      */
     public StateStore(Schema schema, DataSource application, DataSource control) {
         this.schema = schema;
-        this.application = Apart.on(application);
-        this.control = Apart.on(control);
+        this.application = SeparateTransactions.on(application);
+        this.control = SeparateTransactions.on(control);
     }
 
-    /** Whether it is there now and was not before. */
+    /** Puts a value; returns false if there is one already. */
     public boolean put(String key, String json, Duration timeToLive) {
-        return apart(jdbc -> jdbc.sql(schema.sql("""
+        return separately(jdbc -> jdbc.sql(schema.sql("""
                         INSERT INTO ~.forge_state AS s (state_key, state_value, created_at, expires_at)
                         VALUES (:key, :json::jsonb, clock_timestamp(), clock_timestamp() + :ttl * interval '1 millisecond')
                         ON CONFLICT (state_key) DO UPDATE
@@ -51,7 +50,7 @@ public final class StateStore {
                 == 1;
     }
 
-    /** What became of a login that was to be put. */
+    /** The outcome of an attempt to put a login. */
     public enum Put {
         STORED,
         KEY_TAKEN,
@@ -59,13 +58,13 @@ public final class StateStore {
     }
 
     /**
-     * Puts a pending login unless so many are pending already. Logins that begin at the same moment do not see each other,
-     * so their number may exceed the limit by that of the connections.
+     * Puts a pending login, unless {@code most} logins are pending. Logins that begin at the same moment do not see each other, so
+     * their number may exceed the limit by the number of connections.
      *
      * @param key begins with {@link #LOGIN}
      */
     public Put putLogin(String key, String json, Duration timeToLive, int most) {
-        return apart(jdbc -> jdbc.sql(schema.sql("""
+        return separately(jdbc -> jdbc.sql(schema.sql("""
                 WITH room AS (
                     SELECT count(*) < :most AS free FROM (
                         SELECT FROM ~.forge_state
@@ -89,7 +88,7 @@ public final class StateStore {
                 .single());
     }
 
-    /** How many logins are pending; that many at most. */
+    /** Counts pending logins, up to {@code most}. */
     public long pendingLogins(int most) {
         return control.run(
                 jdbc -> jdbc.sql(schema.sql("""
@@ -99,9 +98,9 @@ public final class StateStore {
                 """)).param(most).query(Long.class).single());
     }
 
-    /** The value, if nobody has taken it; nobody can from now on. */
+    /** Takes a value; empty if it has expired or was taken. */
     public Optional<String> take(String key) {
-        return apart(jdbc -> jdbc.sql(schema.sql("""
+        return separately(jdbc -> jdbc.sql(schema.sql("""
                 DELETE FROM ~.forge_state WHERE state_key = ? AND expires_at > clock_timestamp()
                 RETURNING state_value::text
                 """))
@@ -110,9 +109,9 @@ public final class StateStore {
                 .optional());
     }
 
-    /** The value, left where it is. */
+    /** Returns a value without taking it. */
     public Optional<String> find(String key) {
-        return apart(jdbc -> jdbc.sql(schema.sql("""
+        return separately(jdbc -> jdbc.sql(schema.sql("""
                 SELECT state_value::text FROM ~.forge_state WHERE state_key = ? AND expires_at > clock_timestamp()
                 """))
                 .param(key)
@@ -120,7 +119,7 @@ public final class StateStore {
                 .optional());
     }
 
-    /** Deletes that many expired rows at most. Whoever replaces one at this moment keeps it. */
+    /** Deletes up to that many expired rows. A row that is replaced at the same moment stays. */
     public int purge(int batch) {
         return control.run(jdbc -> jdbc.sql(schema.sql("""
                 DELETE FROM ~.forge_state WHERE state_key = ANY (ARRAY(
@@ -129,17 +128,15 @@ public final class StateStore {
                 """)).param(batch).update());
     }
 
-    private <T> T apart(Function<JdbcClient, T> work) {
+    private <T> T separately(Function<JdbcClient, T> work) {
         return (TransactionSynchronizationManager.isSynchronizationActive() ? control : application).run(work);
     }
 
-    /** A transaction for each statement, whatever the caller is in and the pool's defaults are. */
-    private record Apart(JdbcClient jdbc, TransactionTemplate transaction) {
+    /** Runs each statement in a transaction of its own, independent of the caller's transaction and the pool's defaults. */
+    private record SeparateTransactions(JdbcClient jdbc, TransactionTemplate transaction) {
 
-        static Apart on(DataSource source) {
-            var transaction = new TransactionTemplate(new OwnTransactions(source));
-            transaction.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
-            return new Apart(JdbcClient.create(source), transaction);
+        static SeparateTransactions on(DataSource source) {
+            return new SeparateTransactions(JdbcClient.create(source), OwnTransactions.separate(source));
         }
 
         <T> T run(Function<JdbcClient, T> work) {

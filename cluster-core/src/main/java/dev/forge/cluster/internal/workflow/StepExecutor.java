@@ -352,7 +352,7 @@ final class StepExecutor {
         try {
             return begin(definition);
         } catch (TransactionException e) {
-            if (BeginFailure.passes(e)) {
+            if (BeginFailure.isTemporary(e)) {
                 throw recorder.suspendBecause(new DatabaseFailed(e));
             }
             // Each attempt would fail again.

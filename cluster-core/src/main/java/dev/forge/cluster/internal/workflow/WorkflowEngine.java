@@ -97,7 +97,7 @@ public final class WorkflowEngine implements NodeComponent {
         this.handlers = handlers;
         this.resources = resources;
         this.settings = settings;
-        Schema schema = node.members().schema();
+        Schema schema = node.resources().schema();
         // Executions write on the connections of the application: they are its work, and there may be many.
         DataSource application = resources.jobs.application();
         this.jobs = new DefaultJobs(node, jobEngine, handlers, resources.jobs);
@@ -108,7 +108,7 @@ public final class WorkflowEngine implements NodeComponent {
                 new WorkflowHistoryStore(schema, application), runs, new WorkflowBatches(schema, application));
         this.reports = new WorkflowReports(schema, application);
         this.versions = new InstalledVersions(new WorkflowKeeping(schema, application), jobEngine::isWorking);
-        this.keeping = new WorkflowKeeping(schema, node.members().control());
+        this.keeping = new WorkflowKeeping(schema, node.resources().control());
         this.purge = new PurgeBatch("ended runs of workflows", PURGE_BATCH, node::nanos);
         this.watch = new WorkflowWatch(node, jobEngine, keeping, settings.strandedCheck(), versions::all);
         this.jobStore = new JobStore(schema, application);

@@ -51,7 +51,8 @@ final class WorkflowWatch {
         this.node = node;
         this.engine = engine;
         this.keeping = keeping;
-        this.leaders = new LeaderStore(node.members().schema(), node.members().control());
+        this.leaders =
+                new LeaderStore(node.resources().schema(), node.resources().control());
         this.settings = settings;
         this.installed = installed;
     }

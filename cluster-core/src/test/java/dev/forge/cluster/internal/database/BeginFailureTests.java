@@ -17,7 +17,7 @@ class BeginFailureTests {
 
     private static final String HIKARI = "HikariPool-1 - Connection is not available, request timed out";
 
-    /** As Tomcat's pool names it. */
+    /** Has the name of the exception of Tomcat's pool. */
     private static final class PoolExhaustedException extends SQLException {
         private static final long serialVersionUID = 1L;
     }
@@ -62,13 +62,13 @@ class BeginFailureTests {
 
     @ParameterizedTest
     @MethodSource("passing")
-    void failed_server_and_exhausted_pool_pass(TransactionException failure) {
-        assertThat(BeginFailure.passes(failure)).isTrue();
+    void failed_server_and_exhausted_pool_are_temporary(TransactionException failure) {
+        assertThat(BeginFailure.isTemporary(failure)).isTrue();
     }
 
     @ParameterizedTest
     @MethodSource("lasting")
-    void all_else_comes_again(TransactionException failure) {
-        assertThat(BeginFailure.passes(failure)).isFalse();
+    void other_failures_are_permanent(TransactionException failure) {
+        assertThat(BeginFailure.isTemporary(failure)).isFalse();
     }
 }

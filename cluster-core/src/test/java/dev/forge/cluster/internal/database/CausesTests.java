@@ -27,7 +27,7 @@ class CausesTests {
     }
 
     @Test
-    void exception_that_throws_when_it_is_asked_for_its_cause_has_none() {
+    void exception_whose_getCause_throws_has_no_cause() {
         var unanswerable = new RuntimeException("outer") {
             private static final long serialVersionUID = 1L;
 

@@ -17,7 +17,7 @@ class GuardedLoggerTests {
     private final ListAppender<ILoggingEvent> logged = new ListAppender<>() {
         @Override
         protected void append(ILoggingEvent event) {
-            // While the caller is on the stack.
+            // Read here, while the caller is on the stack.
             event.getCallerData();
             super.append(event);
         }
@@ -61,7 +61,7 @@ class GuardedLoggerTests {
         assertThat(only().getFormattedMessage()).isEqualTo("seen 1 null");
     }
 
-    /** Whoever prints it asks for its message. */
+    /** An exception whose getMessage throws. */
     private static final class Unprintable extends IllegalStateException {
         private static final long serialVersionUID = 1L;
 

@@ -30,7 +30,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void it_beats_once_an_interval_from_the_start() {
+    void heartbeats_come_once_an_interval_from_the_start() {
         HeartbeatSchedule pulse = steady();
         assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
         beat(pulse);
@@ -38,7 +38,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void a_lost_beat_is_made_up_for_after_half_a_second_until_one_is_answered() {
+    void failed_heartbeat_is_repeated_after_half_a_second_until_one_is_answered() {
         HeartbeatSchedule pulse = steady();
         pulse.beating(false);
         assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofMillis(500));
@@ -49,7 +49,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void without_its_session_it_beats_five_times_a_second_even_after_a_lost_beat() {
+    void node_without_its_session_sends_five_heartbeats_a_second_even_after_a_failed_one() {
         HeartbeatSchedule pulse = steady();
         assertThat(pulse.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(200));
         pulse.beating(false);
@@ -60,7 +60,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void neither_makes_a_fast_pulse_slower() {
+    void neither_slows_a_fast_schedule_down() {
         HeartbeatSchedule fast = pulse(Duration.ofMillis(100), false);
         assertThat(fast.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(100));
         fast.beating(false);
@@ -68,7 +68,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void an_adaptive_one_doubles_its_pause_while_nothing_happens_up_to_the_longest() {
+    void adaptive_schedule_doubles_its_pause_while_nothing_happens_up_to_the_longest() {
         HeartbeatSchedule pulse = adaptive();
         for (int seconds : new int[] {10, 20, 40, 60, 60}) {
             beat(pulse);
@@ -77,7 +77,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void a_beat_that_is_lost_or_comes_while_something_happens_does_not_slow_it_down() {
+    void failed_heartbeat_and_one_during_a_change_do_not_slow_the_schedule_down() {
         HeartbeatSchedule pulse = adaptive();
         pulse.beating(false);
         pulse.beating(false);
@@ -86,7 +86,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void whatever_happens_brings_an_adaptive_one_back_and_makes_it_beat_at_once() {
+    void change_ends_the_slow_down_of_an_adaptive_schedule_and_causes_a_heartbeat_at_once() {
         HeartbeatSchedule pulse = adaptive();
         beat(pulse);
         beat(pulse);
@@ -96,7 +96,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void a_steady_one_is_in_no_hurry_and_keeps_its_deadlines() {
+    void steady_schedule_keeps_its_pause_and_deadlines_after_a_change() {
         HeartbeatSchedule pulse = steady();
         beat(pulse);
         assertThat(pulse.quicken()).isFalse();
@@ -104,13 +104,13 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void each_beat_declares_deadlines_that_fit_the_pause_after_it() {
+    void each_heartbeat_declares_deadlines_that_fit_the_pause_after_it() {
         HeartbeatSchedule pulse = adaptive();
         for (int beat = 0; beat < 6; beat++) {
             Deadlines declared = pulse.deadlines();
             beat(pulse);
             Duration pause = pulse.pause(WITH_SESSION);
-            // Two beats late is stale and three are dead: one may get lost.
+            // Stale after two missed heartbeats and dead after three, so that one may get lost.
             assertThat(declared.stale()).isGreaterThanOrEqualTo(pause.multipliedBy(2));
             assertThat(declared.dead()).isGreaterThanOrEqualTo(pause.multipliedBy(3));
         }

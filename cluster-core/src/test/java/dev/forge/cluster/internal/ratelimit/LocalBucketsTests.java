@@ -42,7 +42,7 @@ class LocalBucketsTests {
     }
 
     @Test
-    void a_full_bucket_admits_its_burst_and_then_what_flows_back() {
+    void full_bucket_admits_its_burst_and_then_what_flows_back() {
         drain();
         assertThat(call().retryAfter()).isEqualTo(Duration.ofMillis(600));
         pass(Duration.ofMillis(599));
@@ -53,7 +53,7 @@ class LocalBucketsTests {
     }
 
     @Test
-    void what_is_denied_takes_nothing() {
+    void denied_call_consumes_no_token() {
         drain();
         for (int i = 0; i < 1_000; i++) {
             assertThat(call().allowed()).isFalse();
@@ -63,7 +63,7 @@ class LocalBucketsTests {
     }
 
     @Test
-    void who_waits_as_long_as_told_is_admitted() {
+    void call_after_the_retry_time_is_admitted() {
         RateLimit odd = new RateLimit(7, Duration.ofMillis(1_234), 3);
         for (int i = 0; i < 10_000; i++) {
             RateLimitDecision decision = buckets.tryAcquire("odd", odd, 1);
@@ -75,7 +75,7 @@ class LocalBucketsTests {
     }
 
     @Test
-    void a_changed_limit_counts_at_once() {
+    void changed_limit_takes_effect_at_once() {
         drain();
         RateLimit more = HUNDRED_A_MINUTE.withBurst(150);
         assertThat(buckets.tryAcquire("bucket", more, 50).allowed()).isTrue();
@@ -85,7 +85,7 @@ class LocalBucketsTests {
     }
 
     @Test
-    void several_at_once_are_all_admitted_or_none() {
+    void permits_of_one_call_are_all_granted_or_none() {
         assertThat(buckets.tryAcquire("bucket", HUNDRED_A_MINUTE, 60).allowed()).isTrue();
         RateLimitDecision denied = buckets.tryAcquire("bucket", HUNDRED_A_MINUTE, 60);
         assertThat(denied.allowed()).isFalse();
@@ -95,7 +95,7 @@ class LocalBucketsTests {
     }
 
     @Test
-    void one_that_is_full_again_is_forgotten_and_one_that_is_not_is_kept() {
+    void bucket_that_is_full_again_is_dropped_and_one_that_is_not_is_kept() {
         buckets.tryAcquire("soon", HUNDRED_A_MINUTE, 1);
         RateLimit daily = RateLimit.of(1, Duration.ofDays(1));
         buckets.tryAcquire("late", daily, 1);
@@ -106,7 +106,7 @@ class LocalBucketsTests {
     }
 
     @Test
-    void there_are_never_more_than_the_given_number() {
+    void number_of_buckets_is_bounded() {
         for (int i = 0; i < 50_000; i++) {
             buckets.tryAcquire("address " + i, HUNDRED_A_MINUTE, 1);
         }

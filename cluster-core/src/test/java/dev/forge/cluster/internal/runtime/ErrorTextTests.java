@@ -10,7 +10,7 @@ class ErrorTextTests {
     private static final String LONG = "x".repeat(100_000);
 
     @Test
-    void short_exception_is_logged_as_it_is() {
+    void short_exception_is_logged_unchanged() {
         var failure = new IllegalStateException("no", new IllegalArgumentException("cause"));
         assertThat(ErrorText.loggable(failure)).isSameAs(failure);
     }
@@ -35,7 +35,7 @@ class ErrorTextTests {
     }
 
     @Test
-    void causes_that_go_round_in_circles_end() {
+    void causes_that_form_a_circle_end() {
         var first = new IllegalStateException(LONG);
         var second = new IllegalStateException("second", first);
         first.initCause(second);
@@ -51,7 +51,7 @@ class ErrorTextTests {
     }
 
     @Test
-    void exception_that_cannot_be_printed_is_named() {
+    void exception_that_cannot_be_printed_is_logged_with_its_class() {
         var failure = new RuntimeException() {
             private static final long serialVersionUID = 1L;
 

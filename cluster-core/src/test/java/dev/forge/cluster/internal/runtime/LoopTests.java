@@ -40,7 +40,7 @@ class LoopTests {
     }
 
     @Test
-    void a_pass_that_throws_does_not_end_the_loop() throws Exception {
+    void pass_that_throws_does_not_end_the_loop() throws Exception {
         Loop loop = loop(Duration.ofMillis(1), () -> {
             passes.incrementAndGet();
             throw new IllegalStateException("on purpose");
@@ -68,7 +68,7 @@ class LoopTests {
         assertThat(loop.stop(PATIENCE)).isTrue();
     }
 
-    /** Whoever prints it asks for its message. */
+    /** An exception whose getMessage throws. */
     private static final class Unprintable extends IllegalStateException {
         private static final long serialVersionUID = 1L;
 
@@ -95,7 +95,7 @@ class LoopTests {
     }
 
     @Test
-    void a_wake_during_a_pass_leads_to_exactly_one_more() throws Exception {
+    void wake_during_a_pass_causes_exactly_one_more() throws Exception {
         var entered = new Semaphore(0);
         var proceed = new Semaphore(0);
         Loop loop = loop(NEVER, () -> {
@@ -139,7 +139,7 @@ class LoopTests {
     }
 
     @Test
-    void a_loop_whose_pass_hangs_is_stuck_until_it_ends() throws Exception {
+    void loop_whose_pass_hangs_is_stuck_until_it_ends() throws Exception {
         var entered = new CountDownLatch(1);
         var proceed = new Semaphore(0);
         Loop loop = loop(Duration.ofSeconds(1), () -> {
@@ -160,7 +160,8 @@ class LoopTests {
     }
 
     @Test
-    void starting_waking_and_stopping_at_once_never_runs_two_passes_together_nor_one_after_stop() throws Exception {
+    void loop_that_is_started_woken_and_stopped_at_once_runs_no_two_passes_together_and_none_after_stop()
+            throws Exception {
         var together = new AtomicInteger();
         var overlaps = new AtomicInteger();
         Loop loop = loop(Duration.ZERO, () -> {

@@ -32,13 +32,13 @@ class NamePatternTests {
         "process.order, process-order,  false",
         "*-order,     process-order,    true",
     })
-    void matches_within_and_across_segments(String pattern, String name, boolean expected) {
+    void pattern_matches_within_and_across_segments(String pattern, String name, boolean expected) {
         assertThat(new NamePattern(pattern).matches(name)).isEqualTo(expected);
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"", " ", "::", "a::", "::a", "a::::b", "a**", "***", "**b::c", "a:b", "a b"})
-    void a_malformed_pattern_is_refused(String pattern) {
+    void malformed_pattern_is_rejected(String pattern) {
         assertThatIllegalArgumentException().isThrownBy(() -> new NamePattern(pattern));
     }
 }

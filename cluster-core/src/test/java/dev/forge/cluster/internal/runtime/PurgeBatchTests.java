@@ -13,7 +13,7 @@ import org.springframework.dao.DataAccessException;
 import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.dao.QueryTimeoutException;
 
-/** Rows that take their time to be deleted, and a clock that the test moves. */
+/** Batches of rows with a given cost, on a clock that the test moves. */
 class PurgeBatchTests {
 
     private final AtomicLong nanos = new AtomicLong();
@@ -21,7 +21,7 @@ class PurgeBatchTests {
     private final PurgeBatch batch = new PurgeBatch("rows", 5_000, nanos::get);
     private int rows;
     private Duration each = Duration.ZERO;
-    /** A statement that would take longer is cancelled. */
+    /** The timeout of a statement. */
     private Duration timeout = Duration.ofDays(1);
 
     private int delete(int limit) {
@@ -61,7 +61,7 @@ class PurgeBatchTests {
         each = Duration.ofSeconds(1);
         timeout = Duration.ofSeconds(3);
         batch.deleteAll(this::delete);
-        // All 40 rows are too many, and so are 31 and 7. One row takes a second: slow, but one is the least.
+        // 40, 31 and 7 rows are too many. One row takes a second, which is slow, but a batch has at least one row.
         assertThat(limits.subList(0, 5)).containsExactly(500, 125, 31, 7, 1);
         assertThat(rows).isZero();
     }
@@ -87,7 +87,7 @@ class PurgeBatchTests {
     }
 
     @Test
-    void failure_that_does_not_pass_ends_the_pass() {
+    void permanent_failure_ends_the_pass() {
         assertThatExceptionOfType(DataAccessException.class)
                 .isThrownBy(() -> batch.deleteAll(limit -> {
                     limits.add(limit);

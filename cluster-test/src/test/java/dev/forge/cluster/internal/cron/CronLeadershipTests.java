@@ -36,7 +36,7 @@ class CronLeadershipTests extends AbstractCronTests {
                 settings.heartbeat(),
                 settings.detection(),
                 new NodeSettings.Election(
-                        settings.election().ground(),
+                        settings.election().basis(),
                         Duration.ofMillis(100),
                         Duration.ofMillis(1_500),
                         Duration.ofMillis(200),

@@ -20,7 +20,7 @@ import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.UncategorizedSQLException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** The names that operators and other people's SQL rely on. */
+/** The tables, views and functions that operators and foreign SQL rely on. */
 @ClusterPostgres
 class ContractTests {
 
@@ -59,7 +59,7 @@ class ContractTests {
             scheduler_lock         | lock_name owner_node locked_at expires_at
             scheduler_job          | picked_by status
             """)
-    void the_tables_and_views_have_their_columns(String table, String columns) {
+    void tables_and_views_have_their_columns(String table, String columns) {
         List<String> found = jdbc.sql("SELECT column_name::text FROM information_schema.columns WHERE table_name = ?")
                 .param(table)
                 .query((row, n) -> row.getString(1))
@@ -68,7 +68,7 @@ class ContractTests {
     }
 
     @Test
-    void only_the_rate_limits_are_unlogged() {
+    void rate_limits_are_the_only_unlogged_table() {
         assertThat(jdbc.sql("SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relpersistence = 'u'")
                         .query(String.class)
                         .list())
@@ -84,7 +84,7 @@ class ContractTests {
         "forge_workflow_runs, status, running waiting compensating completed compensated failed blocked_missing_version"
                 + " blocked_signature_mismatch retired_unresumable cancelled_by_operator",
     })
-    void a_status_is_one_of_the_known_ones(String table, String column, String values) {
+    void status_is_one_of_the_known_ones(String table, String column, String values) {
         String check = jdbc.sql("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = ?")
                 .param(table + "_" + column)
                 .query(String.class)
@@ -189,7 +189,7 @@ class ContractTests {
     }
 
     @Test
-    void a_unique_key_names_one_active_job_of_its_name() {
+    void unique_key_identifies_one_active_job_of_its_name() {
         String enqueue = "SELECT forge_enqueue(?, unique_key => 'order-1')";
         UUID first = jdbc.sql(enqueue).param("ship").query(UUID.class).single();
         assertThat(jdbc.sql(enqueue).param("ship").query(UUID.class).single()).isEqualTo(first);
@@ -321,14 +321,14 @@ class ContractTests {
             INSERT INTO forge_nodes (id, node_key, name, hostname, roles, version, stale_at, dead_at, beats) VALUES (gen_random_uuid(), 'a', 'a', 'a', '{}', '1', now(), now(), 9223372036854775807) | forge_counter
             INSERT INTO forge_workflow_signals (id, run_id, name) VALUES (gen_random_uuid(), gen_random_uuid(), E'\\n') | forge_workflow_signals_name
             """)
-    void rows_with_unusable_values_are_refused(String insert, String constraint) {
+    void rows_with_unusable_values_are_rejected(String insert, String constraint) {
         assertThatExceptionOfType(DataIntegrityViolationException.class)
                 .isThrownBy(() -> jdbc.sql(insert).update())
                 .withMessageContaining(constraint);
     }
 
     @Test
-    void a_node_key_belongs_to_one_live_node() {
+    void node_key_belongs_to_one_live_node() {
         node("same", "0 seconds", "10 seconds");
         assertThatExceptionOfType(DataIntegrityViolationException.class)
                 .isThrownBy(() -> node("same", "0 seconds", "10 seconds"));

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Sessions are awaited: the server needs a moment to notice that one was closed. */
+/** Waits for sessions to end, because the server needs a moment to notice that a connection was closed. */
 @ClusterPostgres
 class ControlConnectionsTests {
 
@@ -43,13 +43,13 @@ class ControlConnectionsTests {
     }
 
     @Test
-    void a_connection_is_kept_and_used_again() {
+    void connection_is_kept_and_used_again() {
         assertThat(backend()).isEqualTo(backend());
         await().until(() -> database.sessions().size() == 1);
     }
 
     @Test
-    void no_more_than_its_size_are_open_and_a_third_caller_is_told() throws Exception {
+    void pool_opens_no_more_connections_than_its_size_and_rejects_a_further_caller() throws Exception {
         try (Connection one = control.getConnection();
                 Connection two = control.getConnection()) {
             assertThat(one).isNotEqualTo(two);
@@ -59,7 +59,7 @@ class ControlConnectionsTests {
     }
 
     @Test
-    void a_terminated_session_costs_one_statement_and_is_replaced() {
+    void terminated_session_fails_one_statement_and_is_replaced() {
         int terminated = backend();
         database.jdbc()
                 .sql("SELECT pg_terminate_backend(?)")
@@ -97,7 +97,7 @@ class ControlConnectionsTests {
             assertThatExceptionOfType(RuntimeException.class)
                     .isThrownBy(() -> own.sql("CREATE TABLE refused (id int)").update())
                     .withMessageContaining("read-only");
-            // Opened a moment ago: another one would be no better.
+            // Opened a moment ago: a new connection would not be better.
             assertThatExceptionOfType(RuntimeException.class)
                     .isThrownBy(() -> own.sql("CREATE TABLE refused (id int)").update());
             nanos.addAndGet(Duration.ofSeconds(1).toNanos());
@@ -106,7 +106,7 @@ class ControlConnectionsTests {
     }
 
     @Test
-    void doubted_connections_are_replaced() {
+    void connections_opened_before_a_replacement_are_replaced() {
         var nanos = new AtomicLong();
         try (var ageing =
                 new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofMillis(50), nanos::get)) {
@@ -120,7 +120,7 @@ class ControlConnectionsTests {
     }
 
     @Test
-    void an_open_transaction_is_rolled_back_when_its_connection_comes_back() throws Exception {
+    void open_transaction_is_rolled_back_when_its_connection_is_returned() throws Exception {
         try (Connection connection = control.getConnection()) {
             connection.setAutoCommit(false);
             connection.createStatement().execute("SELECT forge_enqueue('lost')");
@@ -135,7 +135,7 @@ class ControlConnectionsTests {
     }
 
     @Test
-    void a_connection_that_was_given_back_is_of_no_more_use() throws Exception {
+    void returned_connection_cannot_be_used() throws Exception {
         Connection connection = control.getConnection();
         connection.close();
         connection.close();
@@ -149,7 +149,7 @@ class ControlConnectionsTests {
     }
 
     @Test
-    void closed_they_refuse_and_reopened_they_work() {
+    void closed_pool_rejects_callers_until_it_is_reopened() {
         backend();
         control.close();
         assertThatExceptionOfType(RuntimeException.class).isThrownBy(this::backend);
@@ -167,7 +167,7 @@ class ControlConnectionsTests {
             holder.createStatement().execute(write);
             assertThatExceptionOfType(RuntimeException.class)
                     .isThrownBy(() -> JdbcClient.create(pooled).sql(write).update());
-            // Nobody looks after a connection that the client has closed: there the pooler is the client.
+            // The server does not notice that the client has closed its connection to the pooler.
             assertThat(database.jdbc()
                             .sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
                             .query(Long.class)
@@ -177,7 +177,7 @@ class ControlConnectionsTests {
     }
 
     @Test
-    void heartbeat_waits_for_no_other_caller_that_waits() throws Exception {
+    void heartbeat_gets_a_connection_before_other_waiting_callers() throws Exception {
         var threads = Executors.newFixedThreadPool(6);
         var busy = new AtomicBoolean(true);
         try (var slow = new ControlConnections(database.dataSource(), Pooler.NONE, 2, Duration.ofMillis(500))) {
@@ -192,7 +192,7 @@ class ControlConnectionsTests {
                                     .listOfRows();
                             statements.incrementAndGet();
                         } catch (RuntimeException e) {
-                            // Its turn comes later.
+                            // This caller is served later.
                         }
                     }
                 });

@@ -30,7 +30,7 @@ import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** The grants that docs/reference/security.md prints, as it prints them: enough for their purpose, and nothing more. */
+/** The grants of docs/reference/security.md suffice for their purpose, and allow nothing more. */
 @ClusterPostgres
 class GrantTests {
 
@@ -56,7 +56,7 @@ class GrantTests {
         database.jdbc().sql(sql).update();
     }
 
-    /** The block of the document whose grants are to that role. */
+    /** Returns the block of the document with the grants to a role. */
     private static String printed(String role) throws IOException {
         Path path = Path.of("docs/reference/security.md");
         String document =
@@ -70,7 +70,7 @@ class GrantTests {
         return blocks.get(0);
     }
 
-    /** Connections of a role that has been granted what the document says. */
+    /** Returns connections of a role that has the grants of the document. */
     private DataSource granted(String role) throws IOException {
         String name = role + "_" + database.name();
         execute("CREATE ROLE %s LOGIN PASSWORD 'secret'".formatted(name));
@@ -133,7 +133,7 @@ class GrantTests {
             try (var lock = member.locks().tryLock("import").orElseThrow()) {
                 assertThat(lock.extend(Duration.ofMinutes(1))).isTrue();
             }
-            // House-keeping deletes, and must be allowed to.
+            // Clean-up needs the right to delete.
             member.node().cleanUp();
         }
         assertThat(privileges("runtime"))
@@ -145,7 +145,7 @@ class GrantTests {
     }
 
     @Test
-    void role_that_may_not_write_a_table_is_refused_with_its_name() throws IOException {
+    void role_that_may_not_write_a_table_is_rejected_with_its_name() throws IOException {
         Schema schema = Schema.open(granted("runtime"), SchemaMode.VALIDATE, "forge");
         schema.requireGrants();
         execute("REVOKE DELETE ON forge.forge_locks FROM runtime_" + database.name());

@@ -30,7 +30,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** A database whose transactions see one snapshot unless they say otherwise. */
+/** A database whose default isolation level is REPEATABLE READ. */
 @ClusterPostgres
 class IsolationTests {
 
@@ -56,7 +56,7 @@ class IsolationTests {
         execute("ALTER DATABASE %s RESET default_transaction_isolation".formatted(database.name()));
     }
 
-    /** Lets that call wait for a row that another transaction changes, and commits, meanwhile. */
+    /** Runs a call that waits for a row which another transaction changes and commits meanwhile. */
     private <T> T whileChanged(String change, Callable<T> call) throws Exception {
         var threads = Executors.newSingleThreadExecutor();
         try (Connection other = database.dataSource().getConnection()) {
@@ -76,7 +76,7 @@ class IsolationTests {
 
     @ParameterizedTest
     @EnumSource
-    void lock_that_is_taken_meanwhile_is_no_error(Pooler pooler) throws Exception {
+    void lock_that_is_taken_meanwhile_causes_no_error(Pooler pooler) throws Exception {
         try (var control = new ControlConnections(database.dataSource(), pooler, 1, Duration.ofSeconds(2))) {
             var locks = new LockStore(schema, control);
             locks.take("import", UUID.randomUUID(), Duration.ofMinutes(1));
@@ -111,7 +111,7 @@ class IsolationTests {
     }
 
     @Test
-    void signal_to_a_run_that_changes_meanwhile_is_no_error() throws Exception {
+    void signal_to_a_run_that_changes_meanwhile_causes_no_error() throws Exception {
         UUID run = UUID.randomUUID();
         database.jdbc()
                 .sql(
@@ -126,7 +126,7 @@ class IsolationTests {
     }
 
     @Test
-    void key_that_is_taken_meanwhile_is_no_error() {
+    void key_that_is_taken_meanwhile_causes_no_error() {
         var jobs = new JobStore(schema, database.dataSource());
         NewJob other = job();
         jobs.transaction().executeWithoutResult(status -> {

@@ -29,7 +29,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
-/** What a role with few rights can make the owner of the tables execute: nothing. */
+/** Database roles with few rights cannot make the owner of the tables execute their code. */
 @ClusterPostgres
 class PrivilegeTests {
 
@@ -117,7 +117,7 @@ class PrivilegeTests {
     }
 
     @Test
-    void role_that_enqueues_needs_no_right_on_the_table_and_cannot_lie_about_sizes() throws SQLException {
+    void role_that_enqueues_needs_no_right_on_the_table_and_cannot_forge_sizes() throws SQLException {
         execute("GRANT EXECUTE ON FUNCTION forge_enqueue TO " + intruder);
         try (Connection connection = asIntruder()) {
             JdbcClient jdbc = on(connection);
@@ -254,7 +254,7 @@ class PrivilegeTests {
         execute("GRANT CREATE ON DATABASE %s TO %s".formatted(database.name(), intruder));
         try {
             try (Connection connection = asIntruder()) {
-                // "$user" finds it.
+                // The search path finds it through "$user".
                 on(connection).sql("CREATE SCHEMA " + runtime).update();
                 on(connection)
                         .sql("GRANT USAGE ON SCHEMA %s TO PUBLIC".formatted(runtime))
@@ -274,7 +274,7 @@ class PrivilegeTests {
         }
     }
 
-    /** The schemas that a connection of the cluster's own searches. */
+    /** Returns the search path of a control connection. */
     private static String searched(DataSource source) throws SQLException {
         try (Connection connection = DedicatedConnection.open(source, Pooler.NONE, Duration.ofSeconds(5))) {
             return on(connection)
@@ -310,7 +310,7 @@ class PrivilegeTests {
                             .sql("CREATE TEMP TABLE obstacle (value public.%s)".formatted(type))
                             .update())
                     .withStackTraceContaining("permission denied for type");
-            // As a migration would.
+            // The lock that a migration takes.
             execute("ALTER TABLE forge_jobs ADD COLUMN added forge_job_retention");
             execute("ALTER TABLE forge_jobs DROP COLUMN added");
         }
@@ -341,7 +341,7 @@ class PrivilegeTests {
     }
 
     @Test
-    void full_lock_table_is_blamed_on_the_server_and_not_on_a_job() throws SQLException {
+    void full_lock_table_counts_as_a_failure_of_the_server_and_not_of_a_job() throws SQLException {
         try (Connection connection = asIntruder()) {
             JdbcClient jdbc = on(connection);
             try {
@@ -357,7 +357,7 @@ class PrivilegeTests {
                         .satisfies(e -> assertThat(ServerFailure.caused(e)).isTrue())
                         .satisfies(e -> assertThat(TransientFailure.caused(e)).isTrue());
             } finally {
-                // Not by the end of the session, which takes its time.
+                // Unlocked explicitly, because the end of the session takes a moment.
                 jdbc.sql("SELECT pg_advisory_unlock_all()::text")
                         .query(String.class)
                         .list();
@@ -440,7 +440,7 @@ class PrivilegeTests {
         assertThat(names).doesNotHaveDuplicates().allMatch(name -> name.matches("forge_cluster_[0-9a-f]{32}"));
     }
 
-    /** As before PostgreSQL 15: everybody may create in public. */
+    /** Lets every role create in public, as before PostgreSQL 15. */
     private void shadow(String signature, String type, String value) throws SQLException {
         execute("GRANT CREATE ON SCHEMA public TO " + intruder);
         try (Connection connection = asIntruder()) {
@@ -463,7 +463,7 @@ class PrivilegeTests {
     }
 
     @Test
-    void renamed_schema_is_refused_until_its_functions_know_the_new_name() {
+    void renamed_schema_is_rejected_until_its_functions_have_the_new_name() {
         Schema.open(database.dataSource(), SchemaMode.MIGRATE, "before");
         execute("ALTER SCHEMA before RENAME TO afterwards");
         assertThatExceptionOfType(ClusterStartupException.class)

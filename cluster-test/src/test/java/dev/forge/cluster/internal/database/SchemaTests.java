@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
@@ -63,7 +64,7 @@ class SchemaTests {
     }
 
     @Test
-    void migrates_an_empty_database_and_leaves_a_current_one_alone() throws Exception {
+    void empty_database_is_migrated_and_a_current_one_is_not_changed() throws Exception {
         onEmptyDatabase(database -> {
             Schema first = Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             assertThat(first.name()).isEqualTo("public");
@@ -101,7 +102,7 @@ class SchemaTests {
     }
 
     @Test
-    void lives_in_a_schema_of_its_own_beside_another_cluster() throws Exception {
+    void cluster_has_a_schema_of_its_own_beside_another_cluster() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE TABLE app_table (id int)").update();
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "One \"odd\" name");
@@ -116,7 +117,7 @@ class SchemaTests {
     }
 
     @Test
-    void joins_the_tables_of_an_application_in_the_same_schema() throws Exception {
+    void cluster_shares_a_schema_with_tables_of_the_application() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc().sql("CREATE TABLE app_table (id int)").update();
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
@@ -125,7 +126,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_role_that_owns_nothing_but_its_schema_suffices() throws Exception {
+    void role_that_owns_only_its_schema_suffices() throws Exception {
         onEmptyDatabase(database -> {
             DataSource limited = role(database, "CREATE SCHEMA own AUTHORIZATION %s");
             assertThat(Schema.open(limited, SchemaMode.MIGRATE, "own").version())
@@ -135,7 +136,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_role_without_the_right_to_create_is_told_what_to_grant() throws Exception {
+    void error_of_a_role_that_may_not_create_says_what_to_grant() throws Exception {
         onEmptyDatabase(database -> {
             DataSource limited = role(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC, %s");
             assertThatExceptionOfType(ClusterStartupException.class)
@@ -152,7 +153,7 @@ class SchemaTests {
     }
 
     @Test
-    void validate_refuses_a_missing_schema_and_names_the_scripts() throws Exception {
+    void missing_schema_is_rejected_by_validate_with_the_names_of_the_scripts() throws Exception {
         onEmptyDatabase(database -> {
             assertThatExceptionOfType(ClusterStartupException.class)
                     .isThrownBy(() -> Schema.open(database.dataSource(), SchemaMode.VALIDATE, "forge"))
@@ -218,7 +219,7 @@ class SchemaTests {
         run(database, "V1__forge_cluster.sql");
     }
 
-    /** One statement, as psql -1 -f would send the file. */
+    /** Runs a script as one statement, as psql -1 -f would. */
     private static void run(TestDatabase database, String script) throws SQLException {
         try (var connection = database.dataSource().getConnection()) {
             connection.setSchema("by_hand");
@@ -235,7 +236,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_migration_history_that_disagrees_with_what_is_installed_begins_anew() throws Exception {
+    void migration_history_that_disagrees_with_the_installed_version_is_replaced() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             database.jdbc().sql("DROP SCHEMA public CASCADE").update();
@@ -254,7 +255,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_statement_timeout_of_the_role_does_not_end_the_wait_for_another_nodes_migration() throws Exception {
+    void statement_timeout_of_the_database_does_not_end_the_wait_for_another_nodes_migration() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc()
                     .sql("ALTER DATABASE %s SET statement_timeout = '200ms'".formatted(database.name()))
@@ -264,6 +265,38 @@ class SchemaTests {
                 locking.createStatement()
                         .execute("SELECT pg_advisory_xact_lock(%d, hashtext('migrate public'))"
                                 .formatted(AdvisoryKeys.CLASS_ID));
+                var threads = Executors.newSingleThreadExecutor();
+                try {
+                    Future<Schema> waiting =
+                            threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public"));
+                    await().during(Duration.ofMillis(600)).until(() -> !waiting.isDone());
+                    locking.rollback();
+                    assertThat(waiting.get().version()).isEqualTo(Schema.VERSION);
+                } finally {
+                    threads.shutdown();
+                }
+            }
+        });
+    }
+
+    @Test
+    void transaction_timeout_of_the_database_does_not_end_a_migration() throws Exception {
+        onEmptyDatabase(database -> {
+            assumeTrue(
+                    database.jdbc()
+                            .sql("SELECT EXISTS (SELECT FROM pg_settings WHERE name = 'transaction_timeout')")
+                            .query(Boolean.class)
+                            .single(),
+                    "PostgreSQL 17 or later");
+            try (var locking = database.dataSource().getConnection()) {
+                locking.setAutoCommit(false);
+                locking.createStatement()
+                        .execute("SELECT pg_advisory_xact_lock(%d, hashtext('migrate public'))"
+                                .formatted(AdvisoryKeys.CLASS_ID));
+                // Sessions that are open already keep the former setting.
+                database.jdbc()
+                        .sql("ALTER DATABASE %s SET transaction_timeout = '20ms'".formatted(database.name()))
+                        .update();
                 var threads = Executors.newSingleThreadExecutor();
                 try {
                     Future<Schema> waiting =
@@ -296,7 +329,7 @@ class SchemaTests {
         });
     }
 
-    /** A transaction that has read a table, and is left open. */
+    /** Opens a transaction that has read a table. */
     private static Connection reader(TestDatabase database) throws SQLException {
         Connection reader = database.dataSource().getConnection();
         reader.setAutoCommit(false);
@@ -305,7 +338,7 @@ class SchemaTests {
     }
 
     @Test
-    void open_transaction_delays_a_migration_but_nobody_else() throws Exception {
+    void open_transaction_delays_a_migration_but_no_other_session() throws Exception {
         onEmptyDatabase(database -> {
             installWithPsql(database);
             Migrator.Scripts next = nextScripts();
@@ -319,7 +352,7 @@ class SchemaTests {
                                 "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'by_hand.forge_jobs'::regclass AND NOT granted)")
                         .query(Boolean.class)
                         .single());
-                // Behind the migration, which gives way.
+                // Waits behind the migration, which gives up after a second.
                 other.createStatement().execute("SET lock_timeout = '10s'");
                 other.createStatement().execute("SELECT count(*) FROM by_hand.forge_jobs");
                 open.rollback();
@@ -367,7 +400,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_role_that_may_not_read_the_schema_is_told_what_to_grant() throws Exception {
+    void error_of_a_role_that_may_not_read_the_schema_says_what_to_grant() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "closed");
             DataSource limited = role(database, "GRANT USAGE ON SCHEMA public TO %s");
@@ -382,7 +415,7 @@ class SchemaTests {
     }
 
     @Test
-    void schema_without_a_channel_is_refused_until_it_has_one() throws Exception {
+    void schema_without_a_channel_is_rejected_until_it_has_one() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             database.jdbc().sql("TRUNCATE forge_settings").update();
@@ -397,7 +430,7 @@ class SchemaTests {
     }
 
     @Test
-    void none_believes_that_the_schema_is_there() throws Exception {
+    void schema_is_not_checked_in_mode_none() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.NONE, "public");
             assertThat(tables(database, "public")).isEmpty();
@@ -405,7 +438,7 @@ class SchemaTests {
     }
 
     @Test
-    void the_next_version_of_the_schema_is_used_unless_it_says_it_needs_a_newer_library() throws Exception {
+    void next_version_of_the_schema_is_used_unless_it_needs_a_newer_library() throws Exception {
         onEmptyDatabase(database -> {
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
             String additive = "INSERT INTO forge_schema_versions (version, needs_library) VALUES (%d, %d)";
@@ -428,7 +461,7 @@ class SchemaTests {
     }
 
     @Test
-    void a_connection_without_a_current_schema_is_told_so() throws Exception {
+    void connection_without_a_current_schema_is_rejected() throws Exception {
         onEmptyDatabase(database -> {
             var lost = new DriverManagerDataSource(
                     database.url() + (database.url().contains("?") ? "&" : "?") + "currentSchema=nowhere",
@@ -466,7 +499,7 @@ class SchemaTests {
     }
 
     @Test
-    void missing_flyway_is_named_with_the_way_to_do_without() throws Exception {
+    void error_about_missing_flyway_names_the_alternative() throws Exception {
         URL[] classPath = Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
                 .filter(entry -> !entry.contains("flyway"))
                 .map(SchemaTests::url)

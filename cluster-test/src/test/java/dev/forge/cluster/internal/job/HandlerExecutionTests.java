@@ -662,7 +662,7 @@ class HandlerExecutionTests {
         until(started);
         await().until(() -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING);
         UUID node = member.node().id();
-        NodeStore nodes = member.node().members().nodes();
+        NodeStore nodes = member.node().resources().nodes();
         await().until(() -> nodes.declareDead(
                         node,
                         jdbc.sql("SELECT beats FROM forge_nodes WHERE id = ?")

@@ -212,7 +212,7 @@ class JobInterruptionTests extends JobFixture {
         until(started);
         UUID former = member.node().id();
         assertThat(member.node()
-                        .members()
+                        .resources()
                         .nodes()
                         .declareDead(
                                 former, beats(former), () -> member.engine().releaseHeldByDead(former)))

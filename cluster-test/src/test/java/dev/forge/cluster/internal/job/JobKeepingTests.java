@@ -127,7 +127,7 @@ class JobKeepingTests extends JobStoreFixture {
     @Test
     void names_stay_registered() {
         UUID id = UUID.randomUUID();
-        var introduction = new NodeStore.Introduction(
+        var introduction = new NodeStore.NewNode(
                 id,
                 new NodeIdentity("key", "name"),
                 "host",

@@ -4,9 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.leader.LeaderStore.Beginning;
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
-import dev.forge.cluster.internal.leader.LeaderStore.Term;
+import dev.forge.cluster.internal.leader.ElectionStore.BeginResult;
+import dev.forge.cluster.internal.leader.ElectionStore.Term;
 import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -30,7 +29,7 @@ import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
-/** For how long a term is disputed: who may still believe that it leads. */
+/** How long a term is disputed because a former leader may still believe that it leads. */
 @ClusterPostgres
 class LeaderStoreTests {
 
@@ -40,7 +39,8 @@ class LeaderStoreTests {
     private final TestDatabase database;
     private final Schema schema;
     private final JdbcClient jdbc;
-    private final LeaderStore store;
+    private final ElectionStore store;
+    private final LeaderStore leaders;
     private final NodeStore nodes;
     private UUID one;
     private UUID two;
@@ -50,7 +50,8 @@ class LeaderStoreTests {
         this.database = database;
         this.jdbc = database.jdbc();
         this.schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
-        this.store = new LeaderStore(schema, database.dataSource());
+        this.store = new ElectionStore(schema, database.dataSource());
+        this.leaders = new LeaderStore(schema, database.dataSource());
         this.nodes = new NodeStore(schema, database.dataSource());
     }
 
@@ -73,7 +74,8 @@ class LeaderStoreTests {
     }
 
     private Term begin(UUID node) {
-        return store.begin(ROLE, node, LEASE, Ground.LOCK, Duration.ofSeconds(5)) instanceof Beginning.Begun begun
+        return store.begin(ROLE, node, LEASE, LeadershipBasis.LOCK, Duration.ofSeconds(5))
+                        instanceof BeginResult.Begun begun
                 ? begun.term()
                 : null;
     }
@@ -86,12 +88,12 @@ class LeaderStoreTests {
     }
 
     @Test
-    void the_first_term_is_nobodys_to_dispute() {
+    void first_term_is_undisputed() {
         assertThat(begin(one)).isEqualTo(new Term(ROLE, 1, null, Duration.ZERO));
     }
 
     @Test
-    void who_follows_a_leader_that_did_not_release_is_disputed_for_the_rest_of_its_lease() {
+    void successor_of_a_leader_that_did_not_release_is_disputed_for_the_rest_of_its_lease() {
         begin(one);
         age(Duration.ofSeconds(10));
         Term second = begin(two);
@@ -100,23 +102,23 @@ class LeaderStoreTests {
     }
 
     @Test
-    void who_follows_a_release_is_not() {
+    void successor_after_a_release_is_undisputed() {
         begin(one);
         store.release(ROLE, one, false);
         assertThat(begin(two)).isEqualTo(new Term(ROLE, 2, null, Duration.ZERO));
     }
 
     @Test
-    void who_releases_and_knows_that_its_own_dispute_is_over_leaves_none_behind() {
+    void undisputed_leader_leaves_no_dispute_behind_when_it_releases() {
         begin(one);
         assertThat(begin(two).disputed()).isPositive();
-        // Meanwhile it has learned that the first one is dead.
+        // The second leader knows by now that the first one is dead.
         store.release(ROLE, two, true);
         assertThat(begin(three)).isEqualTo(new Term(ROLE, 3, null, Duration.ZERO));
     }
 
     @Test
-    void release_gives_the_lease_back_even_while_a_fenced_write_is_under_way() throws SQLException {
+    void release_ends_the_lease_even_while_a_fenced_write_is_under_way() throws SQLException {
         long term = begin(one).number();
         try (Connection writing = database.dataSource().getConnection()) {
             writing.setAutoCommit(false);
@@ -124,8 +126,8 @@ class LeaderStoreTests {
                     .isTrue();
             store.release(ROLE, one, false);
             assertThat(store.rolesWithoutLease(Set.of(ROLE))).containsExactly(ROLE);
-            assertThat(store.begin(ROLE, two, LEASE, Ground.LOCK, Duration.ofMillis(100)))
-                    .isInstanceOf(Beginning.FenceBusy.class);
+            assertThat(store.begin(ROLE, two, LEASE, LeadershipBasis.LOCK, Duration.ofMillis(100)))
+                    .isInstanceOf(BeginResult.FenceBusy.class);
             writing.rollback();
         }
         assertThat(begin(two)).isEqualTo(new Term(ROLE, term + 1, null, Duration.ZERO));
@@ -139,9 +141,9 @@ class LeaderStoreTests {
                 Connection second = database.dataSource().getConnection()) {
             var writes = List.of(first, second);
             share(first, term);
-            Future<Beginning> beginning =
-                    thread.submit(() -> store.begin(ROLE, two, LEASE, Ground.LOCK, Duration.ofSeconds(1)));
-            // Each write holds the fence for a moment only, but there is always one that does.
+            Future<BeginResult> beginning =
+                    thread.submit(() -> store.begin(ROLE, two, LEASE, LeadershipBasis.LOCK, Duration.ofSeconds(1)));
+            // Each write holds the fence for a moment, but at any time one of them does.
             long giveUp = System.nanoTime() + Duration.ofSeconds(20).toNanos();
             for (int i = 1; !beginning.isDone() && System.nanoTime() - giveUp < 0; i++) {
                 share(writes.get(i % 2), term);
@@ -149,7 +151,7 @@ class LeaderStoreTests {
                 writes.get((i + 1) % 2).rollback();
             }
             assertThat(beginning).as("while writes go on").isDone();
-            assertThat(beginning.get()).isInstanceOf(Beginning.FenceBusy.class);
+            assertThat(beginning.get()).isInstanceOf(BeginResult.FenceBusy.class);
         } finally {
             thread.shutdown();
         }
@@ -171,15 +173,15 @@ class LeaderStoreTests {
     }
 
     @Test
-    void of_candidates_that_begin_a_first_term_at_once_one_succeeds() throws Exception {
+    void first_term_that_several_candidates_begin_at_once_goes_to_one() throws Exception {
         var threads = Executors.newFixedThreadPool(3);
         try {
             for (int round = 0; round < 10; round++) {
                 String role = "role " + round;
                 List<Callable<Boolean>> candidates = Stream.of(one, two, three)
                         .map(node -> (Callable<Boolean>)
-                                () -> store.begin(role, node, LEASE, Ground.LEASE, Duration.ofSeconds(5))
-                                        instanceof Beginning.Begun)
+                                () -> store.begin(role, node, LEASE, LeadershipBasis.LEASE, Duration.ofSeconds(5))
+                                        instanceof BeginResult.Begun)
                         .toList();
                 int winners = 0;
                 for (var won : threads.invokeAll(candidates)) {
@@ -193,58 +195,58 @@ class LeaderStoreTests {
     }
 
     @Test
-    void failed_start_of_a_term_leaves_no_row_of_a_role_that_nobody_has_led() {
-        assertThat(store.begin("unled", UUID.randomUUID(), LEASE, Ground.LEASE, Duration.ofSeconds(5)))
-                .isInstanceOf(Beginning.Refused.class);
-        assertThat(store.leaders()).isEmpty();
+    void failed_start_of_a_term_leaves_no_row_of_a_role_that_was_never_led() {
+        assertThat(store.begin("unled", UUID.randomUUID(), LEASE, LeadershipBasis.LEASE, Duration.ofSeconds(5)))
+                .isInstanceOf(BeginResult.Refused.class);
+        assertThat(leaders.leaders()).isEmpty();
     }
 
     @Test
-    void who_follows_an_expired_lease_is_not() {
+    void successor_after_an_expired_lease_is_undisputed() {
         begin(one);
         age(LEASE.plusSeconds(1));
         assertThat(begin(two).disputed()).isZero();
     }
 
     @Test
-    void who_follows_itself_is_not() {
+    void leader_that_follows_itself_is_undisputed() {
         begin(one);
         assertThat(begin(one).disputed()).isZero();
     }
 
     @Test
-    void who_follows_a_dead_node_is_not() {
+    void successor_of_a_dead_node_is_undisputed() {
         begin(one);
         assertThat(nodes.declareDead(one, 0, () -> () -> {})).isPresent();
         assertThat(begin(two).disputed()).isZero();
     }
 
     @Test
-    void a_dispute_outlives_the_leader_whose_it_was() {
+    void dispute_outlives_the_leader_that_had_it() {
         begin(one);
         age(Duration.ofSeconds(10));
         begin(two);
-        // In good order: but the first may still not know that it leads no more.
+        // The second leader releases, but the first one may still believe that it leads.
         store.release(ROLE, two, false);
         Term third = begin(three);
         assertThat(third.disputed()).isBetween(Duration.ofSeconds(15), Duration.ofSeconds(20));
-        // Nobody's death settles it: who disputes it is not known any more.
+        // No death ends the dispute: the node that disputes is no longer recorded.
         assertThat(third.predecessor()).isNull();
     }
 
     @Test
-    void a_dispute_with_two_former_leaders_lasts_as_long_as_the_longer_and_no_single_death_settles_it() {
+    void dispute_with_two_former_leaders_lasts_as_long_as_the_longer_one_and_no_single_death_ends_it() {
         begin(one);
         age(Duration.ofSeconds(10));
         begin(two);
         Term third = begin(three);
         assertThat(third.disputed()).isBetween(Duration.ofSeconds(25), LEASE);
-        // The second may die while the first still believes.
+        // The second leader may die while the first one still believes that it leads.
         assertThat(third.predecessor()).isNull();
     }
 
     @Test
-    void who_leads_again_after_another_is_disputed_by_that_one() {
+    void leader_that_leads_again_is_disputed_by_the_leader_in_between() {
         begin(one);
         age(LEASE.plusSeconds(1));
         begin(two);
@@ -264,12 +266,12 @@ class LeaderStoreTests {
             assertThat(term).as("a term that cannot be written").isGreaterThan(1000000000000000000L);
             return;
         }
-        Beginning beginning = store.begin(ROLE, one, LEASE, Ground.LOCK, Duration.ofSeconds(5));
+        BeginResult result = store.begin(ROLE, one, LEASE, LeadershipBasis.LOCK, Duration.ofSeconds(5));
         if (term == 1000000000000000000L) {
-            assertThat(beginning).isInstanceOf(Beginning.NoTermLeft.class);
-            assertThat(store.fence(ROLE, one, term)).isFalse();
+            assertThat(result).isInstanceOf(BeginResult.NoTermLeft.class);
+            assertThat(leaders.fence(ROLE, one, term)).isFalse();
         } else {
-            assertThat(beginning).isInstanceOf(Beginning.Begun.class);
+            assertThat(result).isInstanceOf(BeginResult.Begun.class);
         }
     }
 
@@ -286,10 +288,10 @@ class LeaderStoreTests {
         }
         var deadlines = new NodeStore.Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15));
         var load = new NodeStore.Load(0, 0, null, null);
-        assertThat(nodes.beat(one, load, deadlines)).isEqualTo(NodeStore.Beat.SEEN);
+        assertThat(nodes.beat(one, load, deadlines)).isEqualTo(NodeStore.HeartbeatResult.RECORDED);
         long next = nodes.holderOf("one").orElseThrow().beats();
         assertThat(next).isNotEqualTo(beats).isNotNegative();
-        assertThat(nodes.beat(one, load, deadlines)).isEqualTo(NodeStore.Beat.SEEN);
+        assertThat(nodes.beat(one, load, deadlines)).isEqualTo(NodeStore.HeartbeatResult.RECORDED);
         assertThat(nodes.holderOf("one").orElseThrow().beats()).isNotEqualTo(next);
         assertThat(nodes.holderOf("nobody")).isEmpty();
     }

@@ -69,7 +69,7 @@ class ClockStepTests {
         Member one = cluster.start("one", direct, work, UnaryOperator.identity());
         UUID id = one.jobs().enqueueNamed("long", null);
         await().until(() -> job("long").startsWith("running"));
-        // The sweeper takes a job whose lease is over: from here on it is past the grace after its start.
+        // The sweeper takes jobs whose lease has ended, once the grace period after its start is over.
         UUID other = UUID.randomUUID();
         jdbc.sql("""
                 INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at)

@@ -32,7 +32,7 @@ import org.postgresql.Driver;
 import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** What people read in the log when nothing is wrong, and when the database is. */
+/** The log lines of healthy nodes, and of nodes whose database fails. */
 @ClusterPostgres
 class LogLineTests {
 
@@ -82,7 +82,7 @@ class LogLineTests {
         var member = new AtomicReference<Member>();
         var work = new TestJobs(database.dataSource()).on("job", context -> {
             started.countDown();
-            // Draining waits for this job, and meanwhile the node sees that no other one can lead.
+            // The drain waits for this job. Meanwhile the node finds out that no other node can lead.
             await().until(() -> !member.get().node().hasLiveCandidate());
             sawNoCandidate.countDown();
         });
@@ -144,7 +144,7 @@ class LogLineTests {
     @Test
     void row_with_control_characters_from_sql_forges_no_line_and_stops_no_job() {
         String evil = "evil\n2026-01-01 ERROR forged\u001b[31m";
-        // Whoever owns the tables can do this.
+        // The owner of the tables can do this.
         List.of("name", "key", "capability")
                 .forEach(column -> database.jdbc()
                         .sql("ALTER DOMAIN forge_job_%1$s DROP CONSTRAINT IF EXISTS forge_jobs_%1$s".formatted(column))
@@ -189,13 +189,13 @@ class LogLineTests {
     }
 
     @Test
-    void node_that_stops_without_its_database_says_so_in_one_line() throws Exception {
+    void node_that_stops_without_its_database_logs_one_line() throws Exception {
         Properties url = Driver.parseURL(database.url(), new Properties());
         var started = new CountDownLatch(1);
         var member = new AtomicReference<Member>();
         TcpProxy network = TcpProxy.to(url.getProperty("PGHOST"), Integer.parseInt(url.getProperty("PGPORT")));
         try {
-            // Draining waits for this job, and meanwhile every loop finds out that the server has gone.
+            // The drain waits for this job. Meanwhile every loop finds out that the server is unreachable.
             var work = new TestJobs(database.dataSource()).on("job", context -> {
                 started.countDown();
                 await().until(() -> member.get().node().state() == Node.State.DRAINING);

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** A logging library that throws, as one may whose disk is full: a node goes on, without the lines. */
+/** Nodes continue although the logging library throws, because its disk is full for example. */
 @ClusterPostgres
 class LoggerFailureTests {
 
@@ -118,7 +118,7 @@ class LoggerFailureTests {
         await().until(() -> !former.equals(member.node().id()));
     }
 
-    /** Whoever looks for its cause meets an exception. */
+    /** An exception whose getCause throws. */
     private static final class Unanswerable extends IllegalStateException {
         private static final long serialVersionUID = 1L;
 

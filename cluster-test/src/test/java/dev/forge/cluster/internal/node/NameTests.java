@@ -57,7 +57,7 @@ class NameTests {
     }
 
     @Test
-    void name_or_key_with_a_control_character_is_refused_everywhere() {
+    void name_or_key_with_a_control_character_is_rejected_everywhere() {
         Member flows =
                 new TestWorkflows(cluster).on("checkout", context -> null).start("one");
         TestCluster.Member member = flows.member();
@@ -75,7 +75,7 @@ class NameTests {
                     throw new AssertionError("a bucket of the name " + bucket);
                 },
                 name -> {});
-        // No call comes as far as its engine.
+        // The calls are rejected before they reach an engine.
         Daemons daemons = new DefaultDaemons(
                 member.node(),
                 null,

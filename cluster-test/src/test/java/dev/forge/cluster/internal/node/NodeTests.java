@@ -59,16 +59,16 @@ class NodeTests {
     }
 
     private Node node(String key, Duration heartbeat) {
-        return TestNodes.node(members(key), TestNodes.settings(heartbeat), scheduler);
+        return TestNodes.node(resources(key), TestNodes.settings(heartbeat), scheduler);
     }
 
-    private Node.Members members(String key) {
-        return new Node.Members(
+    private Node.Resources resources(String key) {
+        return new Node.Resources(
                 schema, database.dataSource(), control, nodes, () -> new NodeIdentity(key, "name of " + key));
     }
 
     @Test
-    void a_node_is_in_the_table_from_start_to_stop() {
+    void node_is_in_the_table_from_start_to_stop() {
         Node node = node("one", Duration.ofSeconds(5));
         node.start();
         assertThat(jdbc.sql("SELECT * FROM forge_nodes").query().singleRow())
@@ -90,7 +90,7 @@ class NodeTests {
     }
 
     @Test
-    void its_loop_beats() {
+    void heartbeat_loop_sends_heartbeats() {
         Node node = node("one", Duration.ofMillis(10));
         node.start();
         await().until(() -> jdbc.sql("SELECT beats >= 3 AND last_heartbeat > started_at FROM forge_nodes")
@@ -100,7 +100,7 @@ class NodeTests {
     }
 
     @Test
-    void stop_then_start_joins_as_a_new_member() {
+    void restarted_node_joins_with_a_new_id() {
         Node node = node("one", NEVER);
         node.start();
         UUID former = node.id();
@@ -114,7 +114,7 @@ class NodeTests {
     }
 
     @Test
-    void a_node_declared_dead_while_alive_joins_with_a_new_id() {
+    void live_node_that_was_declared_dead_joins_with_a_new_id() {
         Node node = node("one", NEVER);
         node.start();
         UUID former = node.id();
@@ -129,7 +129,7 @@ class NodeTests {
     }
 
     @Test
-    void beats_at_the_same_time_join_a_node_that_was_declared_dead_once() throws Exception {
+    void concurrent_heartbeats_let_a_node_that_was_declared_dead_join_once() throws Exception {
         Node node = node("one", NEVER);
         node.start();
         var threads = Executors.newFixedThreadPool(2);
@@ -159,11 +159,11 @@ class NodeTests {
     }
 
     @Test
-    void a_second_live_node_with_the_same_key_is_refused_by_name() {
+    void second_live_node_with_the_same_key_is_rejected_with_the_name_of_the_first() {
         Node first = node("same", Duration.ofMillis(50));
         first.start();
         assertThatExceptionOfType(ClusterStartupException.class)
-                .isThrownBy(() -> TestNodes.node(members("same"), TestNodes.impatient(), scheduler)
+                .isThrownBy(() -> TestNodes.node(resources("same"), TestNodes.impatient(), scheduler)
                         .start())
                 .withMessageContaining(
                         "forge.cluster.node.id (same) belongs to a live node of this cluster, '%s' on host"
@@ -172,7 +172,7 @@ class NodeTests {
     }
 
     @Test
-    void a_former_holder_of_the_key_past_its_deadline_gives_way() {
+    void former_holder_of_the_key_is_declared_dead_after_its_deadline() {
         Node killed = node("same", NEVER);
         killed.start();
         jdbc.sql("UPDATE forge_nodes SET dead_at = now() - interval '1 second'").update();
@@ -187,7 +187,7 @@ class NodeTests {
     }
 
     @Test
-    void stopping_without_a_database_does_not_fail() {
+    void node_stops_without_a_database() {
         Node node = node("one", NEVER);
         node.start();
         control.close();

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** One pass at a time, on a clock that only the test moves. */
+/** Single passes of an observer, on a clock that only the test moves. */
 @ClusterPostgres
 class ObserverTests {
 
@@ -34,14 +34,17 @@ class ObserverTests {
     private final Pace pace = new Pace(nanos::get, RandomGenerator.getDefault());
     private final List<Object> events = new ArrayList<>();
     private final UUID self = UUID.randomUUID();
+    private final ObservationStore observations;
     private final Observer observer;
 
     ObserverTests(TestDatabase database) {
         this.database = database;
         this.jdbc = database.jdbc();
-        this.nodes =
-                new NodeStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource());
-        this.observer = new Observer(nodes, pace, Duration.ofMillis(250), true, new Observer.Listener() {
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        this.nodes = new NodeStore(schema, database.dataSource());
+        this.observations = new ObservationStore(schema, database.dataSource());
+        var mode = new Observer.Mode(Duration.ofMillis(250), true);
+        this.observer = new Observer(nodes, observations, pace, mode, new Observer.Listener() {
             @Override
             public void published(ClusterEvent event) {
                 events.add(event);
@@ -77,7 +80,7 @@ class ObserverTests {
         return id;
     }
 
-    /** It declares a lock that nobody holds. */
+    /** Gives the node a liveness key whose lock no session holds. */
     private void loseTheLock() {
         jdbc.sql("UPDATE forge_nodes SET liveness_key = 123").update();
     }
@@ -92,7 +95,7 @@ class ObserverTests {
     }
 
     @Test
-    void a_node_is_dead_when_it_was_silent_for_as_long_as_it_declared() {
+    void node_is_dead_when_it_was_silent_for_as_long_as_it_declared() {
         UUID silent = node(null);
         observer.pass(self);
         for (int second = 1; second <= 15; second++) {
@@ -107,7 +110,7 @@ class ObserverTests {
     }
 
     @Test
-    void a_beat_begins_the_time_anew() {
+    void heartbeat_restarts_the_count_of_silence() {
         UUID id = node(null);
         observer.pass(self);
         for (int second = 1; second <= 40; second++) {
@@ -122,7 +125,7 @@ class ObserverTests {
     }
 
     @Test
-    void after_a_gap_in_its_own_looks_it_cannot_tell_their_silence_from_its_own() {
+    void gap_between_two_looks_restarts_the_count_of_silence() {
         node(null);
         observer.pass(self);
         pass(Duration.ofMinutes(5));
@@ -132,7 +135,7 @@ class ObserverTests {
     }
 
     @Test
-    void in_a_large_cluster_it_looks_less_often_and_still_sees_who_is_dead() {
+    void observer_of_a_large_cluster_looks_less_often_and_still_declares_nodes_dead() {
         pace.liveNodes(400);
         node(null);
         observer.pass(self);
@@ -143,7 +146,7 @@ class ObserverTests {
     }
 
     @Test
-    void without_its_lock_and_without_a_beat_it_is_dead_after_the_suspicion() {
+    void node_without_lock_and_heartbeats_is_dead_after_a_grace_period() {
         node(null);
         observer.pass(self);
         loseTheLock();
@@ -154,7 +157,7 @@ class ObserverTests {
         assertThat(status()).isEqualTo("dead");
     }
 
-    /** The node whose session that connection is, with a heartbeat every 30 s. */
+    /** Inserts a node with a heartbeat every 30 s, whose session is that connection. */
     private UUID slowNode(Statement session) throws SQLException {
         session.execute("SELECT pg_advisory_lock(%d, 456)".formatted(0x464F5247));
         UUID id = node(456);
@@ -195,7 +198,7 @@ class ObserverTests {
                 Statement session = connection.createStatement()) {
             slowNode(session);
             observer.pass(self);
-            // As long as the server takes to free the lock of a session that was cut off.
+            // The time that the server takes to free the lock of a session that was cut off.
             await().until(() -> jdbc.sql("""
                             SELECT a.state_change < clock_timestamp() - interval '7 seconds' FROM pg_stat_activity a
                             JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.objid = 456
@@ -214,7 +217,7 @@ class ObserverTests {
     }
 
     @Test
-    void silence_says_nothing_while_the_observers_own_heartbeats_fail() {
+    void silence_does_not_count_while_the_observers_own_heartbeats_fail() {
         node(null);
         observer.pass(self);
         for (int second = 0; second < 30; second++) {
@@ -231,7 +234,7 @@ class ObserverTests {
     }
 
     @Test
-    void node_that_lost_its_lock_lives_as_long_as_it_beats() {
+    void node_that_lost_its_lock_lives_as_long_as_it_sends_heartbeats() {
         UUID id = node(null);
         observer.pass(self);
         loseTheLock();
@@ -246,7 +249,7 @@ class ObserverTests {
     }
 
     @Test
-    void one_whose_lock_it_has_never_seen_gets_time_to_take_it() {
+    void node_whose_lock_was_never_seen_gets_time_to_take_it() {
         node(123);
         observer.pass(self);
         for (int look = 0; look < 11; look++) {
@@ -258,7 +261,7 @@ class ObserverTests {
     }
 
     @Test
-    void a_missing_lock_means_nothing_for_a_while_after_the_observers_own_session_was_lost() {
+    void missing_lock_does_not_count_for_a_while_after_the_observers_own_session_was_lost() {
         node(null);
         observer.pass(self);
         loseTheLock();
@@ -276,7 +279,7 @@ class ObserverTests {
     }
 
     @Test
-    void whatever_somebody_wrote_into_a_row_by_hand_the_others_are_still_watched() {
+    void row_edited_by_hand_does_not_stop_the_observation_of_other_nodes() {
         UUID edited = node(null);
         UUID silent = node(null);
         for (String edit : new String[] {
@@ -288,7 +291,7 @@ class ObserverTests {
             jdbc.sql("UPDATE forge_nodes SET %s WHERE id = ?".formatted(edit))
                     .param(edited)
                     .update();
-            assertThat(nodes.observe().nodes())
+            assertThat(observations.observe().nodes())
                     .as(edit)
                     .filteredOn(node -> node.id().equals(edited))
                     .singleElement()
@@ -302,7 +305,7 @@ class ObserverTests {
             pass(Duration.ofSeconds(1));
         }
         assertThat(events).containsExactly(new NodeDied(silent, "other"));
-        // What lies in the past is over, however far.
+        // Deadlines in the past have passed, however far they are.
         jdbc.sql("UPDATE forge_nodes SET stale_at = '-infinity', dead_at = '-infinity', last_heartbeat = now()")
                 .update();
         pass(Duration.ofSeconds(1));

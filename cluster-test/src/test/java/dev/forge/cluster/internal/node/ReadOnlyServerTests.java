@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Test;
 import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.datasource.AbstractDataSource;
 
-/** A database that takes no writes for a while, as during maintenance or after a failover to a standby. */
+/** Nodes on a database that rejects writes for a while, as during maintenance or after a failover to a standby. */
 @ClusterPostgres
 class ReadOnlyServerTests {
 
@@ -99,13 +99,13 @@ class ReadOnlyServerTests {
     }
 
     @Test
-    void node_beats_and_claims_again_soon_after_the_window() throws Exception {
+    void node_sends_heartbeats_and_claims_again_soon_after_the_window() throws Exception {
         var jobs = new TestJobs(database.dataSource()).on("job", context -> {});
         Member one = start("one", jobs);
         await().until(() -> one.leadership().isLeader("scheduler"));
         UUID id = one.node().id();
         database.setReadOnly(true);
-        // It reads what it likes, but nobody hears its heartbeats.
+        // The node can read, but its heartbeats fail.
         await().until(() -> !one.node().isInContact());
         database.setReadOnly(false);
         long before = beats(id);
@@ -117,13 +117,13 @@ class ReadOnlyServerTests {
     }
 
     @Test
-    void node_backs_off_and_says_once_what_is_wrong() throws Exception {
+    void node_backs_off_and_logs_the_cause_once() throws Exception {
         Member one = start("one", new TestJobs(database.dataSource()));
         await().until(() -> one.leadership().isLeader("scheduler"));
         database.setReadOnly(true);
         await().until(() -> lines.stream().anyMatch(line -> line.getLevel() == Level.WARN));
         int before = opened.get();
-        // Twice a second for each of its three connections is plenty; a tight loop opens dozens.
+        // Two attempts a second for each of the three connections are enough; a tight loop would open dozens.
         await().during(Duration.ofSeconds(3)).atMost(Duration.ofSeconds(6)).until(() -> opened.get() - before < 24);
         assertThat(lines).filteredOn(line -> line.getThrowableProxy() != null).isEmpty();
         assertThat(lines)
@@ -132,13 +132,13 @@ class ReadOnlyServerTests {
     }
 
     @Test
-    void silence_during_the_window_kills_nobody() throws Exception {
+    void silence_during_the_window_ends_no_node() throws Exception {
         Member one = start("one", new TestJobs(database.dataSource()));
         Member two = start("two", new TestJobs(database.dataSource()));
         List<UUID> ids = List.of(one.node().id(), two.node().id());
         await().until(() -> one.node().liveWorkers() == 2 && two.node().liveWorkers() == 2);
         database.setReadOnly(true);
-        // For longer than either of them declares.
+        // Longer than the deadlines of both nodes.
         await().until(() -> database.jdbc()
                 .sql("SELECT bool_and(dead_at + interval '1 second' < clock_timestamp()) FROM forge_nodes")
                 .query(Boolean.class)

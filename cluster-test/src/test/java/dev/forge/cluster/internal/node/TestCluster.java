@@ -36,12 +36,12 @@ import javax.sql.DataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
-/** Several nodes in this JVM on one real database; closing stops those that still run. */
+/** Several nodes in this JVM on one PostgreSQL database. Closing stops those that still run. */
 public final class TestCluster implements AutoCloseable {
 
     public final TestDatabase database;
     public final Schema schema;
-    /** What the application's statements run on. */
+    /** The data source of the application. */
     public final DataSource source;
 
     public final List<Member> members = new ArrayList<>();
@@ -65,7 +65,7 @@ public final class TestCluster implements AutoCloseable {
                 .update();
     }
 
-    /** A node with everything that hangs on it. */
+    /** A node with its connections, locks, jobs and events. */
     public record Member(
             Node node,
             ControlConnections control,
@@ -78,7 +78,7 @@ public final class TestCluster implements AutoCloseable {
             CronEngine cronEngine,
             DefaultCrons crons) {
 
-        /** The job, once it has ended. */
+        /** Waits for the end of a job and returns it. */
         public JobInfo ended(UUID id) {
             await().until(() -> jobs.find(id).orElseThrow().status().isFinal());
             return jobs.find(id).orElseThrow();
@@ -95,7 +95,7 @@ public final class TestCluster implements AutoCloseable {
         return start(name, source, change);
     }
 
-    /** A node that runs these jobs. */
+    /** Starts a node that runs these jobs. */
     public Member start(String name, TestJobs jobs, UnaryOperator<NodeSettings> change) {
         return start(name, source, jobs, change);
     }
@@ -125,7 +125,7 @@ public final class TestCluster implements AutoCloseable {
         List<Object> events = new CopyOnWriteArrayList<>();
         var node = new Node(
                 change.apply(TestNodes.candidate()),
-                new Node.Members(
+                new Node.Resources(
                         schema,
                         direct,
                         control,
@@ -158,7 +158,7 @@ public final class TestCluster implements AutoCloseable {
         return new Member(node, control, leadership, locks, events, scheduler, engine, jobs, cronEngine, crons);
     }
 
-    /** Those that were started, stopped ones too. */
+    /** Returns all nodes that were started, including stopped ones. */
     public List<Member> members() {
         return members;
     }
@@ -185,5 +185,23 @@ public final class TestCluster implements AutoCloseable {
     @Override
     public void close() {
         members.forEach(Member::stop);
+    }
+
+    /** Inserts a row as a killed node leaves it, with deadlines as that node would have declared them. */
+    public UUID insertNode(String name, Integer livenessKey, String stale, String dead) {
+        UUID id = UUID.randomUUID();
+        database.jdbc()
+                .sql("""
+                INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at, liveness_key)
+                VALUES (:id, :name, :name, 'host', '{worker}', 'active', '1', clock_timestamp() + :stale::interval,
+                        clock_timestamp() + :dead::interval, :key)
+                """)
+                .param("id", id)
+                .param("name", name)
+                .param("stale", stale)
+                .param("dead", dead)
+                .param("key", livenessKey)
+                .update();
+        return id;
     }
 }

@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.leader.LeaderStore.Ground;
+import dev.forge.cluster.internal.leader.LeadershipBasis;
 import dev.forge.cluster.internal.node.NodeStore.Load;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
@@ -10,16 +10,16 @@ import java.util.Map;
 import java.util.Set;
 import org.springframework.scheduling.TaskScheduler;
 
-/** Nodes as the wiring would make them. */
+/** Creates nodes and settings as the auto-configuration would. */
 public final class TestNodes {
 
     private TestNodes() {}
 
-    static Node node(Node.Members members, NodeSettings settings, TaskScheduler scheduler) {
-        return new Node(settings, members, scheduler, event -> {});
+    static Node node(Node.Resources resources, NodeSettings settings, TaskScheduler scheduler) {
+        return new Node(settings, resources, scheduler, event -> {});
     }
 
-    /** Waits for a duplicate of itself no longer than it must. */
+    /** Returns settings with short deadlines, so that a node waits briefly for another one with its key. */
     static NodeSettings impatient() {
         NodeSettings usual = settings(Duration.ofMillis(10));
         return new NodeSettings(
@@ -35,7 +35,7 @@ public final class TestNodes {
                 usual.drainTimeout());
     }
 
-    /** A node with every role, at the usual pace. */
+    /** Returns settings of a node with every role and the default timing. */
     public static NodeSettings candidate() {
         return settings(Duration.ofSeconds(5), NodeMode.AUTO, Set.of(NodeRole.values()));
     }
@@ -50,6 +50,20 @@ public final class TestNodes {
                 settings.presence(), settings.heartbeat(), detection, settings.election(), settings.drainTimeout());
     }
 
+    public static NodeSettings with(NodeSettings settings, NodeMode mode, Set<NodeRole> roles) {
+        return new NodeSettings(
+                settings(Duration.ofSeconds(5), mode, roles).presence(),
+                settings.heartbeat(),
+                settings.detection(),
+                settings.election(),
+                settings.drainTimeout());
+    }
+
+    static NodeSettings.Heartbeat everyTwentyMillis() {
+        return new NodeSettings.Heartbeat(
+                Duration.ofMillis(20), false, Duration.ofSeconds(1), Duration.ofSeconds(1), Duration.ofSeconds(2));
+    }
+
     public static NodeSettings byLease(NodeSettings settings) {
         NodeSettings.Election usual = settings.election();
         return new NodeSettings(
@@ -57,7 +71,7 @@ public final class TestNodes {
                 settings.heartbeat(),
                 settings.detection(),
                 new NodeSettings.Election(
-                        Ground.LEASE,
+                        LeadershipBasis.LEASE,
                         usual.checkInterval(),
                         usual.lease(),
                         usual.renewInterval(),
@@ -83,7 +97,7 @@ public final class TestNodes {
                         heartbeat, false, Duration.ofMinutes(1), Duration.ofSeconds(10), Duration.ofSeconds(15)),
                 new NodeSettings.Detection(Duration.ofMillis(250), true),
                 new NodeSettings.Election(
-                        Ground.LOCK,
+                        LeadershipBasis.LOCK,
                         Duration.ofMillis(250),
                         Duration.ofSeconds(5),
                         Duration.ofSeconds(1),

@@ -79,12 +79,20 @@ class RateLimitTests {
         return new RateLimits(new Settings(strict, Loss.LOCAL, MANY), buckets(database.dataSource()), rejected::add);
     }
 
-    /** As if so much time had gone by. */
+    /** Ages all buckets by that time. */
     private void pass(Duration time) {
         database.jdbc()
                 .sql("UPDATE forge_rate_limits SET updated_at = updated_at - :millis * interval '1 millisecond'")
                 .param("millis", time.toMillis())
                 .update();
+    }
+
+    private boolean waitsForLock(String statement) {
+        return database.jdbc()
+                .sql("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE ?)")
+                .param(statement)
+                .query(Boolean.class)
+                .single();
     }
 
     private double spent(String bucket) {
@@ -96,7 +104,7 @@ class RateLimitTests {
     }
 
     private record Burst(long admitted, double seconds) {
-        /** What a limit of a hundred a minute may admit in that time. */
+        /** Returns how many calls a limit of a hundred a minute may admit in that time. */
         long most() {
             return 100 + (long) Math.ceil(seconds * 100 / 60);
         }
@@ -120,7 +128,7 @@ class RateLimitTests {
         assertThat(node.tryAcquire("quote", victim, once).allowed()).isFalse();
     }
 
-    /** Four hundred calls, spread evenly over three nodes of eight threads each. */
+    /** Makes four hundred calls on 24 threads, spread evenly over the nodes. */
     private static Burst burst(List<RateLimiter> nodes, String key) throws Exception {
         var threads = Executors.newFixedThreadPool(24);
         var calls = new ArrayList<Callable<RateLimitDecision>>();
@@ -143,7 +151,7 @@ class RateLimitTests {
     }
 
     @Test
-    void a_burst_on_three_nodes_is_admitted_as_if_there_were_one() throws Exception {
+    void burst_on_three_nodes_is_admitted_as_on_one() throws Exception {
         Burst global = burst(List.of(node(false), node(false), node(false)), null);
         assertThat(global.admitted).isBetween(100L, global.most());
         assertThat(rejected).hasSize((int) (400 - global.admitted)).containsOnly("quote");
@@ -152,7 +160,7 @@ class RateLimitTests {
     }
 
     @Test
-    void in_hybrid_mode_each_node_counts_keys_by_itself() throws Exception {
+    void keys_are_counted_by_each_node_in_hybrid_mode() throws Exception {
         Burst user = burst(List.of(node(false), node(false), node(false)), "user:ann");
         assertThat(user.admitted).isBetween(300L, 3 * user.most());
         assertThat(database.jdbc()
@@ -163,7 +171,7 @@ class RateLimitTests {
     }
 
     @Test
-    void what_is_denied_takes_nothing_and_who_waits_as_long_as_told_is_admitted() {
+    void denied_call_consumes_no_token_and_is_admitted_after_its_retry_time() {
         RateLimiter node = node(true);
         RateLimit slow = RateLimit.of(3, Duration.ofHours(1));
         assertThat(node.tryAcquire("slow", slow, 3).allowed()).isTrue();
@@ -184,7 +192,7 @@ class RateLimitTests {
     }
 
     @Test
-    void a_changed_limit_counts_at_once_and_for_all() {
+    void changed_limit_takes_effect_at_once_on_all_nodes() {
         RateLimiter one = node(true);
         RateLimiter two = node(true);
         assertThat(one.tryAcquire("quote", HUNDRED_A_MINUTE, 100).allowed()).isTrue();
@@ -196,7 +204,7 @@ class RateLimitTests {
     }
 
     @Test
-    void a_smaller_limit_of_the_same_bucket_gives_nothing_back_to_those_with_a_larger_one() {
+    void smaller_limit_of_the_same_bucket_returns_no_tokens_to_callers_with_a_larger_one() {
         RateLimit large = RateLimit.of(100, Duration.ofDays(1));
         RateLimit small = RateLimit.of(10, Duration.ofDays(1));
         for (RateLimiter node : List.of(node(true), node(false))) {
@@ -211,7 +219,7 @@ class RateLimitTests {
     }
 
     @Test
-    void a_bucket_that_somebody_has_locked_is_the_only_one_that_waits() throws Exception {
+    void bucket_whose_row_is_locked_is_the_only_one_that_waits() throws Exception {
         RateLimiter node = node(true);
         RateLimit once = RateLimit.of(1, Duration.ofDays(1));
         assertThat(node.tryAcquire("locked", once).allowed()).isTrue();
@@ -222,7 +230,11 @@ class RateLimitTests {
             connection.setAutoCommit(false);
             statement.execute("SELECT FROM forge_rate_limits WHERE bucket = 'locked' FOR UPDATE");
             Future<RateLimitDecision> locked = threads.submit(() -> node.tryAcquire("locked", once));
-            // None of these is decided without the table, where it would be admitted.
+            // In a statement of its own. In one statement with the other buckets it would fail that statement after a
+            // second
+            // and then its own after another one: as long as the callers of the other buckets wait.
+            await().until(() -> waitsForLock("INSERT INTO%forge_rate_limits%") || locked.isDone());
+            // Each call is decided by the table: this node alone would admit the second one.
             do {
                 assertThat(node.tryAcquire("other", once).allowed()).isFalse();
                 assertThat(node.tryAcquire("third", "key", once.withBurst(1_000))
@@ -237,7 +249,7 @@ class RateLimitTests {
     }
 
     @Test
-    void callers_who_keep_asking_for_a_locked_bucket_hold_up_nobody_else() throws Exception {
+    void callers_of_a_locked_bucket_do_not_delay_callers_of_other_buckets() throws Exception {
         RateLimiter node = node(true);
         RateLimit limit = RateLimit.of(1, Duration.ofDays(1)).withBurst(1_000);
         assertThat(node.tryAcquire("locked", limit).allowed()).isTrue();
@@ -270,7 +282,7 @@ class RateLimitTests {
     }
 
     @Test
-    void several_at_once_are_all_admitted_or_none_and_callers_who_want_different_things_do_not_mix() throws Exception {
+    void permits_of_one_call_are_all_granted_or_none_and_calls_with_different_permits_do_not_mix() throws Exception {
         RateLimiter node = node(true);
         var threads = Executors.newFixedThreadPool(16);
         RateLimit limit = RateLimit.of(1_000, Duration.ofDays(1));
@@ -289,7 +301,7 @@ class RateLimitTests {
     }
 
     @Test
-    void many_buckets_in_one_statement_each_get_their_own_answer() throws Exception {
+    void buckets_that_share_a_statement_get_their_own_decisions() throws Exception {
         RateLimiter node = node(true);
         var threads = Executors.newFixedThreadPool(16);
         RateLimit daily = RateLimit.of(2, Duration.ofDays(1));
@@ -307,7 +319,7 @@ class RateLimitTests {
     }
 
     @Test
-    void a_clock_that_was_set_back_does_not_freeze_a_bucket() {
+    void clock_that_was_set_back_does_not_freeze_a_bucket() {
         RateLimiter node = node(true);
         assertThat(node.tryAcquire("quote", HUNDRED_A_MINUTE, 100).allowed()).isTrue();
         pass(Duration.ofHours(-5));
@@ -317,7 +329,7 @@ class RateLimitTests {
     }
 
     @Test
-    void a_bucket_that_is_full_and_idle_is_forgotten_and_no_other() {
+    void full_and_idle_bucket_is_deleted_and_no_other() {
         RateLimiter node = node(true);
         var store = new RateLimitStore(schema, database.dataSource());
         node.tryAcquire("minute", HUNDRED_A_MINUTE);
@@ -333,7 +345,7 @@ class RateLimitTests {
     }
 
     @Test
-    void what_a_caller_writes_as_key_cannot_be_another_bucket() {
+    void key_of_a_caller_never_selects_another_bucket() {
         RateLimiter node = node(true);
         RateLimit once = RateLimit.of(1, Duration.ofDays(1));
         List<String> keys = List.of(
@@ -348,12 +360,12 @@ class RateLimitTests {
                 .withMessageContaining("limit[a");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> node.tryAcquire("limit", once, 2))
-                .withMessage("permits (2): must lie between 1 and the limit's burst (1)");
+                .withMessage("permits (2) must be between 1 and the limit's burst (1)");
     }
 
     @ParameterizedTest
     @EnumSource(Loss.class)
-    void without_the_database_the_policy_decides_and_one_line_says_so(Loss policy) throws Exception {
+    void policy_decides_without_the_database_and_one_line_is_logged(Loss policy) throws Exception {
         URI server = URI.create(database.url().substring("jdbc:".length()));
         var log = new ListAppender<ILoggingEvent>();
         Logger logger = (Logger) LoggerFactory.getLogger(RateLimits.class);
@@ -367,7 +379,7 @@ class RateLimitTests {
                     database.password());
             SharedBuckets shared = buckets(source);
             var asked = new AtomicInteger();
-            // Its clock stands still unless the test moves it.
+            // Only the test moves the clock.
             var now = new AtomicLong(1);
             var node = new RateLimits(
                     new Settings(true, policy, MANY),
@@ -388,9 +400,9 @@ class RateLimitTests {
                 admitted.add(node.tryAcquire("quote", limit).allowed());
             }
             assertThat(admitted.stream().filter(each -> each).count()).isEqualTo(policy == Loss.ALLOW ? 200 : 0);
-            // What was not asked for before begins full where the node counts by itself.
+            // A bucket that was not used before is full where the node decides alone.
             assertThat(node.tryAcquire("new", limit).allowed()).isEqualTo(policy != Loss.DENY);
-            // One of them waited for the database, not all two hundred.
+            // One call waited for the database, not all two hundred.
             assertThat(asked).hasValue(1);
             proxy.heal();
 
@@ -407,7 +419,7 @@ class RateLimitTests {
                                     .contains(
                                             "WARN",
                                             "on-database-loss (" + policy.name().toLowerCase(Locale.ROOT)),
-                            back -> assertThat(back.toList().toString()).contains("within reach again"));
+                            back -> assertThat(back.toList().toString()).contains("reachable again"));
         } finally {
             logger.detachAppender(log);
             logger.setLevel(null);

@@ -101,7 +101,7 @@ class StartupActionTests {
     }
 
     @Test
-    void of_nodes_that_start_together_one_runs_the_action_and_the_others_wait_for_it() throws Exception {
+    void one_of_several_nodes_that_start_together_runs_the_action_and_the_others_wait() throws Exception {
         List<StartupCoordinator> nodes = List.of(start("one"), start("two"), start("three"));
         var runs = new AtomicInteger();
         var completed = new CountDownLatch(1);
@@ -111,7 +111,7 @@ class StartupActionTests {
                     .map(node -> (Callable<Boolean>) () -> {
                         boolean ran = node.once("seed", "1", () -> {
                             runs.incrementAndGet();
-                            // Until another node has had the time to ask for it.
+                            // Long enough for another node to try the action.
                             await().during(Duration.ofMillis(200)).until(() -> true);
                             completed.countDown();
                         });
@@ -152,7 +152,7 @@ class StartupActionTests {
         assertThat(one.once("seed", "1", never)).isFalse();
         assertThat(two.once("seed", "1", Duration.ZERO, never)).isFalse();
         assertThat(two.once("seed", "2", () -> {})).isTrue();
-        // A node of the former version that is restarted changes nothing.
+        // A restarted node of the former version runs nothing.
         assertThat(one.once("seed", "1", never)).isFalse();
         assertThat(completedBy("seed")).containsExactly("1 one", "2 two");
     }
@@ -171,7 +171,7 @@ class StartupActionTests {
     }
 
     @Test
-    void node_that_waits_too_long_is_told_which_node_runs_the_action() {
+    void error_of_a_node_that_waits_too_long_names_the_node_that_runs_the_action() {
         StartupCoordinator one = start("one");
         StartupCoordinator two = start("two");
         one.once(
@@ -291,10 +291,48 @@ class StartupActionTests {
     }
 
     @Test
+    void lease_is_first_extended_when_a_third_of_it_has_passed() {
+        StartupCoordinator one = start("one");
+        jdbc.sql("CREATE SEQUENCE extensions").update();
+        try {
+            jdbc.sql("""
+                    CREATE FUNCTION count_extension() RETURNS trigger LANGUAGE plpgsql AS $$
+                    BEGIN PERFORM nextval('extensions'); RETURN new; END $$
+                    """).update();
+            jdbc.sql(
+                            "CREATE TRIGGER count_extension BEFORE UPDATE ON forge_locks FOR EACH ROW EXECUTE FUNCTION count_extension()")
+                    .update();
+            assertThat(one.once(
+                            "seed",
+                            "1",
+                            () -> await().during(Duration.ofMillis(300))
+                                    .until(() -> !jdbc.sql("SELECT is_called FROM extensions")
+                                            .query(Boolean.class)
+                                            .single())))
+                    .isTrue();
+        } finally {
+            jdbc.sql("DROP FUNCTION IF EXISTS count_extension() CASCADE").update();
+            jdbc.sql("DROP SEQUENCE extensions").update();
+        }
+    }
+
+    @Test
+    void acquired_action_belongs_to_one_node_until_it_is_released() {
+        var first = new DefaultStartupCoordinator(cluster.start("one", s -> s).locks(), Duration.ofMinutes(5));
+        var second = new DefaultStartupCoordinator(cluster.start("two", s -> s).locks(), Duration.ofMinutes(5));
+        assertThat(first.tryAcquire("seed", Duration.ofMinutes(5))).isTrue();
+        assertThat(second.tryAcquire("seed", Duration.ofMinutes(5))).isFalse();
+        second.release("seed");
+        assertThat(second.tryAcquire("seed", Duration.ofMinutes(5))).isFalse();
+        first.release("seed");
+        assertThat(second.tryAcquire("seed", Duration.ofMinutes(5))).isTrue();
+    }
+
+    @Test
     void node_whose_lock_another_node_took_records_nothing() {
         StartupCoordinator frozen = start("frozen");
         StartupCoordinator next = start("next");
-        // Its lease ends without its noticing, and another node has taken over: it completes the action, or fails.
+        // The lease ends unnoticed, and another node takes over: its action fails, then completes.
         for (boolean completedElsewhere : List.of(false, true)) {
             assertThatExceptionOfType(ClusterStartupException.class)
                     .isThrownBy(() -> frozen.once("seed", "1", () -> {
@@ -315,7 +353,7 @@ class StartupActionTests {
     }
 
     @Test
-    void completion_whose_answer_got_lost_can_be_recorded_again() {
+    void completion_whose_response_was_lost_can_be_recorded_again() {
         var locks = new LockStore(cluster.schema, database.dataSource());
         var actions = new StartupActionStore(cluster.schema, database.dataSource());
         long token = locks.take("once:seed", UUID.randomUUID(), FOREVER).orElseThrow();
@@ -356,13 +394,13 @@ class StartupActionTests {
         try (AppProcess owner = AppProcess.of(Owner.class).database(database).start()) {
             owner.awaitLog("action begun", Duration.ofSeconds(60));
             owner.kill();
-            // Its lease would last for ten minutes: it was declared dead.
+            // The lease would last for ten minutes, but the node was declared dead.
             assertThat(next.once("seed", "1", () -> {})).isTrue();
         }
         assertThat(completedBy("seed")).containsExactly("1 next");
     }
 
-    /** A node in a process of its own that never completes its action. */
+    /** A node in another process that never completes its action. */
     static final class Owner {
 
         public static void main(String[] arguments) {
@@ -382,7 +420,7 @@ class StartupActionTests {
             var control = new ControlConnections(source, Pooler.NONE, 2, Duration.ofSeconds(2));
             var node = new Node(
                     TestNodes.candidate(),
-                    new Node.Members(
+                    new Node.Resources(
                             schema,
                             source,
                             control,

@@ -94,7 +94,7 @@ class StateTests {
                 .isEqualTo(1);
     }
 
-    /** What each of the threads, half of them on either store, was answered at the same moment. */
+    /** Runs a call on many threads at once, half of them on either store, and returns the results. */
     private static <T> List<T> race(
             ExecutorService threads, ClusterStateStore one, ClusterStateStore two, Question<T> question)
             throws Exception {
@@ -120,7 +120,7 @@ class StateTests {
     }
 
     @Test
-    void what_one_node_puts_down_another_takes_once() {
+    void value_that_one_node_puts_is_taken_once_by_another() {
         ClusterStateStore one = states(cluster.start("one", s -> s));
         ClusterStateStore two = states(cluster.start("two", s -> s));
         var login = new Login("Zoë \\u0041", 1);
@@ -134,7 +134,7 @@ class StateTests {
     }
 
     @Test
-    void of_many_takers_on_two_nodes_exactly_one_gets_the_value() throws Exception {
+    void value_that_many_callers_on_two_nodes_take_goes_to_one() throws Exception {
         ClusterStateStore one = states(cluster.start("one", s -> s));
         ClusterStateStore two = states(cluster.start("two", s -> s));
         ExecutorService threads = Executors.newFixedThreadPool(THREADS);
@@ -153,7 +153,7 @@ class StateTests {
     }
 
     @Test
-    void of_many_who_put_exactly_one_has_put_and_its_value_is_there() throws Exception {
+    void key_that_many_callers_put_at_once_has_the_value_of_the_one_that_succeeded() throws Exception {
         ClusterStateStore one = states(cluster.start("one", s -> s));
         ClusterStateStore two = states(cluster.start("two", s -> s));
         ExecutorService threads = Executors.newFixedThreadPool(THREADS);
@@ -161,7 +161,7 @@ class StateTests {
             for (int round = 0; round < ROUNDS; round++) {
                 String key = "key " + round;
                 if (round % 2 == 0) {
-                    // Whether there is nothing or something expired.
+                    // The key is free in odd rounds, and has an expired value in the others.
                     assertThat(one.putOnce(key, -1, HOUR)).isTrue();
                     expire(key);
                 }
@@ -175,7 +175,7 @@ class StateTests {
     }
 
     @Test
-    void a_pool_of_serializable_connections_without_auto_commit_makes_no_difference() throws Exception {
+    void pool_of_serializable_connections_without_auto_commit_makes_no_difference() throws Exception {
         var strict = new DelegatingDataSource(database.dataSource()) {
             @Override
             public Connection getConnection() throws SQLException {
@@ -203,7 +203,7 @@ class StateTests {
     }
 
     @Test
-    void what_has_expired_by_database_time_is_not_there_and_makes_room() {
+    void value_that_expired_by_database_time_is_absent_and_its_key_is_free() {
         ClusterStateStore states = states(cluster.start("one", s -> s));
         assertThat(states.putOnce("link", "first", Duration.ofMinutes(10))).isTrue();
         assertThat(jdbc.sql("""
@@ -218,7 +218,7 @@ class StateTests {
     }
 
     @Test
-    void a_rollback_of_the_caller_changes_nothing_even_where_it_has_the_only_connection() throws SQLException {
+    void rollback_of_the_caller_keeps_the_value_even_if_the_caller_has_the_only_connection() throws SQLException {
         Member one = cluster.start("one", s -> s);
         try (Connection only = database.dataSource().getConnection()) {
             var pool = new SingleConnectionDataSource(only, true);
@@ -242,7 +242,7 @@ class StateTests {
     }
 
     @Test
-    void requests_that_are_answered_while_the_node_leaves_still_put_and_take() {
+    void requests_served_while_the_node_leaves_still_put_and_take() {
         Member one = cluster.start("one", s -> s);
         ClusterStateStore states = states(one);
         one.stop();
@@ -251,7 +251,7 @@ class StateTests {
     }
 
     @Test
-    void the_log_compactor_deletes_what_has_expired_and_nothing_else() {
+    void log_compactor_deletes_expired_values_and_no_others() {
         Member one = cluster.start("one", s -> s);
         await().until(() -> one.leadership().isLeader(Leadership.LOG_COMPACTOR));
         Member two = cluster.start("two", s -> s);
@@ -268,18 +268,18 @@ class StateTests {
     }
 
     @Test
-    void what_cannot_be_stored_is_refused_with_the_reason() {
+    void value_or_key_that_cannot_be_stored_is_rejected_with_the_reason() {
         ClusterStateStore states = states(cluster.start("one", s -> s));
         refused("state of 1 characters", () -> states.putOnce(" ", "value", HOUR));
         refused("501 characters: it must have 1 to 500", () -> states.putOnce("k".repeat(501), "value", HOUR));
         refused("NUL", () -> states.takeOnce("a\0b", String.class));
         refused("surrogate", () -> states.find("\uD800", String.class));
-        refused("PT0S; it must lie between", () -> states.putOnce("key", "value", Duration.ZERO));
-        refused("must lie between", () -> states.putOnce("key", "value", Duration.ofNanos(1)));
-        refused("must lie between", () -> states.putOnce("key", "value", Duration.ofSeconds(Long.MAX_VALUE)));
+        refused("timeToLive (PT0S) must be between", () -> states.putOnce("key", "value", Duration.ZERO));
+        refused("must be between", () -> states.putOnce("key", "value", Duration.ofNanos(1)));
+        refused("must be between", () -> states.putOnce("key", "value", Duration.ofSeconds(Long.MAX_VALUE)));
         refused("max-payload-size is 1000", () -> states.putOnce("key", "v".repeat(1_000), HOUR));
         refused("NUL", () -> states.putOnce("key", "a\0b", HOUR));
-        refused("those of logins", () -> states.putOnce("@oauth2/mine", "value", HOUR));
+        refused("reserved for logins", () -> states.putOnce("@oauth2/mine", "value", HOUR));
         refused("not as int", () -> states.takeOnce("key", int.class));
         assertThat(rows()).isZero();
         String longest = "\\u0000é".repeat(71);
@@ -294,7 +294,7 @@ class StateTests {
     }
 
     @Test
-    void a_value_that_is_read_as_something_else_is_gone_all_the_same() {
+    void value_that_is_taken_as_another_type_is_consumed() {
         ClusterStateStore states = states(cluster.start("one", s -> s));
         states.putOnce("key", "no number", HOUR);
         refused("cannot be read as java.lang.Integer", () -> states.takeOnce("key", Integer.class));
@@ -302,7 +302,7 @@ class StateTests {
     }
 
     @Test
-    void who_may_not_change_the_cluster_may_look_only() {
+    void node_that_may_not_change_the_cluster_may_only_find() {
         Member observer = cluster.start(
                 "observer",
                 s -> TestNodes.settings(Duration.ofSeconds(5), NodeMode.OBSERVER, Set.of(NodeRole.values())));

@@ -76,7 +76,7 @@ class WorkflowChildTests extends WorkflowFixture {
                 .query(String.class)
                 .single()
                 .equals("completed"));
-        var keeping = new JobKeeping(one.member().node().members().schema(), database.dataSource());
+        var keeping = new JobKeeping(one.member().node().resources().schema(), database.dataSource());
         assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), new WorkflowJobs().awaitedCondition(), 100))
                 .isZero();
         one.member().jobs().resume(carrier);

@@ -1,0 +1,348 @@
+package dev.forge.cluster.internal.node;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.node.NodeStore.HeartbeatResult;
+import dev.forge.cluster.internal.node.NodeStore.KeyHolder;
+import dev.forge.cluster.internal.node.NodeStore.Load;
+import dev.forge.cluster.internal.node.NodeStore.NewNode;
+import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.Mdc;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.Pace;
+import dev.forge.cluster.internal.runtime.Pause;
+import dev.forge.cluster.node.NodeIdentity;
+import dev.forge.cluster.node.NodeIdentityProvider;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+
+/**
+ * This node's row in {@code forge_nodes}: registers it, sends heartbeats and deletes it. Knows how long other nodes must believe
+ * that this node lives.
+ *
+ * <p>The id lasts as long as the membership. A node that joins again gets a new id, so that nothing which the former id held
+ * can be mistaken for held.
+ */
+final class Membership {
+
+    private static final Logger log = GuardedLogger.of(Node.class);
+    private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
+    private static final Duration KEY_POLL = Duration.ofMillis(500);
+    /**
+     * The server frees the lock of a session that was cut off after seven seconds. Other nodes wait as long again before they
+     * take over what its node held.
+     */
+    private static final Duration TRUSTED_WITHOUT_CONTACT = Duration.ofSeconds(12);
+    /** The shortest silence after which the database counts as unreachable. Large clusters look less often. */
+    private static final Duration UNREACHABLE = Duration.ofSeconds(4);
+
+    private final NodeSettings settings;
+    private final Node.Resources resources;
+    private final NodeComponents components;
+    private final Pace pace;
+    private final @Nullable NodeSession session;
+    private final HeartbeatSchedule schedule;
+    private volatile @Nullable UUID id;
+    private volatile NodeIdentity identity;
+    private volatile long lastContact;
+    private volatile long lastBeat;
+    private volatile Duration trustedFor = Duration.ZERO;
+    private volatile Runnable writableAgain = () -> {};
+    /** Whether the last heartbeat failed because the database, or this session, is read-only. */
+    private volatile boolean readOnly;
+    /** Whether a heartbeat failed for that reason since the last one that was recorded. */
+    private volatile boolean wasReadOnly;
+
+    /** @param session holds the liveness lock; null behind a transaction pooler */
+    Membership(
+            NodeSettings settings,
+            Node.Resources resources,
+            NodeComponents components,
+            Pace pace,
+            @Nullable NodeSession session) {
+        this.settings = settings;
+        this.resources = resources;
+        this.components = components;
+        this.pace = pace;
+        this.session = session;
+        this.schedule = new HeartbeatSchedule(settings.heartbeat());
+        this.identity = identity(resources.identities());
+    }
+
+    // Identity ------------------------------------------------------------------------------------------------
+
+    @Nullable
+    UUID id() {
+        return id;
+    }
+
+    UUID requireId() {
+        UUID current = id;
+        if (current == null) {
+            throw new IllegalStateException("This node is not a member of the cluster");
+        }
+        return current;
+    }
+
+    NodeIdentity identity() {
+        return identity;
+    }
+
+    private static NodeIdentity identity(NodeIdentityProvider identities) {
+        NodeIdentity identity = identities.identity();
+        try {
+            Names.require("node id", identity.id());
+            Names.require("node name", identity.name());
+        } catch (IllegalArgumentException e) {
+            throw new ClusterStartupException(
+                    String.valueOf(e.getMessage()),
+                    "Change forge.cluster.node.id and forge.cluster.node.name, or the result of the NodeIdentityProvider.",
+                    e);
+        }
+        return identity;
+    }
+
+    // Joining and leaving -------------------------------------------------------------------------------------
+
+    /** Registers this node under a new id; waits for the end of a dead node that has the same key. */
+    void join() throws InterruptedException {
+        identity = identity(resources.identities());
+        @Nullable FormerHolder former = null;
+        while (true) {
+            UUID joining = UUID.randomUUID();
+            Mdc.put(joining, identity);
+            // The lock comes before the row: other nodes must not see a row whose lock is missing.
+            if (session != null && !session.begin(joining, CONNECT_PATIENCE)) {
+                throw new IllegalStateException("No session connection within " + CONNECT_PATIENCE);
+            }
+            NewNode node = describe(joining);
+            switch (resources.nodes().register(node, schedule.deadlines(), this::releaseHeldByDead)) {
+                case REGISTERED -> {
+                    correctLivenessKey(node);
+                    id = joining;
+                    contact();
+                    recorded(pace.nanos());
+                    return;
+                }
+                case KEY_TAKEN -> {
+                    former = waitFor(former);
+                    Pause.of(KEY_POLL);
+                }
+            }
+        }
+    }
+
+    /**
+     * The live node that had this node's key when the wait for the key began. It may be this node's own former process, killed a
+     * moment ago, which is dead when its own deadline has passed.
+     */
+    private record FormerHolder(KeyHolder holder, long seenAt) {}
+
+    private @Nullable FormerHolder waitFor(@Nullable FormerHolder former) {
+        KeyHolder holder = resources.nodes().holderOf(identity.id()).orElse(null);
+        if (holder != null && former == null) {
+            log.info(
+                    "forge.cluster.node.id {} belongs to a live node; waiting until that node leaves or dies",
+                    identity.id());
+            return new FormerHolder(holder, pace.nanos());
+        }
+        if (holder != null && former != null) {
+            declareDeadOrReject(former, holder);
+        }
+        return former;
+    }
+
+    /** Declares the holder dead if it sends no heartbeats, whatever the clock of the database says; rejects the key otherwise. */
+    private void declareDeadOrReject(FormerHolder former, KeyHolder now) {
+        long waited = pace.nanos() - former.seenAt;
+        boolean silent = now.id().equals(former.holder.id()) && now.beats() == former.holder.beats();
+        if (silent && waited > now.deadAfter().toNanos()) {
+            resources
+                    .nodes()
+                    .declareDead(now.id(), now.beats(), () -> releaseHeldByDead(now.id()))
+                    .ifPresent(Runnable::run);
+        } else if (!silent
+                && now.beats() > 0
+                && waited > settings.heartbeat().dead().plusSeconds(2).toNanos()) {
+            throw new ClusterStartupException(
+                    "forge.cluster.node.id (%s) belongs to a live node of this cluster%s"
+                            .formatted(
+                                    identity.id(),
+                                    resources
+                                            .nodes()
+                                            .describeHolderOf(identity.id())
+                                            .map(", "::concat)
+                                            .orElse("")),
+                    "Give each instance an id of its own, or remove the property: the id is then generated.");
+        }
+    }
+
+    private Runnable releaseHeldByDead(UUID dead) {
+        return components.releaseHeldByDead(resources.nodes(), dead);
+    }
+
+    /** Records the key of a session that was replaced while the row was being inserted. */
+    private void correctLivenessKey(NewNode written) {
+        Integer former = written.livenessKey();
+        if (session != null && former != null && session.livenessKey() != former) {
+            resources.nodes().renewLiveness(written.id(), former, session.livenessKey());
+        }
+    }
+
+    private NewNode describe(UUID joining) {
+        NodeSettings.Presence presence = settings.presence();
+        var info = new HashMap<>(presence.info());
+        info.put("mode", EnumText.of(presence.mode()));
+        info.putAll(components.facts());
+        return new NewNode(
+                joining,
+                identity,
+                presence.hostname(),
+                presence.effectiveRoles(),
+                presence.capabilities(),
+                presence.version(),
+                session != null && settings.detection().livenessLock() ? session.livenessKey() : null,
+                components.handlers(),
+                info);
+    }
+
+    void activate() {
+        resources.nodes().activate(requireId());
+    }
+
+    /** Ends the membership; returns the id that it had, null if there was none. */
+    @Nullable
+    UUID end() {
+        UUID left = id;
+        id = null;
+        return left;
+    }
+
+    /** Deletes the row of this node, so that other nodes see at once that it has left. */
+    void deregister(UUID left) {
+        if (!isInContact()) {
+            logUnreachable(left);
+            return;
+        }
+        try {
+            resources
+                    .nodes()
+                    .remove(left, leaving -> components.forEach(component -> component.releaseHeldByLeaving(leaving)));
+        } catch (RuntimeException e) {
+            if (ConnectionLoss.caused(e)) {
+                logUnreachable(left);
+            } else {
+                log.warn("Could not deregister node {}. Other nodes will declare it dead.", left, e);
+            }
+        }
+    }
+
+    private static void logUnreachable(UUID left) {
+        log.warn("Could not deregister node {}: database unreachable. Other nodes will declare it dead.", left);
+    }
+
+    // Heartbeats ----------------------------------------------------------------------------------------------
+
+    /** Sends a heartbeat. */
+    HeartbeatResult beat(UUID beating, boolean busy) {
+        schedule.beating(busy);
+        long sent = pace.nanos();
+        HeartbeatResult result = send(beating);
+        schedule.answered(hasSession());
+        if (result != HeartbeatResult.DECLARED_DEAD) {
+            contact();
+            recorded(sent);
+        }
+        return result;
+    }
+
+    private HeartbeatResult send(UUID beating) {
+        HeartbeatResult result;
+        try {
+            result = resources.nodes().beat(beating, load(), schedule.deadlines());
+        } catch (RuntimeException e) {
+            readOnly = ServerFailure.isReadOnly(e);
+            if (readOnly) {
+                wasReadOnly = true;
+            }
+            // Perhaps only these connections fail: they may lead to a former primary, or be read-only for good.
+            ControlConnections.replace(resources.control());
+            throw e;
+        }
+        readOnly = false;
+        if (wasReadOnly) {
+            wasReadOnly = false;
+            try {
+                writableAgain.run();
+            } catch (RuntimeException e) {
+                // The heartbeat itself is recorded.
+                log.warn(
+                        "Node {}: could not replace connections that were opened while the database was read-only",
+                        id,
+                        e);
+            }
+        }
+        return result;
+    }
+
+    private Load load() {
+        Load load = settings.presence().load().get();
+        return new Load(load.connections(), components.load(), load.cpu(), load.memory());
+    }
+
+    HeartbeatSchedule schedule() {
+        return schedule;
+    }
+
+    Duration pauseBetweenBeats() {
+        return schedule.pause(hasSession());
+    }
+
+    private boolean hasSession() {
+        return session == null || session.isConnected();
+    }
+
+    /** @param sent other nodes may have seen the heartbeat that early */
+    private void recorded(long sent) {
+        lastBeat = sent;
+        trustedFor = schedule.deadlines().dead().multipliedBy(4).dividedBy(5);
+    }
+
+    void onWritableAgain(Runnable reaction) {
+        writableAgain = reaction;
+    }
+
+    boolean isReadOnly() {
+        return readOnly;
+    }
+
+    // Contact -------------------------------------------------------------------------------------------------
+
+    /** Records that the database has responded. */
+    void contact() {
+        lastContact = pace.nanos();
+    }
+
+    Duration sinceLastContact() {
+        return Duration.ofNanos(pace.nanos() - lastContact);
+    }
+
+    boolean isInContact() {
+        Duration twoLooks = pace.longest(settings.detection().interval()).multipliedBy(2);
+        return sinceLastContact().compareTo(twoLooks.compareTo(UNREACHABLE) > 0 ? twoLooks : UNREACHABLE) <= 0;
+    }
+
+    /** Returns whether no other node can have declared this one dead yet. */
+    boolean isTrusted() {
+        long now = pace.nanos();
+        return id != null
+                && now - lastBeat < trustedFor.toNanos()
+                && now - lastContact < TRUSTED_WITHOUT_CONTACT.toNanos();
+    }
+}

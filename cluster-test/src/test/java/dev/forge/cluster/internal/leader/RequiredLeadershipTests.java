@@ -1,0 +1,121 @@
+package dev.forge.cluster.internal.leader;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
+
+import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.leader.LostLeadership;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+@ClusterPostgres
+class RequiredLeadershipTests {
+
+    private static final String SCHEDULER = Leadership.SCHEDULER;
+
+    private final TestDatabase database;
+    private final JdbcClient jdbc;
+    private TestCluster cluster;
+
+    RequiredLeadershipTests(TestDatabase database) {
+        this.database = database;
+        this.jdbc = database.jdbc();
+    }
+
+    @BeforeEach
+    void create() {
+        cluster = new TestCluster(database);
+    }
+
+    @AfterEach
+    void stop() {
+        cluster.close();
+    }
+
+    private static NodeSettings mustLead(NodeSettings settings) {
+        return new NodeSettings(
+                TestNodes.settings(Duration.ofSeconds(5), NodeMode.LEADER, Set.of(NodeRole.values()))
+                        .presence(),
+                settings.heartbeat(),
+                settings.detection(),
+                new NodeSettings.Election(
+                        LeadershipBasis.LOCK,
+                        Duration.ofMillis(100),
+                        Duration.ofSeconds(2),
+                        Duration.ofMillis(500),
+                        Duration.ofSeconds(1)),
+                settings.drainTimeout());
+    }
+
+    @Test
+    void node_of_mode_leader_is_not_ready_until_it_leads_again() {
+        Member one = cluster.start("one", RequiredLeadershipTests::mustLead);
+        Member two = cluster.start("two", s -> s);
+        one.leadership().leave(SCHEDULER);
+        await().until(() -> two.leadership().isLeader(SCHEDULER));
+        one.leadership().join(SCHEDULER);
+        await().until(() -> one.node().isUnreadyWithoutLeadership());
+        assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
+        two.stop();
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        await().until(() -> !one.node().isUnreadyWithoutLeadership());
+    }
+
+    @Test
+    void node_of_mode_leader_exits_after_a_lost_leadership_if_configured() {
+        var exits = new AtomicInteger();
+        Member one = cluster.create("one", database.dataSource(), RequiredLeadershipTests::mustLead);
+        one.node().onLostLeadership(LostLeadership.EXIT, exits::incrementAndGet);
+        try {
+            one.node().start();
+            assertThat(exits).hasValue(0);
+            one.leadership().leave(SCHEDULER);
+            await().until(() -> exits.get() == 1);
+            assertThat(one.node().isUnreadyWithoutLeadership()).isFalse();
+        } finally {
+            one.stop();
+        }
+    }
+
+    @Test
+    void node_of_mode_leader_fails_to_start_while_another_node_leads() {
+        Member one = cluster.start("one", s -> s);
+        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        Member boss = cluster.create(
+                "boss",
+                database.dataSource(),
+                s -> new NodeSettings(
+                        TestNodes.settings(Duration.ofSeconds(5), NodeMode.LEADER, Set.of(NodeRole.values()))
+                                .presence(),
+                        s.heartbeat(),
+                        s.detection(),
+                        new NodeSettings.Election(
+                                s.election().basis(),
+                                s.election().checkInterval(),
+                                Duration.ofMillis(700),
+                                s.election().renewInterval(),
+                                s.election().localDeadline()),
+                        s.drainTimeout()));
+        assertThatExceptionOfType(ClusterStartupException.class)
+                .isThrownBy(() -> boss.node().start())
+                .withMessageContaining("forge.cluster.node.mode (leader)")
+                .withMessageEndingWith("node 'one' (%s) leads", one.node().id());
+        assertThat(cluster.status("boss")).isEqualTo("absent");
+        boss.stop();
+    }
+}
