@@ -109,7 +109,7 @@ public final class ClusterAutoConfiguration {
     public record ClusterName(String text) {}
 
     @Bean
-    ClusterLifecycle.Parts clusterParts(
+    NodeRuntime clusterParts(
             ClusterProperties properties,
             ClusterDatabase database,
             Schema schema,
@@ -128,7 +128,7 @@ public final class ClusterAutoConfiguration {
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
         node.onWritableAgain(database::renewPool);
-        return new ClusterLifecycle.Parts(
+        return new NodeRuntime(
                 control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
     }
 
@@ -138,10 +138,10 @@ public final class ClusterAutoConfiguration {
             ClusterProperties properties,
             ClusterName name,
             Schema schema,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             ObjectProvider<NodeComponent> components) {
-        components.orderedStream().forEach(parts.node()::register);
-        return new ClusterLifecycle(properties, name.text(), schema, parts);
+        components.orderedStream().forEach(runtime.node()::register);
+        return new ClusterLifecycle(properties, name.text(), schema, runtime);
     }
 
     private static Ground ground(LeaderStrategy strategy, Pooler pooler) {

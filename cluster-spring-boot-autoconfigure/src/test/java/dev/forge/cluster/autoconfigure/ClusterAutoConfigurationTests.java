@@ -170,9 +170,9 @@ class ClusterAutoConfigurationTests {
     @Test
     void every_loop_has_a_thread() {
         runner().run(context -> {
-            ClusterLifecycle.Parts parts = context.getBean(ClusterLifecycle.Parts.class);
-            assertThat(parts.scheduler().getScheduledThreadPoolExecutor().getCorePoolSize())
-                    .isGreaterThan(parts.node().loops());
+            NodeRuntime runtime = context.getBean(NodeRuntime.class);
+            assertThat(runtime.scheduler().getScheduledThreadPoolExecutor().getCorePoolSize())
+                    .isGreaterThan(runtime.node().loops());
         });
     }
 

@@ -57,7 +57,7 @@ class ReadOnlyPoolTests {
                 .withPropertyValues("spring.datasource.hikari.maximum-pool-size=4")
                 .withBean(Work.class)
                 .run(context -> {
-                    Node node = context.getBean(ClusterLifecycle.Parts.class).node();
+                    Node node = context.getBean(NodeRuntime.class).node();
                     DataSource pool = context.getBean(DataSource.class);
                     database.setReadOnly(true);
                     await().until(() -> !node.isInContact());

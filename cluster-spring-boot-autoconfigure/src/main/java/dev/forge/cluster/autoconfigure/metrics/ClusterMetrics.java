@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.job.JobReports;
 import dev.forge.cluster.internal.node.Node;
@@ -91,7 +91,7 @@ public final class ClusterMetrics {
             synchronized (clusterWide) {
                 forget();
                 for (NodeStatus status : NodeStatus.values()) {
-                    String word = ClusterLifecycle.word(status);
+                    String word = EnumText.hyphenated(status);
                     clusterWide.add(Gauge.builder("forge.cluster.nodes", () -> count(word))
                             .description("Nodes of the cluster by status")
                             .tag("cluster", cluster)
@@ -179,7 +179,7 @@ public final class ClusterMetrics {
             sources.daemons
                     .counts()
                     .forEach(count -> rows.add(MultiGauge.Row.of(
-                            Tags.of("daemon", count.name(), "status", ClusterLifecycle.word(count.status())),
+                            Tags.of("daemon", count.name(), "status", EnumText.hyphenated(count.status())),
                             count.instances())));
         } catch (DataAccessException e) {
             rows.clear();
@@ -199,7 +199,7 @@ public final class ClusterMetrics {
             sources.jobs
                     .unfinished()
                     .forEach(count -> rows.add(MultiGauge.Row.of(
-                            Tags.of("job", count.name(), "status", ClusterLifecycle.word(count.status())),
+                            Tags.of("job", count.name(), "status", EnumText.hyphenated(count.status())),
                             count.jobs())));
             oldest = sources.jobs.oldestAge().toMillis() / 1000.0;
         } catch (DataAccessException e) {

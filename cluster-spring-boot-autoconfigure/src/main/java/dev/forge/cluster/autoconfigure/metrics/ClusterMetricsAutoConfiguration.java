@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.internal.daemon.DaemonStore;
@@ -44,22 +45,22 @@ public final class ClusterMetricsAutoConfiguration {
                 ClusterAutoConfiguration.ClusterName name,
                 Leadership leadership,
                 Schema schema,
-                ClusterLifecycle.Parts parts) {
+                NodeRuntime runtime) {
             return new ClusterMetrics(
                     registry,
                     name.text(),
                     leadership,
                     new ClusterMetrics.Sources(
-                            parts.node(),
-                            new NodeStore(schema, parts.control().shared()),
-                            new JobReports(schema, parts.control().shared()),
-                            new DaemonStore(schema, parts.control().shared()),
-                            new WorkflowReports(schema, parts.control().shared()),
+                            runtime.node(),
+                            new NodeStore(schema, runtime.control().shared()),
+                            new JobReports(schema, runtime.control().shared()),
+                            new DaemonStore(schema, runtime.control().shared()),
+                            new WorkflowReports(schema, runtime.control().shared()),
                             new StateStore(
                                     schema,
-                                    parts.control().shared(),
-                                    parts.control().shared()),
-                            parts.scheduler()));
+                                    runtime.control().shared(),
+                                    runtime.control().shared()),
+                            runtime.scheduler()));
         }
 
         @Bean

@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.oauth2;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClientAddress;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.JacksonPayloadCodec;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
@@ -68,7 +68,7 @@ public final class ClusterOAuth2AutoConfiguration {
     AuthorizationRequestRepository<OAuth2AuthorizationRequest> clusterAuthorizationRequests(
             ClusterDatabase database,
             Schema schema,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             ClusterProperties properties,
             ObjectProvider<LoginAdmission.Monitor> monitors) {
         JsonMapper mapper = JsonMapper.builder()
@@ -77,7 +77,7 @@ public final class ClusterOAuth2AutoConfiguration {
         return new SharedAuthorizationRequests(
                 DefaultClusterStateStore.ofAnyNode(
                         new StateStore(
-                                schema, database.application(), parts.control().shared()),
+                                schema, database.application(), runtime.control().shared()),
                         new JacksonPayloadCodec(mapper),
                         Math.toIntExact(properties.job().maxPayloadSize().toBytes())),
                 properties.oauth2().ttl(),

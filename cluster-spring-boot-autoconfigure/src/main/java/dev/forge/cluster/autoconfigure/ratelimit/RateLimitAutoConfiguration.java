@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.ratelimit;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
@@ -54,8 +54,8 @@ public final class RateLimitAutoConfiguration {
 
     @Bean
     @Order(ComponentOrder.CLEAN_UP)
-    BucketCleanUp clusterBucketCleanUp(Schema schema, ClusterLifecycle.Parts parts) {
-        return new BucketCleanUp(new RateLimitStore(schema, parts.control()), parts.node()::nanos);
+    BucketCleanUp clusterBucketCleanUp(Schema schema, NodeRuntime runtime) {
+        return new BucketCleanUp(new RateLimitStore(schema, runtime.control()), runtime.node()::nanos);
     }
 
     /** Calls are gathered: more would only wait for the same rows. */
@@ -63,8 +63,8 @@ public final class RateLimitAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean(RateLimiterBackend.class)
-    SharedBuckets clusterSharedBuckets(Schema schema, ClusterLifecycle.Parts parts) {
-        return new SharedBuckets(schema, parts.control().apart(CONNECTIONS));
+    SharedBuckets clusterSharedBuckets(Schema schema, NodeRuntime runtime) {
+        return new SharedBuckets(schema, runtime.control().apart(CONNECTIONS));
     }
 
     @Bean

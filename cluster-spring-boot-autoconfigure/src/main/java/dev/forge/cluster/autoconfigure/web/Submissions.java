@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.web;
 
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.properties.WebProperties;
 import dev.forge.cluster.autoconfigure.properties.WebProperties.VisibleJobs;
 import dev.forge.cluster.internal.database.PrintedJson;
@@ -84,7 +84,7 @@ final class Submissions {
             throw new Refusal(
                     HttpStatus.FORBIDDEN,
                     "priority may be %s at most (forge.cluster.web.max-priority); leave it out to get the job's own"
-                            .formatted(ClusterLifecycle.word(web.maxPriority())));
+                            .formatted(EnumText.hyphenated(web.maxPriority())));
         }
         if (options.uniquePolicy() == UniquePolicy.REPLACE && !web.allowReplace()) {
             throw new Refusal(

@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
@@ -54,7 +54,7 @@ final class WebJobs {
         var view = new LinkedHashMap<String, Object>();
         view.put("id", id);
         view.put("name", name);
-        view.put("status", ClusterLifecycle.word(status));
+        view.put("status", EnumText.hyphenated(status));
         return view;
     }
 
@@ -133,7 +133,7 @@ final class WebJobs {
                     ? unknownJob()
                     : new Refusal(
                             HttpStatus.CONFLICT,
-                            "the job has ended already: it is %s".formatted(ClusterLifecycle.word(now.status())));
+                            "the job has ended already: it is %s".formatted(EnumText.hyphenated(now.status())));
         }
         // With a retention of zero nothing is left to be shown.
         return now == null ? brief(job.id(), job.name(), JobStatus.CANCELLED) : view(now);

@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.workflow;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.handler.JobLimits;
@@ -40,7 +40,7 @@ public final class WorkflowAutoConfiguration {
             ConfigurableListableBeanFactory beans,
             ClusterProperties properties,
             ClusterDatabase database,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             JobEngine jobs,
             JobEngine.Tools tools,
             JobHandlers handlers,
@@ -49,12 +49,12 @@ public final class WorkflowAutoConfiguration {
         JobProperties.Retention kept = properties.job().retention();
         WorkflowProperties workflow = properties.workflow();
         return new WorkflowEngine(
-                parts.node(),
+                runtime.node(),
                 jobs,
                 handlers,
                 new WorkflowEngine.Setup(
                         new DefaultJobs.Setup(
-                                database.application(), parts.control().shared(), tools),
+                                database.application(), runtime.control().shared(), tools),
                         database.transactions(managers)),
                 new WorkflowEngine.Settings(
                         limits.maxAttempts(),
@@ -80,7 +80,7 @@ public final class WorkflowAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    Workflows clusterWorkflows(ClusterLifecycle.Parts parts, WorkflowEngine engine) {
-        return new DefaultWorkflows(parts.node(), engine);
+    Workflows clusterWorkflows(NodeRuntime runtime, WorkflowEngine engine) {
+        return new DefaultWorkflows(runtime.node(), engine);
     }
 }

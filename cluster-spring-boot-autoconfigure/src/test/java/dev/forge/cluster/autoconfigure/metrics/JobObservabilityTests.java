@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.tuple;
@@ -8,7 +9,7 @@ import static org.awaitility.Awaitility.await;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
-import dev.forge.cluster.autoconfigure.actuate.JobsResource;
+import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobOptions;
@@ -88,7 +89,7 @@ class JobObservabilityTests {
     }
 
     private ApplicationContextRunner runner() {
-        return TestApplications.on(database)
+        return EndpointClient.expose(TestApplications.on(database))
                 .withPropertyValues(
                         "forge.cluster.node.name=first",
                         "forge.cluster.sweep.interval=50ms",
@@ -96,9 +97,7 @@ class JobObservabilityTests {
                         "forge.cluster.job.backoff.max-delay=1ms")
                 .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
                 .withConfiguration(AutoConfigurations.of(
-                        DataSourceTransactionManagerAutoConfiguration.class,
-                        ClusterActuatorAutoConfiguration.class,
-                        ClusterMetricsAutoConfiguration.class));
+                        DataSourceTransactionManagerAutoConfiguration.class, ClusterMetricsAutoConfiguration.class));
     }
 
     // Observations ------------------------------------------------------------------------------------------
@@ -215,7 +214,7 @@ class JobObservabilityTests {
                 .run(context -> {
                     Jobs jobs = context.getBean(Jobs.class);
                     UUID node =
-                            context.getBean(ClusterLifecycle.Parts.class).node().id();
+                            context.getBean(NodeRuntime.class).node().id();
                     Map<String, List<String>> expected = Map.of(
                             "completes", List.of("completes COMPLETED none"),
                             "completes-in-its-transaction", List.of("completes-in-its-transaction COMPLETED none"),
@@ -424,7 +423,7 @@ class JobObservabilityTests {
                     var ids = new TreeSet<>(List.of(
                             fails.toString(),
                             completes.toString(),
-                            String.valueOf(context.getBean(ClusterLifecycle.Parts.class)
+                            String.valueOf(context.getBean(NodeRuntime.class)
                                     .node()
                                     .id())));
                     assertThat(meters.getMeters().stream()
@@ -482,14 +481,11 @@ class JobObservabilityTests {
             assertThat(ended(context, job).status()).isEqualTo(JobStatus.FAILED);
             assertThat(meters.get("forge.cluster.job.handlers.stuck").gauge().value())
                     .isZero();
-            Map<String, Object> view = context.getBean(JobsResource.class).one(job.toString(), SecurityContext.NONE);
-            assertThat(view)
-                    .extractingByKey("attemptHistory")
-                    .asInstanceOf(InstanceOfAssertFactories.list(Map.class))
-                    .singleElement()
-                    .satisfies(attempt -> assertThat(
-                                    List.of(attempt.get("attempt"), attempt.get("result"), attempt.get("error")))
-                            .isEqualTo(List.of(1, "timed-out", "******")));
+            EndpointClient.Response view = EndpointClient.of(context).get("jobs", job.toString());
+            assertThat(view.list("attemptHistory")).hasSize(1);
+            assertThat(view.at("attemptHistory", 0, "attempt")).isEqualTo(1);
+            assertThat(view.at("attemptHistory", 0, "result")).isEqualTo("timed-out");
+            assertThat(view.at("attemptHistory", 0, "error")).isEqualTo("******");
         });
     }
 

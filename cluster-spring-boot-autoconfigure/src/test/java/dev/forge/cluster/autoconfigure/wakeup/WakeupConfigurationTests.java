@@ -179,7 +179,7 @@ class WakeupConfigurationTests {
             assertThat(wakeup(context).getStatus()).isEqualTo(Status.UP);
             assertThat(wakeup(context).getDetails())
                     .containsEntry("connected", false)
-                    .containsEntry("warning", "no news of work: workers poll every 5s");
+                    .containsEntry("warning", "no wake-ups: workers poll every 5s");
         });
     }
 

@@ -185,7 +185,7 @@ abstract class WakeupContract {
                 assertThat(wakeup(pair.worker()).getStatus()).isEqualTo(Status.UP);
                 assertThat(wakeup(pair.worker()).getDetails())
                         .containsEntry("connected", false)
-                        .containsEntry("warning", "no news of work: workers poll every 3s");
+                        .containsEntry("warning", "no wake-ups: workers poll every 3s");
                 assertThat(pair.pickup()).isPositive();
                 // One for each node, however many tries there were.
                 assertThat(log.own(Level.WARN))
