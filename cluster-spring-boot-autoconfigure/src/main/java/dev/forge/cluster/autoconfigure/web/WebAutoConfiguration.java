@@ -1,11 +1,13 @@
 package dev.forge.cluster.autoconfigure.web;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.NodeProperties;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.autoconfigure.properties.WebProperties;
 import dev.forge.cluster.autoconfigure.web.HealthAliases.Verdict;
@@ -15,9 +17,11 @@ import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.job.Jobs;
-import java.util.List;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
 import java.util.Map;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -67,17 +71,17 @@ public final class WebAutoConfiguration {
         @Bean
         RouterFunction<ServerResponse> clusterWebRoutes(
                 ClusterProperties properties,
-                ClusterLifecycle.Parts parts,
+                NodeRuntime runtime,
                 Jobs jobs,
                 JobHandlers handlers,
                 JobEngine.Tools tools,
                 Schema schema,
                 ClusterDatabase database) {
             WebProperties web = properties.web();
-            var submissions = new Submissions(parts.node(), web, jobs, handlers, tools.codec());
+            var submissions = new Submissions(runtime.node(), web, jobs, handlers, tools.codec());
             // Not the application's: under its isolation level two calls with the same task could fail each other.
             var tasks = new TaskExecution(submissions, new JobStore(schema, database.application()).transaction());
-            report(web);
+            logAccess(properties);
             return new WebRoutes(
                             Math.toIntExact(web.maxRequestSize().toBytes()),
                             new WebJobs(submissions),
@@ -96,17 +100,33 @@ public final class WebAutoConfiguration {
                     || (properties.web().healthAliases() && path.startsWith(aliases)));
         }
 
-        private static void report(WebProperties web) {
+        private static void logAccess(ClusterProperties properties) {
+            WebProperties web = properties.web();
+            NodeProperties node = properties.node();
+            if (!node.roles().contains(NodeRole.GATEWAY)) {
+                log.info(
+                        "HTTP: {} is not served here, because {} lacks gateway",
+                        web.path(),
+                        PropertyRules.named("node.roles", node.roles()));
+                return;
+            }
+            if (node.mode() == NodeMode.OBSERVER) {
+                log.info(
+                        "HTTP: {} shows jobs, but accepts no submissions, because {}",
+                        web.path(),
+                        PropertyRules.named("node.mode", "observer"));
+                return;
+            }
             boolean security = ClassUtils.isPresent(
                     "org.springframework.security.web.SecurityFilterChain",
                     WebAutoConfiguration.class.getClassLoader());
             log.info(
-                    "HTTP: jobs {} can be submitted at {}, by {}",
-                    web.jobs(),
+                    "HTTP: {} accepts submissions of jobs {} from {}",
                     web.path(),
+                    web.jobs(),
                     security
-                            ? "whoever the application's security chain lets through"
-                            : "whoever can reach it; all clients are one anonymous principal");
+                            ? "all clients that the application's security filter chain permits"
+                            : "all clients that can reach it; without Spring Security they share one anonymous principal");
         }
     }
 
@@ -119,7 +139,7 @@ public final class WebAutoConfiguration {
         @Bean
         RouterFunction<ServerResponse> clusterHealthAliases(
                 ClusterProperties properties,
-                ClusterLifecycle.Parts parts,
+                NodeRuntime runtime,
                 JobEngine engine,
                 ObjectProvider<ActuatorReadiness> actuator,
                 ObjectProvider<ApplicationAvailability> availability,
@@ -137,7 +157,7 @@ public final class WebAutoConfiguration {
                             .map(ActuatorReadiness::get)
                             .orElse(null),
                     new HealthAliases.Own(
-                            parts.node(),
+                            runtime.node(),
                             engine,
                             properties.health().readinessIncludesDatabase(),
                             () -> availability.stream()
@@ -145,12 +165,12 @@ public final class WebAutoConfiguration {
                             () -> workflows.stream().anyMatch(WorkflowEngine::isStranded))));
         }
 
-        // Probes ask nodes that serve no requests, too.
+        // Nodes without the role gateway are probed, too.
         @Bean
         GatewayAutoConfiguration.ActuatorPaths clusterHealthAliasPaths(Environment environment) {
             String servlet = servletPath(environment);
-            List<String> paths = List.of(servlet + HealthAliases.HEALTH, servlet + HealthAliases.READY);
-            return paths::contains;
+            return GatewayAutoConfiguration.ActuatorPaths.of(
+                    Stream.of(HealthAliases.HEALTH, HealthAliases.READY).map(path -> servlet + path));
         }
     }
 
