@@ -6,6 +6,7 @@ import static dev.forge.cluster.autoconfigure.properties.PropertyRules.notBlank;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.shorter;
 
+import dev.forge.cluster.leader.LostLeadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
 import java.util.ArrayList;
@@ -84,6 +85,13 @@ public record ClusterProperties(
                                     named("oauth2.ttl", oauth2.ttl()),
                                     FEW_NODES,
                                     named("oauth2.max-pending", oauth2.maxPending())));
+        }
+        if (node.mode() != NodeMode.LEADER && node.onLostLeadership() != LostLeadership.NOT_READY) {
+            warnings.add("%s has no effect: it applies to %s only, not to %s"
+                    .formatted(
+                            named("node.on-lost-leadership", node.onLostLeadership()),
+                            named("node.mode", NodeMode.LEADER),
+                            named("node.mode", node.mode())));
         }
         return warnings;
     }

@@ -50,7 +50,7 @@ public class ClusterPropertiesTests {
             node.name=                                | forge.cluster.node.name () must not be blank
             node.roles=                               | forge.cluster.node.roles () must name a role
             node.capabilities=gpu,,x                  | forge.cluster.node.capabilities ([gpu, , x]) must not have a blank entry
-            node.mode=leader;node.roles=worker        | forge.cluster.node.mode (leader) needs the role scheduler, which forge.cluster.node.roles ([WORKER]) lacks
+            node.mode=leader;node.roles=worker        | forge.cluster.node.mode (leader) needs the role scheduler, which forge.cluster.node.roles ([worker]) lacks
             heartbeat.interval=0s                     | forge.cluster.heartbeat.interval (0s) must be longer than zero
             heartbeat.max-interval=-1s                | forge.cluster.heartbeat.max-interval (-1s) must be longer than zero
             heartbeat.adaptive=true;heartbeat.max-interval=4s | forge.cluster.heartbeat.max-interval (4s) must not be shorter than forge.cluster.heartbeat.interval (5s)
@@ -221,6 +221,19 @@ public class ClusterPropertiesTests {
                 .singleElement()
                 .asString()
                 .contains("forge.cluster.job.lease-duration (1m)", "forge.cluster.job.heartbeat-interval (25s)");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"auto", "worker", "observer"})
+    void reaction_to_a_lost_leadership_without_effect_is_a_warning(String mode) {
+        assertThat(bind(Map.of("forge.cluster.node.mode", mode, "forge.cluster.node.on-lost-leadership", "exit"))
+                        .warnings())
+                .containsExactly("forge.cluster.node.on-lost-leadership (exit) has no effect: it applies to"
+                        + " forge.cluster.node.mode (leader) only, not to forge.cluster.node.mode (%s)"
+                                .formatted(mode));
+        assertThat(bind(Map.of("forge.cluster.node.mode", "leader", "forge.cluster.node.on-lost-leadership", "exit"))
+                        .warnings())
+                .isEmpty();
     }
 
     @Test

@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.web;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
@@ -23,6 +24,7 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -40,12 +42,15 @@ import org.springframework.boot.test.context.FilteredClassLoader;
 import org.springframework.boot.test.context.runner.WebApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
 /** Where submission over HTTP is there, where it is not, and how it fares with its node. */
 @ClusterPostgres
+@ExtendWith(OutputCaptureExtension.class)
 @ExtendWith(OutputCaptureExtension.class)
 class WebAutoConfigurationTests {
 
@@ -246,12 +251,18 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void a_node_that_may_not_enqueue_says_so_and_shows() {
+    void observer_shows_jobs_and_accepts_no_submissions(CapturedOutput output) {
         UUID job;
         try (var context = enabled("forge.cluster.node.roles=function")) {
             job = context.getBean(Jobs.class).enqueueNamed("my_task", null);
         }
-        try (var context = enabled("forge.cluster.node.mode=observer", "forge.cluster.web.visible-jobs=all")) {
+        try (var context = enabled(
+                "forge.cluster.node.mode=observer",
+                "forge.cluster.web.visible-jobs=all",
+                "logging.level.dev.forge.cluster=info")) {
+            assertThat(output)
+                    .contains("HTTP: /forge shows jobs, but accepts no submissions, because forge.cluster.node.mode (observer)")
+                    .doesNotContain("accepts submissions");
             TestHttp http = TestHttp.to(context);
             assertThat(http.post("/forge/jobs", TASK).problem(503)).contains("observer");
             assertThat(http.post("/forge", CALL).at("error", "code")).isEqualTo(-32000);
@@ -261,7 +272,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void a_node_that_is_no_gateway_answers_to_probes_only() {
+    void node_without_the_gateway_role_responds_to_probes_only() {
         try (var context = enabled("forge.cluster.node.roles=worker,function")) {
             TestHttp http = TestHttp.to(context);
             Answer refused = http.post("/forge/jobs", TASK);
@@ -280,7 +291,7 @@ class WebAutoConfigurationTests {
             assertThat(http.get("/_api/health").object())
                     .isEqualTo(Map.of("status", "UP", "version", ClusterLifecycle.version()));
             assertThat(http.get("/_api/ready").object()).isEqualTo(Map.of("status", "UP"));
-            context.getBean(ClusterLifecycle.Parts.class).node().drain();
+            context.getBean(NodeRuntime.class).node().drain();
             Answer draining = http.get("/_api/ready");
             assertThat(draining.status()).isEqualTo(503);
             assertThat(draining.object()).isEqualTo(Map.of("status", "OUT_OF_SERVICE"));
