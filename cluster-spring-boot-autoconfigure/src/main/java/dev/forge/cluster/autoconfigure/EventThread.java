@@ -12,8 +12,8 @@ import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 
 /**
- * Hands the cluster's events to the application, in order and on a thread of their own: a listener that takes its time
- * must not keep a leader from renewing its lease.
+ * Publishes the events of the cluster to the application, in order and on a thread of its own: a slow listener must not keep a leader
+ * from renewing its lease.
  */
 final class EventThread implements Consumer<ClusterEvent> {
 
@@ -36,7 +36,7 @@ final class EventThread implements Consumer<ClusterEvent> {
         executor.initialize();
     }
 
-    /** Waits a little for events that are under way: the last ones say what was lost. */
+    /** Waits a moment for pending events: the last ones report lost leaderships. */
     void stop() {
         executor.shutdown();
     }
@@ -47,8 +47,8 @@ final class EventThread implements Consumer<ClusterEvent> {
         try {
             executor.execute(() -> publish(event, origin));
         } catch (RuntimeException | Error e) {
-            // No thread for it, or none any more: whoever has caused the event goes on.
-            log.warn("event {}: could not be published", event, ErrorText.loggable(e));
+            // No thread accepts the event; its cause must not fail because of that.
+            log.warn("Could not publish event {}", event, ErrorText.loggable(e));
         }
     }
 
@@ -59,9 +59,9 @@ final class EventThread implements Consumer<ClusterEvent> {
             }
             publisher.publishEvent(event);
         } catch (RuntimeException e) {
-            log.warn("a listener failed on {}", event, ErrorText.loggable(e));
+            log.warn("A listener failed on event {}", event, ErrorText.loggable(e));
         } finally {
-            // Also what a listener has put there: the next event has nothing to do with it.
+            // Removes entries of listeners, too: they do not belong to the next event.
             MDC.clear();
         }
     }

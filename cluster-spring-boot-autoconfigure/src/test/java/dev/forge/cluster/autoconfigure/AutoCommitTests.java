@@ -82,7 +82,7 @@ class AutoCommitTests {
     }
 
     @Test
-    void nothing_is_lost_and_what_rolls_back_never_was() {
+    void committed_jobs_are_never_lost_and_rolled_back_jobs_never_run() {
         TestApplications.whole(database)
                 .withPropertyValues("spring.datasource.hikari.auto-commit=false")
                 .withConfiguration(AutoConfigurations.of(WorkflowAutoConfiguration.class))

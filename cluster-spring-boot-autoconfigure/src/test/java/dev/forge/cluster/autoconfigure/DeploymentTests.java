@@ -58,7 +58,7 @@ class DeploymentTests {
     }
 
     @Test
-    void the_page_shows_every_topology() throws IOException {
+    void page_shows_every_topology() throws IOException {
         assertThat(documents().map(arguments -> arguments.get()[0]))
                 .containsExactly(
                         "ha-pair",

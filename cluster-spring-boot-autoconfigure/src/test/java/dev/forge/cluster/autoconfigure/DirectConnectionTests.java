@@ -48,7 +48,7 @@ class DirectConnectionTests {
     }
 
     @Test
-    void statement_of_a_direct_connection_may_take_its_time(TestDatabase database) throws Exception {
+    void statement_of_a_direct_connection_has_no_socket_timeout(TestDatabase database) throws Exception {
         try (Connection connection =
                 direct(database.url(), database.username(), database.password()).getConnection()) {
             assertThat(connection.getNetworkTimeout()).isZero();

@@ -58,7 +58,7 @@ class NodeLoadTests {
     }
 
     @Test
-    void load_is_unknown_where_the_platform_does_not_tell() {
+    void load_is_unknown_if_the_platform_does_not_report_it() {
         var time = new AtomicLong();
         var cpu = new ProcessCpu(() -> -1, time::get);
         time.addAndGet(Duration.ofSeconds(1).toNanos());

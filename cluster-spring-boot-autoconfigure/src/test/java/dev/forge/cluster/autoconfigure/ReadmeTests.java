@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 class ReadmeTests {
 
     @Test
-    void the_configuration_table_names_every_key_and_no_other() throws IOException {
+    void configuration_table_lists_all_keys_and_no_others() throws IOException {
         String readme = Files.readString(Path.of("../README.md"));
         String table = readme.substring(readme.indexOf("## Configuration"), readme.indexOf("## Beside"));
         var keys = new TreeSet<String>();

@@ -39,7 +39,7 @@ public final class DaemonAutoConfiguration {
         return new ClusterDaemonRegistrar(beans, handlers, properties.daemon());
     }
 
-    // With a fence of its own: the application may have replaced the Leadership bean.
+    // Uses its own fence, because the application may have replaced the Leadership bean.
     @Bean
     @Order(ComponentOrder.DAEMONS)
     DaemonEngine clusterDaemonEngine(

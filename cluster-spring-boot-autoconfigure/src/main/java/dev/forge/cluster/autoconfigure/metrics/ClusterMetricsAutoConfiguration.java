@@ -23,7 +23,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
-/** Meters, observations and traces, as far as the application has what they need. */
+/** Adds meters, observations and traces if the application has the libraries they need. */
 @AutoConfiguration(
         after = ClusterAutoConfiguration.class,
         afterName = {

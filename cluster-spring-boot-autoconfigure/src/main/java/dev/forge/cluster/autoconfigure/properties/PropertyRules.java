@@ -34,7 +34,7 @@ public final class PropertyRules {
     }
 
     public static void between(double least, double most, String key, double value) {
-        require(value >= least && value <= most, key, value, "must lie between %s and %s".formatted(least, most));
+        require(value >= least && value <= most, key, value, "must be between %s and %s".formatted(least, most));
     }
 
     static void notBlank(String key, @Nullable String value) {

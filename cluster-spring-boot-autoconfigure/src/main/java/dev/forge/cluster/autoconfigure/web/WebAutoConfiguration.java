@@ -50,7 +50,7 @@ import org.springframework.web.servlet.function.RouterFunction;
 import org.springframework.web.servlet.function.ServerResponse;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Submission of work over HTTP, where it is enabled. Access control is left to the application's own security. */
+/** Configures the submission of jobs over HTTP, if enabled. Access control is left to the application's security. */
 @AutoConfiguration(after = ClusterAutoConfiguration.class)
 @Conditional(OnClusterEnabled.class)
 @ConditionalOnBooleanProperty("forge.cluster.web.enabled")
@@ -58,7 +58,7 @@ public final class WebAutoConfiguration {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
-    /** Where Spring MVC is, below the context. */
+    /** Returns the path of Spring MVC below the context path. */
     private static String servletPath(Environment environment) {
         return StringUtils.trimTrailingCharacter(environment.getProperty("spring.mvc.servlet.path", ""), '/');
     }
@@ -79,7 +79,7 @@ public final class WebAutoConfiguration {
                 ClusterDatabase database) {
             WebProperties web = properties.web();
             var submissions = new Submissions(runtime.node(), web, jobs, handlers, tools.codec());
-            // Not the application's: under its isolation level two calls with the same task could fail each other.
+            // Not the application's transactions: their isolation level could make two calls with the same task fail.
             var tasks = new TaskExecution(submissions, new JobStore(schema, database.application()).transaction());
             logAccess(properties);
             return new WebRoutes(
@@ -174,7 +174,7 @@ public final class WebAutoConfiguration {
         }
     }
 
-    /** What Actuator's readiness group says; null if there is none. */
+    /** Returns the result of the readiness group of Actuator; null if there is none. */
     interface ActuatorReadiness extends Supplier<@Nullable Verdict> {}
 
     @Configuration(proxyBeanMethods = false)
@@ -207,7 +207,7 @@ public final class WebAutoConfiguration {
         }
     }
 
-    /** Fails the start rather than answering 404 to everything. */
+    /** Fails the start if a dependency is missing, instead of responding with status 404 to all requests. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
     static class RequirementsConfiguration {
@@ -226,7 +226,7 @@ public final class WebAutoConfiguration {
         }
     }
 
-    /** A worker without a web server may share its configuration with those that have one, so it starts. */
+    /** Only warns, because workers without a web server may share the configuration of nodes with one. */
     @Configuration(proxyBeanMethods = false)
     @Conditional(OnNoServlet.class)
     static class NoServletConfiguration {

@@ -27,12 +27,12 @@ import org.springframework.context.annotation.Lazy;
 import org.springframework.core.annotation.Order;
 import org.springframework.transaction.PlatformTransactionManager;
 
-/** Runs workflows. */
+/** Configures workflows. */
 @AutoConfiguration(after = ClusterAutoConfiguration.class)
 @Conditional(OnClusterEnabled.class)
 public final class WorkflowAutoConfiguration {
 
-    // A duty of the node, which must know it when it joins.
+    // A component of the node, which must exist when the node joins.
     @Bean
     @Lazy(false)
     @Order(ComponentOrder.WORKFLOWS)

@@ -99,7 +99,7 @@ class CronDiscoveryTests {
     }
 
     @Test
-    void a_cron_is_in_the_table_as_it_was_declared() {
+    void cron_is_in_the_table_as_it_was_declared() {
         runner().withPropertyValues("poll.name=poll-partner", "poll.every=30s", "poll.limit=7")
                 .withBean(Declared.class)
                 .run(context -> {
@@ -125,7 +125,7 @@ class CronDiscoveryTests {
     }
 
     @Test
-    void what_a_cron_does_not_say_is_configured() {
+    void cron_attributes_default_to_properties() {
         runner().withPropertyValues(
                         "poll.name=poll",
                         "poll.every=30s",
@@ -211,8 +211,8 @@ class CronDiscoveryTests {
                 Arguments.of(BadExpression.class, "61 * * * *"),
                 Arguments.of(NeverFires.class, "'0 0 30 2 *' never fires"),
                 Arguments.of(BadZone.class, "'Mars/Olympus' is no time zone"),
-                Arguments.of(Neither.class, "either an expression or every"),
-                Arguments.of(Both.class, "either an expression or every"),
+                Arguments.of(Neither.class, "either an expression or an interval"),
+                Arguments.of(Both.class, "either an expression or an interval"),
                 Arguments.of(BadInterval.class, "every (often)"),
                 Arguments.of(TooOften.class, "whole seconds"),
                 Arguments.of(BadParameter.class, "class java.lang.String"),
@@ -265,7 +265,7 @@ class CronDiscoveryTests {
     }
 
     @Test
-    void a_run_knows_its_slot_and_the_one_before() {
+    void run_knows_its_slot_and_the_previous_one() {
         runner().withBean(Diary.class).withBean(EverySecond.class).run(context -> {
             Diary beans = context.getBean(Diary.class);
             await().until(() -> beans.runs.size() >= 3);
@@ -314,7 +314,7 @@ class CronDiscoveryTests {
     // Operators ---------------------------------------------------------------------------------------------
 
     @Test
-    void operators_see_and_order_crons() {
+    void operator_lists_pauses_resumes_and_triggers_crons() {
         runner().withBean(Diary.class).withBean(EverySecond.class).run(context -> {
             EndpointClient client = EndpointClient.of(context);
             Crons crons = context.getBean(Crons.class);

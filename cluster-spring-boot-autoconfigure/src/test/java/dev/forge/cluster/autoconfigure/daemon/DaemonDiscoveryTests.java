@@ -103,7 +103,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void attributes_come_from_placeholders_and_the_usual_from_properties() {
+    void attributes_support_placeholders_and_default_to_properties() {
         runner().withBean(Feeds.class)
                 .withPropertyValues(
                         "feeds.name=rates",
@@ -151,7 +151,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void without_properties_restarts_have_no_limit() {
+    void restarts_have_no_limit_by_default() {
         runner().withBean(Single.class)
                 .run(context -> assertThat(context.getBean(DaemonHandlers.class).all())
                         .singleElement()
@@ -288,7 +288,7 @@ class DaemonDiscoveryTests {
 
     @ParameterizedTest
     @MethodSource("impossible")
-    void a_daemon_that_cannot_be_fails_the_start_naming_its_method(Class<?> bean, String reason) {
+    void invalid_daemon_fails_the_start_naming_its_method(Class<?> bean, String reason) {
         runner().withPropertyValues("some=many")
                 .withBean(bean)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
@@ -300,7 +300,7 @@ class DaemonDiscoveryTests {
     static class Usurper {}
 
     @Test
-    void a_leader_role_cannot_have_the_name_of_a_daemons() {
+    void leader_role_must_not_have_the_name_of_a_daemon_role() {
         runner().withBean(Usurper.class)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContaining("@LeaderRole(\"daemon:feed\")")
@@ -329,7 +329,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void behind_a_proxy_it_writes_in_the_applications_own_transaction() {
+    void job_behind_a_data_source_proxy_joins_the_applications_transaction() {
         database.jdbc().sql("CREATE TABLE IF NOT EXISTS prices (term bigint)").update();
         runner().withBean(Prices.class).run(context -> {
             assertThat(AopUtils.isCglibProxy(context.getBean(Prices.class))).isTrue();
@@ -364,7 +364,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void behind_a_jdk_proxy_the_method_of_the_interface_is_called() {
+    void hints_contain_the_interface_method_of_a_jdk_proxy() {
         OnInterface.CALLS.set(0);
         runner().withPropertyValues("spring.aop.proxy-target-class=false")
                 .withBean("runs", Runs.class, OnInterface::new)
@@ -395,7 +395,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void a_native_image_learns_their_methods() throws Exception {
+    void hints_contain_the_methods_of_daemons() throws Exception {
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(Single.class.getDeclaredMethod("single", DaemonContext.class)))
                 .accepts(ClusterHintsTests.hintsOf(Single.class));

@@ -207,7 +207,7 @@ class JobObservabilityTests {
     }
 
     @Test
-    void every_attempt_is_an_observation_that_says_how_it_ended() {
+    void every_attempt_is_observed_with_its_outcome() {
         var seen = new Seen();
         runner().withBean(Handlers.class)
                 .withBean(ObservationRegistry.class, () -> observing(seen))
@@ -299,7 +299,7 @@ class JobObservabilityTests {
     }
 
     @Test
-    void an_attempt_that_the_drain_interrupts_is_returned() {
+    void attempt_that_the_drain_interrupts_is_returned() {
         var seen = new Seen();
         runner().withPropertyValues("forge.cluster.shutdown.drain-timeout=100ms")
                 .withBean(Handlers.class)
@@ -340,7 +340,7 @@ class JobObservabilityTests {
     }
 
     @Test
-    void the_spans_of_all_attempts_belong_to_the_trace_of_the_enqueuer() {
+    void spans_of_all_attempts_belong_to_the_trace_of_the_enqueuer() {
         var spans = new Spans();
         try (SdkTracerProvider provider = SdkTracerProvider.builder()
                 .addSpanProcessor(SimpleSpanProcessor.create(spans))
@@ -397,7 +397,7 @@ class JobObservabilityTests {
     }
 
     @Test
-    void meters_tell_of_waits_claims_and_retries_and_no_tag_is_an_id() {
+    void meters_cover_waits_claims_and_retries_without_ids_as_tags() {
         runner().withBean(Handlers.class)
                 .withBean("metered", ObservationRegistry.class, () -> observing())
                 .run(context -> {
@@ -521,7 +521,7 @@ class JobObservabilityTests {
     }
 
     @Test
-    void unfinished_jobs_are_told_of_by_the_aggregator_alone() {
+    void metrics_aggregator_alone_counts_unfinished_jobs() {
         runner().withBean(Handlers.class).run(context -> {
             MeterRegistry meters = context.getBean(MeterRegistry.class);
             ClusterMetrics metrics = context.getBean(ClusterMetrics.class);

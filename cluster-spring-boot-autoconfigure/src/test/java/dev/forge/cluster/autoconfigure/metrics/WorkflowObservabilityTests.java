@@ -71,7 +71,7 @@ class WorkflowObservabilityTests {
     }
 
     @Test
-    void undoing_is_not_observed_as_the_step() {
+    void compensation_is_not_observed_as_the_step() {
         List<String> seen = new CopyOnWriteArrayList<>();
         ObservationRegistry observations = ObservationRegistry.create();
         observations.observationConfig().observationHandler(new ObservationHandler<>() {

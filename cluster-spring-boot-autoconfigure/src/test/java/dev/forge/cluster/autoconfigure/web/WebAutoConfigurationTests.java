@@ -85,7 +85,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void unless_it_is_asked_for_nothing_answers() {
+    void routes_are_absent_unless_enabled() {
         try (var context = start(WebTestApplication.class)) {
             TestHttp http = TestHttp.to(context);
             for (String path : List.of("/forge", "/forge/jobs")) {
@@ -97,7 +97,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void the_path_is_the_configured_one_below_the_applications_own() {
+    void path_is_below_context_path_and_servlet_path() {
         try (var context = enabled(
                 "forge.cluster.web.path=/api/v1/work",
                 "forge.cluster.web.health-aliases=false",
@@ -121,7 +121,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void the_path_may_be_the_root() {
+    void path_may_be_the_root() {
         try (var context = enabled("forge.cluster.web.path=/")) {
             TestHttp http = TestHttp.to(context);
             assertThat(http.post("/jobs", TASK).status()).isEqualTo(202);
@@ -130,7 +130,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void a_list_without_names_fails_the_start() {
+    void empty_list_of_jobs_fails_the_start() {
         webRunner("forge.cluster.web.enabled=true", "forge.cluster.web.jobs=")
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContainingAll("forge.cluster.web.jobs ()", "forge.cluster.web.enabled (true)"));
@@ -145,7 +145,7 @@ class WebAutoConfigurationTests {
         "web.max-request-size, 0B, 64MB",
         "web.max-request-size, 65MB, 64MB"
     })
-    void a_wrong_value_fails_the_start(String key, String value, String why) {
+    void invalid_value_fails_the_start(String key, String value, String why) {
         webRunner("forge.cluster.web.enabled=true", "forge.cluster.web.jobs=a", "forge.cluster." + key + "=" + value)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContainingAll("forge.cluster." + key + " (", why));
@@ -163,7 +163,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void what_it_needs_is_named_when_it_is_missing() {
+    void missing_dependency_is_named() {
         String[] properties = {"forge.cluster.web.enabled=true", "forge.cluster.web.jobs=a"};
         webRunner(properties)
                 .withClassLoader(new FilteredClassLoader("tools.jackson"))
@@ -179,7 +179,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void an_application_that_serves_nothing_starts_with_a_warning(CapturedOutput output) {
+    void application_without_a_web_server_starts_with_a_warning(CapturedOutput output) {
         TestApplications.on(database)
                 .withPropertyValues("forge.cluster.web.enabled=true", "forge.cluster.web.jobs=a")
                 .withConfiguration(AutoConfigurations.of(WebAutoConfiguration.class))
@@ -190,7 +190,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void without_the_database_it_says_try_again() {
+    void request_without_the_database_gets_status_503() {
         URI server = URI.create(database.url().substring("jdbc:".length()));
         TcpProxy network = TcpProxy.to(server.getHost(), server.getPort());
         try (network;
@@ -224,7 +224,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void while_the_database_hangs_nobody_waits_for_it() {
+    void request_is_refused_at_once_while_the_database_hangs() {
         URI server = URI.create(database.url().substring("jdbc:".length()));
         TcpProxy network = TcpProxy.to(server.getHost(), server.getPort());
         try (network;
@@ -285,7 +285,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void the_aliases_follow_node_and_application_where_there_is_no_actuator() {
+    void health_aliases_follow_node_and_application_without_actuator() {
         try (var context = enabled()) {
             TestHttp http = TestHttp.to(context);
             assertThat(http.get("/_api/health").object())
@@ -322,7 +322,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void the_aliases_say_what_actuators_readiness_group_says() {
+    void health_aliases_return_the_readiness_group_of_actuator() {
         try (var context = start(
                 WithActuator.class,
                 "forge.cluster.web.enabled=true",

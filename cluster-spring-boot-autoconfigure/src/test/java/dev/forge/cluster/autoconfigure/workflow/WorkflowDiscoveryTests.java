@@ -162,7 +162,7 @@ class WorkflowDiscoveryTests {
     }
 
     @Test
-    void unfinished_runs_are_told_of_by_the_aggregator_alone() {
+    void metrics_aggregator_alone_counts_unfinished_runs() {
         strand("place-order");
         strand("place-order");
         runner().run(context -> {
@@ -234,7 +234,7 @@ class WorkflowDiscoveryTests {
     }
 
     @Test
-    void undoing_is_observed_by_another_name_than_the_step() {
+    void compensation_is_observed_under_its_own_name() {
         var meters = new SimpleMeterRegistry();
         var registry = ObservationRegistry.create();
         registry.observationConfig().observationHandler(new DefaultMeterObservationHandler(meters));
@@ -299,7 +299,7 @@ class WorkflowDiscoveryTests {
 
     @ParameterizedTest
     @MethodSource("refused")
-    void what_cannot_be_a_workflow_fails_the_start(Class<?> bean, String reason) {
+    void invalid_workflow_fails_the_start(Class<?> bean, String reason) {
         runner().withBean(bean)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContaining(reason));
@@ -318,7 +318,7 @@ class WorkflowDiscoveryTests {
     }
 
     @Test
-    void a_node_that_boots_without_the_code_of_runs_in_flight_says_so() {
+    void node_without_the_code_of_runs_in_flight_is_not_ready() {
         strand("gone");
         runner().run(context -> {
             // From the first moment on.
@@ -333,7 +333,7 @@ class WorkflowDiscoveryTests {
     }
 
     @Test
-    void stranded_in_the_cluster_is_only_what_no_live_node_has() {
+    void cluster_scope_ignores_runs_that_another_live_node_can_continue() {
         runner().withBean(Orders.class).run(has -> {
             strand("place-order");
             runner().withPropertyValues(
