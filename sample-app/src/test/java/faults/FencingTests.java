@@ -1,7 +1,7 @@
 package faults;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;

@@ -11,7 +11,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
-import org.awaitility.Awaitility;
+import sample.PatientAwaits;
 
 /** PgBouncer in transaction mode in front of a test database, if installed. */
 final class PgBouncer implements AutoCloseable {
@@ -69,7 +69,7 @@ final class PgBouncer implements AutoCloseable {
                 .redirectErrorStream(true)
                 .redirectOutput(directory.resolve("log").toFile())
                 .start();
-        Awaitility.await().ignoreExceptions().until(() -> {
+        PatientAwaits.await().ignoreExceptions().until(() -> {
             new Socket(InetAddress.getLoopbackAddress(), port).close();
             return true;
         });

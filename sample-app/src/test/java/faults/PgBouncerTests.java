@@ -1,7 +1,7 @@
 package faults;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.test.AppProcess;

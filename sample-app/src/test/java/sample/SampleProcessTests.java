@@ -2,7 +2,7 @@ package sample;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;

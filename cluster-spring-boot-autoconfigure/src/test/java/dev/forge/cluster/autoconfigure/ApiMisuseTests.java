@@ -5,7 +5,7 @@ import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;

@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
 import dev.forge.cluster.test.ClusterPostgres;

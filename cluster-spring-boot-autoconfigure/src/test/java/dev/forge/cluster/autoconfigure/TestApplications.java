@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;

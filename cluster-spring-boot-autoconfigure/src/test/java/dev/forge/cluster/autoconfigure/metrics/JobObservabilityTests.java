@@ -4,7 +4,7 @@ import dev.forge.cluster.autoconfigure.NodeRuntime;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.tuple;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.TestApplications;

@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure.oauth2;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import com.sun.net.httpserver.HttpExchange;

@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;

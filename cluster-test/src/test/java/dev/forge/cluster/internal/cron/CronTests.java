@@ -5,7 +5,7 @@ import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.tuple;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.awaitOften;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
@@ -54,9 +54,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
-import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -99,12 +97,6 @@ class CronTests {
         jdbc.sql("TRUNCATE effects").update();
     }
 
-    @BeforeAll
-    static void quick() {
-        Awaitility.setDefaultPollInterval(Duration.ofMillis(20));
-        Awaitility.setDefaultTimeout(Duration.ofSeconds(20));
-    }
-
     @AfterEach
     void close() {
         release.countDown();
@@ -131,7 +123,7 @@ class CronTests {
 
     private Member startLeader(String name, TestJobs its, UnaryOperator<NodeSettings> change) {
         Member member = cluster.start(name, its, change);
-        await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
+        awaitOften().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
         return member;
     }
 
@@ -184,7 +176,7 @@ class CronTests {
     }
 
     private void due(String cron, Instant slot) {
-        await().until(() -> jdbc.sql("UPDATE forge_crons SET next_fire_at = ? WHERE name = ?")
+        awaitOften().until(() -> jdbc.sql("UPDATE forge_crons SET next_fire_at = ? WHERE name = ?")
                         .params(slot.atOffset(ZoneOffset.UTC), cron)
                         .update()
                 == 1);
@@ -204,7 +196,7 @@ class CronTests {
                 ON CONFLICT (name) DO UPDATE SET next_fire_at = excluded.next_fire_at
                 """).update();
         cluster.members().forEach(CronTests::hurry);
-        await().until(() -> count("forge_cron_runs WHERE cron = 'signal'") > before);
+        awaitOften().until(() -> count("forge_cron_runs WHERE cron = 'signal'") > before);
     }
 
     private static void hurry(Member member) {
@@ -226,14 +218,14 @@ class CronTests {
     }
 
     private List<CronRun> ledger(String cron, int size) {
-        await().until(() -> ledger(cron).size() >= size);
+        awaitOften().until(() -> ledger(cron).size() >= size);
         List<CronRun> rows = ledger(cron);
         assertThat(rows).hasSize(size);
         return rows;
     }
 
     private void awaitRuns(int size) {
-        await().until(() -> runs.size() >= size);
+        awaitOften().until(() -> runs.size() >= size);
         assertThat(runs).hasSize(size);
     }
 
@@ -242,7 +234,7 @@ class CronTests {
     }
 
     private void awaitCron(String name) {
-        await().until(() -> cluster.members().get(0).crons().find(name).isPresent());
+        awaitOften().until(() -> cluster.members().get(0).crons().find(name).isPresent());
     }
 
     private long count(String from) {
@@ -264,16 +256,16 @@ class CronTests {
         Member leader = startLeader(work);
         start("two", work);
         start("three", work);
-        await().until(() -> ledger("tick").size() >= 3);
+        awaitOften().until(() -> ledger("tick").size() >= 3);
         leader.crons().pause("tick");
         List<CronRun> rows = ran("tick");
-        await().until(() -> runs.size() == rows.size());
+        awaitOften().until(() -> runs.size() == rows.size());
         assertConsecutive(rows);
         assertThat(rows).allMatch(row -> row.term() == cluster.term(Leadership.SCHEDULER));
         assertThat(rows).allMatch(row -> row.job() != null && row.reason() == null);
         assertThat(runs.stream().map(Run::slot).sorted()).isEqualTo(slots(rows));
         assertThat(runs).allMatch(run -> run.node().equals("one"));
-        await().until(() -> ran("tick").stream().allMatch(row -> row.jobStatus() == JobStatus.COMPLETED));
+        awaitOften().until(() -> ran("tick").stream().allMatch(row -> row.jobStatus() == JobStatus.COMPLETED));
     }
 
     private List<CronRun> ran(String cron) {
@@ -355,14 +347,14 @@ class CronTests {
         work.on(cron("tick", SECONDLY).overlapping().misfire(Misfire.CATCH_UP, 100), this::note);
         Member one = startLeader(work);
         Member two = start("two", work);
-        await().until(() -> ran("tick").size() >= 2);
+        awaitOften().until(() -> ran("tick").size() >= 2);
         long term = cluster.term(Leadership.SCHEDULER);
         one.stop();
-        await().until(() ->
+        awaitOften().until(() ->
                 ran("tick").stream().filter(row -> row.term() > term).count() >= 2);
         two.crons().pause("tick");
         List<CronRun> rows = ran("tick");
-        await().until(() -> runs.size() >= rows.size());
+        awaitOften().until(() -> runs.size() >= rows.size());
         assertConsecutive(rows);
         assertThat(runs.stream().map(Run::slot).sorted()).isEqualTo(slots(rows));
         assertThat(runs.stream().map(Run::node).distinct()).containsExactly("one", "two");
@@ -381,8 +373,8 @@ class CronTests {
         // Nobody is told, and the next look is far away.
         jdbc.sql("DELETE FROM forge_job_pauses").update();
         one.stop();
-        await().until(() -> two.leadership().isLeader(Leadership.SCHEDULER));
-        await().until(() -> runs.size() == 1);
+        awaitOften().until(() -> two.leadership().isLeader(Leadership.SCHEDULER));
+        awaitOften().until(() -> runs.size() == 1);
         assertThat(runs.get(0).node()).isEqualTo("two");
     }
 
@@ -399,7 +391,7 @@ class CronTests {
         second.set(two);
         awaitCron("report");
         // Again and again: its next heartbeat has it compete once more.
-        await().until(() -> {
+        awaitOften().until(() -> {
             one.node().elector().compete(false);
             jdbc.sql(
                             "SELECT pg_terminate_backend(backend_pid) FROM forge_leader_leases WHERE role = 'scheduler' AND node_id = ?")
@@ -426,7 +418,7 @@ class CronTests {
                 .param(slot.atOffset(ZoneOffset.UTC))
                 .update();
         due("report", slot);
-        await().until(() -> info("report").next().isAfter(now()));
+        awaitOften().until(() -> info("report").next().isAfter(now()));
         assertThat(ledger("report", 1).get(0).reason()).isEqualTo("by hand");
         assertThat(count("forge_jobs")).isZero();
     }
@@ -446,7 +438,7 @@ class CronTests {
             jdbc.sql("UPDATE forge_leaders SET current_term = current_term + 1 WHERE role = 'scheduler'")
                     .update();
             due("report");
-            await().until(() -> List.copyOf(log.list).stream()
+            awaitOften().until(() -> List.copyOf(log.list).stream()
                     .anyMatch(event -> event.getFormattedMessage().contains("is over")));
         } finally {
             logger.detachAppender(log);
@@ -473,7 +465,7 @@ class CronTests {
         due("zone", Duration.ofSeconds(6));
         due("report");
         awaitRuns(1);
-        await().until(() -> info("expression").next() == null && info("zone").next() == null);
+        awaitOften().until(() -> info("expression").next() == null && info("zone").next() == null);
         assertThat(count("forge_cron_runs")).isOne();
     }
 
@@ -492,7 +484,7 @@ class CronTests {
                     VALUES (E'x\\n2026-01-01 ERROR forged', 'report', E'now\\nand then', now())
                     """).update();
             cluster.members().forEach(CronTests::hurry);
-            await().until(() -> List.copyOf(log.list).stream()
+            awaitOften().until(() -> List.copyOf(log.list).stream()
                     .anyMatch(event -> event.getFormattedMessage().contains("forged")));
         } finally {
             logger.detachAppender(log);
@@ -556,7 +548,7 @@ class CronTests {
             jdbc.sql("CREATE TRIGGER refuse BEFORE INSERT ON forge_cron_runs EXECUTE FUNCTION refuse()")
                     .update();
             due("good", Duration.ofSeconds(1));
-            await().until(() -> jdbc.sql("SELECT last_value FROM refusals")
+            awaitOften().until(() -> jdbc.sql("SELECT last_value FROM refusals")
                             .query(Long.class)
                             .single()
                     >= 3);
@@ -565,7 +557,7 @@ class CronTests {
             jdbc.sql("DROP SEQUENCE refusals").update();
         }
         // Not half a minute later, as after a fault of its own.
-        await().atMost(Duration.ofSeconds(10)).until(() -> runs.size() == 1);
+        awaitOften().atMost(Duration.ofSeconds(10)).until(() -> runs.size() == 1);
         assertThat(info("good").problem()).isNull();
     }
 
@@ -605,7 +597,7 @@ class CronTests {
                 }
             });
             hurry(leader);
-            await().until(() -> ran("catching-up").size() >= 7 && count("forge_crons WHERE last_job_id IS NULL") == 0);
+            awaitOften().until(() -> ran("catching-up").size() >= 7 && count("forge_crons WHERE last_job_id IS NULL") == 0);
         } finally {
             jdbc.sql("DROP FUNCTION measure() CASCADE").update();
         }
@@ -643,11 +635,11 @@ class CronTests {
                 .update();
         due("declared");
         due("made");
-        await().until(() -> info("declared").next() == null && info("made").next() == null);
+        awaitOften().until(() -> info("declared").next() == null && info("made").next() == null);
         assertThat(info("declared").problem()).startsWith("'every full moon' is no cron expression");
         assertThat(info("made").problem()).startsWith("'Mars/Base' is no time zone");
         jdbc.sql("UPDATE forge_crons SET zone = 'UTC', expression = '@yearly'").update();
-        await().until(() -> info("declared").next() != null && info("made").next() != null);
+        awaitOften().until(() -> info("declared").next() != null && info("made").next() != null);
         assertThat(info("declared").problem()).isNull();
         assertThat(info("made").problem()).isNull();
     }
@@ -762,7 +754,7 @@ class CronTests {
                 """).update();
         long begin = System.nanoTime();
         hurry(leader);
-        await().pollInterval(Duration.ofMillis(5)).until(() -> count("forge_cron_runs") == 1000);
+        awaitOften().pollInterval(Duration.ofMillis(5)).until(() -> count("forge_cron_runs") == 1000);
         System.out.printf("1000 crons fired in %d ms%n", (System.nanoTime() - begin) / 1_000_000);
         assertThat(count("forge_jobs")).isEqualTo(1000);
         assertThat(jdbc.sql("SELECT count(DISTINCT xmin::text) FROM forge_cron_runs")
@@ -806,7 +798,7 @@ class CronTests {
                         "job " + rows.get(0).job() + " of slot " + rows.get(0).slot() + " runs since ")
                 .matches(".*T..:..:..Z");
         release.countDown();
-        await().until(() -> ledger("report").get(0).jobStatus() == JobStatus.COMPLETED);
+        awaitOften().until(() -> ledger("report").get(0).jobStatus() == JobStatus.COMPLETED);
         due("report", Duration.ZERO);
         awaitRuns(2);
     }
@@ -889,7 +881,7 @@ class CronTests {
         assertThat(skipped.outcome()).isEqualTo(Outcome.SKIPPED);
         assertThat(skipped.reason()).startsWith("triggered, but job " + first);
         due("report");
-        await().until(() -> ledger("report").size() == 3);
+        awaitOften().until(() -> ledger("report").size() == 3);
         assertThat(ran("report")).hasSize(1);
         assertThat(leader.crons().trigger("beside")).isPresent();
         assertThat(leader.crons().trigger("beside")).isPresent();
@@ -906,7 +898,7 @@ class CronTests {
         new TransactionTemplate(new JdbcTransactionManager(database.dataSource())).executeWithoutResult(status -> {
             assertThat(leader.crons().trigger("report")).isPresent();
             thread.start();
-            await().until(() ->
+            awaitOften().until(() ->
                     count("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%forge_crons%'") > 0);
         });
         thread.join();
@@ -927,7 +919,7 @@ class CronTests {
                 .update();
         try {
             due("report");
-            await().until(() -> count("pg_stat_activity WHERE wait_event = 'PgSleep'") > 0);
+            awaitOften().until(() -> count("pg_stat_activity WHERE wait_event = 'PgSleep'") > 0);
             assertThat(leader.crons().trigger("report")).isEmpty();
         } finally {
             jdbc.sql("DROP FUNCTION slow() CASCADE").update();
@@ -944,7 +936,7 @@ class CronTests {
         });
         Member leader = startLeader(work);
         due("report", Duration.ofSeconds(9));
-        await().until(() -> count("forge_jobs WHERE status = 'pending' AND attempts = 1") == 1);
+        awaitOften().until(() -> count("forge_jobs WHERE status = 'pending' AND attempts = 1") == 1);
         Instant second = due("report", Duration.ofSeconds(6));
         awaitRuns(2);
         assertThat(runs.get(1).slot()).isEqualTo(second);
@@ -953,7 +945,7 @@ class CronTests {
         assertThat(first.error())
                 .startsWith("the run of a later slot took its place; ")
                 .contains("no paper");
-        await().until(() -> count("forge_jobs WHERE status = 'pending' AND attempts = 1") == 1);
+        awaitOften().until(() -> count("forge_jobs WHERE status = 'pending' AND attempts = 1") == 1);
         assertThat(leader.crons().trigger("report")).isPresent();
         awaitRuns(3);
         assertThat(count("forge_jobs WHERE status = 'cancelled'")).isEqualTo(2);
@@ -968,7 +960,7 @@ class CronTests {
         });
         Member leader = startLeader(work);
         due("report", Duration.ofSeconds(9));
-        await().until(() -> count("forge_jobs WHERE status = 'pending' AND attempts = 1") == 1);
+        awaitOften().until(() -> count("forge_jobs WHERE status = 'pending' AND attempts = 1") == 1);
         due("report", Duration.ofSeconds(6));
         awaitPass();
         assertThat(leader.crons().trigger("report")).isEmpty();
@@ -983,7 +975,7 @@ class CronTests {
         });
         Member leader = startLeader(work);
         Instant ran = due("report", Duration.ofSeconds(9));
-        await().until(() -> ledger("report").stream().anyMatch(row -> row.jobStatus() == JobStatus.FAILED));
+        awaitOften().until(() -> ledger("report").stream().anyMatch(row -> row.jobStatus() == JobStatus.FAILED));
         leader.crons().pause("report");
         Instant skipped = due("report");
         ledger("report", 2);
@@ -1003,7 +995,7 @@ class CronTests {
         });
         Member leader = startLeader(work);
         due("report", Duration.ofSeconds(9));
-        await().until(() -> ledger("report").stream().anyMatch(row -> row.jobStatus() == JobStatus.FAILED));
+        awaitOften().until(() -> ledger("report").stream().anyMatch(row -> row.jobStatus() == JobStatus.FAILED));
         CronRun before = info("report").lastRun();
         // Nor does a job of the application's get in the way that looks a little like one of a cron's.
         jdbc.sql("""
@@ -1100,7 +1092,7 @@ class CronTests {
         assertThat(made.next())
                 .isEqualTo(CronSchedule.of("0 6 * * MON-FRI", "Europe/Berlin").next(now()));
         due("mail-berlin");
-        await().until(() -> got.size() == 3);
+        awaitOften().until(() -> got.size() == 3);
         assertThat(got).containsExactly(new Order("anvil", 2), "mail-berlin", 7);
         assertThat(two.crons().delete("mail-berlin")).isTrue();
         assertThat(two.crons().delete("mail-berlin")).isFalse();
@@ -1119,9 +1111,9 @@ class CronTests {
                         .withHandler("report")
                         .withPayload(new Order("anvil", 2)));
         leader.crons().trigger("berlin");
-        await().until(() -> got.size() == 1);
+        awaitOften().until(() -> got.size() == 1);
         leader.crons().trigger("report");
-        await().until(() -> got.size() == 2);
+        awaitOften().until(() -> got.size() == 2);
         assertThat(got).containsExactly(Optional.of(new Order("anvil", 2)), Optional.empty());
     }
 
@@ -1163,7 +1155,7 @@ class CronTests {
         startLeader(work);
         Member two = start("two", work);
         two.crons().create(CronDefinition.every("tick", Duration.ofSeconds(1)).withHandler("mail"));
-        await().until(() -> !runs.isEmpty());
+        awaitOften().until(() -> !runs.isEmpty());
         assertThat(two.crons().delete("tick")).isTrue();
     }
 
@@ -1321,7 +1313,7 @@ class CronTests {
 
     /** Lets a leader look at what lives until that is so. */
     private void reconcileUntil(BooleanSupplier condition) {
-        await().until(() -> {
+        awaitOften().until(() -> {
             cluster.members().forEach(member -> {
                 member.cronEngine().removeOrphansAfter(Duration.ofMillis(200));
                 member.cronEngine().heard(CronEngine.NEWS);
@@ -1359,13 +1351,13 @@ class CronTests {
         TestJobs recent = build(cron("kept", YEARLY), cron("changed", "@daily"), cron("added", YEARLY));
         Member one = startLeader(old);
         Member witness = start("witness", jobs());
-        await().until(() -> names().equals(List.of("changed", "kept", "removed")));
+        awaitOften().until(() -> names().equals(List.of("changed", "kept", "removed")));
         Member two = start("two", recent);
-        await().until(() -> names().contains("added"));
+        awaitOften().until(() -> names().contains("added"));
         if (!oldLeads) {
             one.leadership().leave(Leadership.SCHEDULER);
             witness.leadership().leave(Leadership.SCHEDULER);
-            await().until(() -> two.leadership().isLeader(Leadership.SCHEDULER));
+            awaitOften().until(() -> two.leadership().isLeader(Leadership.SCHEDULER));
         }
         reconcile();
         assertThat(names()).containsExactly("added", "changed", "kept", "removed");
@@ -1424,7 +1416,7 @@ class CronTests {
         awaitCron("clean-up");
         assertThat(warnings(() -> {
                     start("billing", build(cron("clean-up", "@daily"), cron("other", YEARLY)));
-                    await().until(() -> info("clean-up").expression().equals("@daily"));
+                    awaitOften().until(() -> info("clean-up").expression().equals("@daily"));
                     reconcile();
                     reconcile();
                 }))
@@ -1475,7 +1467,7 @@ class CronTests {
         assertThat(names()).containsExactly("report");
         one.crons().resume("report");
         // Nobody has to tell it twice.
-        await().until(() -> names().isEmpty());
+        awaitOften().until(() -> names().isEmpty());
     }
 
     @Test
@@ -1502,7 +1494,7 @@ class CronTests {
                 VALUES ('hourly', '@hourly', 'UTC', date_trunc('hour', now(), 'UTC') - interval '2 hours')
                 """).update();
         startLeader(build(cron("hourly", "@hourly").misfire(Misfire.CATCH_UP, 10)));
-        await().until(() -> runs.size() >= 3);
+        awaitOften().until(() -> runs.size() >= 3);
         Instant hour = Instant.ofEpochSecond(now().getEpochSecond() / 3600 * 3600);
         assertThat(runs.stream().map(Run::slot).toList())
                 .containsSubsequence(hour.minusSeconds(7200), hour.minusSeconds(3600));
@@ -1547,7 +1539,7 @@ class CronTests {
                 .update();
         jdbc.sql("DELETE FROM forge_job_pauses").update();
         due("report", Duration.ZERO);
-        await().until(() -> !previous.isEmpty());
+        awaitOften().until(() -> !previous.isEmpty());
         assertThat(previous).containsExactly(Optional.of(first));
     }
 
@@ -1557,13 +1549,13 @@ class CronTests {
         Member old = start("old", build(cron("report", YEARLY)));
         awaitCron("report");
         start("recent", build(cron("report", "@daily")));
-        await().until(() -> info("report").expression().equals("@daily"));
+        awaitOften().until(() -> info("report").expression().equals("@daily"));
         old.stop();
         jdbc.sql("""
                 UPDATE forge_cron_sets
                 SET first_seen_at = first_seen_at - interval '200 days', last_seen_at = last_seen_at - interval '199 days'
                 """).update();
-        await().until(() -> witness.leadership().isLeader(Leadership.LOG_COMPACTOR));
+        awaitOften().until(() -> witness.leadership().isLeader(Leadership.LOG_COMPACTOR));
         witness.cronEngine().cleanUp();
         start("old again", build(cron("report", YEARLY)));
         reconcile();
@@ -1584,7 +1576,7 @@ class CronTests {
         due("report", newYear(year - 1));
         due("broken", newYear(year));
         start("two", build(cron("report", "@monthly"), cron("broken", "@monthly")));
-        await().until(() -> info("report").expression().equals("@monthly"));
+        awaitOften().until(() -> info("report").expression().equals("@monthly"));
         assertThat(info("broken").expression()).isEqualTo("@monthly");
         List<CronRun> rows = ledger("report", 2);
         assertThat(slots(rows)).containsExactly(newYear(year - 1), newYear(year));
@@ -1628,9 +1620,9 @@ class CronTests {
             connection.createStatement().execute("SELECT 1 FROM forge_crons WHERE name = 'held' FOR UPDATE");
             Member two = start("two", build(cron("held", "@daily"), cron("free", YEARLY)));
             one.leadership().leave(Leadership.SCHEDULER);
-            await().until(() -> two.leadership().isLeader(Leadership.SCHEDULER));
+            awaitOften().until(() -> two.leadership().isLeader(Leadership.SCHEDULER));
             due("free");
-            await().until(() -> runs.size() == 1);
+            awaitOften().until(() -> runs.size() == 1);
             connection.rollback();
         }
         reconcileUntil(() -> info("held").expression().equals("@daily"));
@@ -1648,7 +1640,7 @@ class CronTests {
             assertThat(info("held").expression()).isEqualTo(YEARLY);
             connection.rollback();
         }
-        await().until(() -> info("held").expression().equals("@daily"));
+        awaitOften().until(() -> info("held").expression().equals("@daily"));
     }
 
     @Test
@@ -1672,7 +1664,7 @@ class CronTests {
         work.ledger = Duration.ofDays(2);
         work.on(cron("report", YEARLY), this::note);
         Member leader = startLeader(work);
-        await().until(() -> leader.leadership().isLeader(Leadership.LOG_COMPACTOR));
+        awaitOften().until(() -> leader.leadership().isLeader(Leadership.LOG_COMPACTOR));
         awaitCron("report");
         jdbc.sql("""
                 INSERT INTO forge_cron_runs (cron, slot, outcome, fired_at)
@@ -1720,10 +1712,10 @@ class CronTests {
         });
         startLeader(work);
         Instant first = due("report", Duration.ofSeconds(9));
-        await().until(() -> seen.size() == 2);
-        await().until(() -> ledger("report").get(0).jobStatus() == JobStatus.COMPLETED);
+        awaitOften().until(() -> seen.size() == 2);
+        awaitOften().until(() -> ledger("report").get(0).jobStatus() == JobStatus.COMPLETED);
         Instant second = due("report", Duration.ofSeconds(3));
-        await().until(() -> seen.size() == 4);
+        awaitOften().until(() -> seen.size() == 4);
         long term = cluster.term(Leadership.SCHEDULER);
         Object none = Optional.empty();
         assertThat(seen.stream().map(values -> values.subList(0, 7)))
@@ -1774,7 +1766,7 @@ class CronTests {
         });
         startLeader(work);
         due(cron.definition().name());
-        await().until(() -> failure.get() != null || !runs.isEmpty());
+        awaitOften().until(() -> failure.get() != null || !runs.isEmpty());
     }
 
     @Test
@@ -1828,7 +1820,7 @@ class CronTests {
                 cron("report", YEARLY),
                 job -> {
                     leader.get().leadership().leave(Leadership.SCHEDULER);
-                    await().until(() -> !leader.get().leadership().isLeader(Leadership.SCHEDULER));
+                    awaitOften().until(() -> !leader.get().leadership().isLeader(Leadership.SCHEDULER));
                 },
                 context -> {
                     try {
@@ -1841,7 +1833,7 @@ class CronTests {
                 });
         leader.set(startLeader(work));
         due("report");
-        await().until(() -> failure.get() != null || !runs.isEmpty());
+        awaitOften().until(() -> failure.get() != null || !runs.isEmpty());
         assertThat(failure.get()).isInstanceOf(LeadershipLostException.class);
         assertThat(count("effects")).isZero();
     }
@@ -1858,7 +1850,7 @@ class CronTests {
         startLeader(work);
         due("report");
         awaitRuns(1);
-        await().until(() -> ledger("report").get(0).jobStatus() == JobStatus.COMPLETED);
+        awaitOften().until(() -> ledger("report").get(0).jobStatus() == JobStatus.COMPLETED);
         assertThat(count("effects")).isOne();
     }
 

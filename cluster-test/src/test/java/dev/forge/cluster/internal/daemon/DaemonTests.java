@@ -4,7 +4,7 @@ import static dev.forge.cluster.internal.daemon.TestDaemons.daemon;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatNoException;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.awaitOften;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
@@ -51,9 +51,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
-import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.slf4j.LoggerFactory;
@@ -73,12 +71,6 @@ class DaemonTests {
         this.jdbc = database.jdbc();
     }
 
-    @BeforeAll
-    static void look_often() {
-        Awaitility.setDefaultPollInterval(Duration.ofMillis(5));
-        Awaitility.setDefaultPollDelay(Duration.ZERO);
-    }
-
     @BeforeEach
     void create() {
         nodes = new TestDaemons(database);
@@ -94,7 +86,7 @@ class DaemonTests {
     }
 
     private Host running(Host... hosts) {
-        await().until(feed::isRunning);
+        awaitOften().until(feed::isRunning);
         return Stream.of(hosts)
                 .filter(host -> host.node().identity().name().equals(feed.node()))
                 .findFirst()
@@ -136,8 +128,8 @@ class DaemonTests {
             feed.run(context);
         }));
         // More often than it may throw by itself.
-        await().until(feed::isRunning);
-        await().until(() -> status("feed") == DaemonStatus.RUNNING);
+        awaitOften().until(feed::isRunning);
+        awaitOften().until(() -> status("feed") == DaemonStatus.RUNNING);
         assertThat(calls).hasValue(7);
     }
 
@@ -164,9 +156,9 @@ class DaemonTests {
                     }))
                     .toArray(DaemonHandler[]::new);
             Host one = nodes.start("one", slow, s -> s, daemons);
-            await().until(() -> one.node().rolesLed().contains(Leadership.SCHEDULER));
+            awaitOften().until(() -> one.node().rolesLed().contains(Leadership.SCHEDULER));
             long schedulerTerm = nodes.cluster.term(Leadership.SCHEDULER);
-            await().atMost(Duration.ofSeconds(90)).until(() -> terms.size() == 200);
+            awaitOften().atMost(Duration.ofSeconds(90)).until(() -> terms.size() == 200);
             assertThat(again).isEmpty();
             assertThat(terms.values()).containsOnly(1L);
             assertThat(nodes.cluster.term(Leadership.SCHEDULER)).isEqualTo(schedulerTerm);
@@ -182,7 +174,7 @@ class DaemonTests {
         List<Host> hosts =
                 Stream.of("a", "b", "c").map(name -> nodes.start(name, feed())).toList();
         Host holder = running(hosts.toArray(Host[]::new));
-        await().until(() -> status("feed") == DaemonStatus.RUNNING);
+        awaitOften().until(() -> status("feed") == DaemonStatus.RUNNING);
         DaemonInfo info = nodes.info("feed");
         assertThat(info.scope()).isEqualTo(DaemonScope.CLUSTER);
         assertThat(info.paused()).isFalse();
@@ -194,9 +186,9 @@ class DaemonTests {
             assertThat(row.startedAt()).isNotNull();
             assertThat(row.restarts()).isZero();
         });
-        await().until(() -> "call 1".equals(nodes.instance("feed", 0).note()));
+        awaitOften().until(() -> "call 1".equals(nodes.instance("feed", 0).note()));
         // Several looks later nobody has changed its mind.
-        await().during(Duration.ofMillis(1_500)).until(() -> feed.calls.size() == 1 && feed.most.get() == 1);
+        awaitOften().during(Duration.ofMillis(1_500)).until(() -> feed.calls.size() == 1 && feed.most.get() == 1);
         // To the application there is no such leadership.
         assertThat(hosts.stream()
                         .flatMap(host -> host.member().events().stream())
@@ -216,7 +208,7 @@ class DaemonTests {
             int calls = feed.calls.size();
             present.remove(leaving);
             leaving.stop();
-            await().until(() -> feed.calls.size() > calls);
+            awaitOften().until(() -> feed.calls.size() > calls);
             handovers.add((feed.calls.get(calls).startedAt() - feed.lastEnd) / 1_000_000);
             present.add(nodes.start(next, feed()));
         }
@@ -234,7 +226,7 @@ class DaemonTests {
         Host holder = running(one, two);
         long term = feed.last.term();
         holder.stop();
-        await().until(() -> feed.calls.size() == 2 && feed.isRunning());
+        awaitOften().until(() -> feed.calls.size() == 2 && feed.isRunning());
         long handover = (feed.calls.get(1).startedAt() - feed.lastEnd) / 1_000_000;
         System.out.printf("drained, by leases: the successor's method begins after %d ms%n", handover);
         assertThat(handover).isNotNegative();
@@ -250,7 +242,7 @@ class DaemonTests {
                 s -> as(s, NodeMode.AUTO, NodeRole.WORKER),
                 daemon("render").needs(NodeRole.WORKER, "gpu").running(new Feed()));
         Host worker = nodes.start("worker", s -> as(s, NodeMode.WORKER, NodeRole.WORKER), feed());
-        await().until(feed::isRunning);
+        awaitOften().until(feed::isRunning);
         assertThat(feed.node()).isEqualTo("worker");
         assertThat(worker.node().rolesLed()).isEmpty();
         assertThat(nodes.info("feed").candidates()).containsExactly("worker");
@@ -264,7 +256,7 @@ class DaemonTests {
     void a_node_stands_for_it_only_when_it_has_been_up_for_long_enough() {
         nodes.start("late", daemon("feed").upFor(Duration.ofHours(1)).running(feed));
         nodes.start("early", daemon("feed").upFor(Duration.ofMillis(200)).running(feed));
-        await().until(feed::isRunning);
+        awaitOften().until(feed::isRunning);
         assertThat(feed.node()).isEqualTo("early");
     }
 
@@ -293,7 +285,7 @@ class DaemonTests {
         for (int round = 1; round <= 3; round++) {
             int calls = feed.calls.size();
             terminateSessionOfHolder("feed");
-            await().until(() -> feed.calls.size() > calls && feed.isRunning());
+            awaitOften().until(() -> feed.calls.size() > calls && feed.isRunning());
         }
         assertThat(feed.last.term()).isGreaterThanOrEqualTo(term + 3);
         assertThat(feed.most.get()).isEqualTo(1);
@@ -319,18 +311,18 @@ class DaemonTests {
             running(cut);
             nodes.start("safe", feed());
             // Standing by.
-            await().until(() -> nodes.info("feed").candidates().size() == 2);
+            awaitOften().until(() -> nodes.info("feed").candidates().size() == 2);
             long start = System.nanoTime();
             network.cut();
-            await().until(() -> !feed.isRunning());
+            awaitOften().until(() -> !feed.isRunning());
             long stopped = (feed.lastEnd - start) / 1_000_000;
-            await().until(() -> feed.node().equals("safe"));
+            awaitOften().until(() -> feed.node().equals("safe"));
             long followed = (feed.calls.get(1).startedAt() - start) / 1_000_000;
             System.out.printf("cut off: stopped after %d ms, followed after %d ms%n", stopped, followed);
             assertThat(feed.most.get()).isEqualTo(1);
             assertThat(stopped).isLessThan(followed);
             network.heal();
-            await().until(() -> nodes.cluster.status("cut").equals("active"));
+            awaitOften().until(() -> nodes.cluster.status("cut").equals("active"));
             assertThat(feed.calls).hasSize(2);
             cut.stop();
         }
@@ -343,12 +335,12 @@ class DaemonTests {
             running(only);
             long term = feed.last.term();
             network.cut();
-            await().until(() -> !feed.isRunning());
+            awaitOften().until(() -> !feed.isRunning());
             network.reset();
             network.heal();
-            await().until(feed::isRunning);
+            awaitOften().until(feed::isRunning);
             assertThat(feed.last.term()).isGreaterThan(term);
-            await().until(() -> status("feed") == DaemonStatus.RUNNING);
+            awaitOften().until(() -> status("feed") == DaemonStatus.RUNNING);
             assertThat(nodes.instance("feed", 0).term()).isEqualTo(feed.last.term());
             only.stop();
         }
@@ -374,20 +366,20 @@ class DaemonTests {
             }
         });
         Host one = nodes.start("one", deaf);
-        await().until(() -> contexts.size() == 1);
+        awaitOften().until(() -> contexts.size() == 1);
         DaemonContext zombie = contexts.get(0);
         zombie.fenced(() -> jdbc.sql("INSERT INTO daemon_writes VALUES (1)").update());
         terminateSessionOfHolder("deaf");
-        await().until(() -> nodes.cluster.term("daemon:deaf") > zombie.term()
+        awaitOften().until(() -> nodes.cluster.term("daemon:deaf") > zombie.term()
                 && one.node().elector().isUndisputed("daemon:deaf"));
         assertThat(zombie.stopRequested()).isTrue();
         assertThatExceptionOfType(LeadershipLostException.class)
                 .isThrownBy(() -> zombie.fenced(
                         () -> jdbc.sql("INSERT INTO daemon_writes VALUES (2)").update()));
         // Its node leads again, but does not start a second one beside it.
-        await().during(Duration.ofSeconds(1)).until(() -> contexts.size() == 1);
+        awaitOften().during(Duration.ofSeconds(1)).until(() -> contexts.size() == 1);
         release.countDown();
-        await().until(() -> contexts.size() == 2);
+        awaitOften().until(() -> contexts.size() == 2);
         contexts.get(1)
                 .fenced(() -> jdbc.sql("INSERT INTO daemon_writes VALUES (3)").update());
         assertThat(jdbc.sql("SELECT term FROM daemon_writes ORDER BY 1")
@@ -412,18 +404,18 @@ class DaemonTests {
             }
         });
         nodes.start("one", DaemonTests::hasty, deaf);
-        await().until(() -> calls.get() == 1);
+        awaitOften().until(() -> calls.get() == 1);
         Host two = nodes.start("two", DaemonTests::hasty, deaf);
         two.daemons().pause("deaf");
-        await().until(() -> status("deaf") == DaemonStatus.STOPPING);
-        await().until(() -> interrupts.get() > 0);
+        awaitOften().until(() -> status("deaf") == DaemonStatus.STOPPING);
+        awaitOften().until(() -> interrupts.get() > 0);
         long term = nodes.cluster.term("daemon:deaf");
         two.daemons().resume("deaf");
         // Still in its method: nobody else may have it.
-        await().during(Duration.ofSeconds(1))
+        awaitOften().during(Duration.ofSeconds(1))
                 .until(() -> calls.get() == 1 && nodes.cluster.term("daemon:deaf") == term);
         release.countDown();
-        await().until(() -> calls.get() == 2);
+        awaitOften().until(() -> calls.get() == 2);
     }
 
     @Test
@@ -441,14 +433,14 @@ class DaemonTests {
             }
         });
         Host one = nodes.start("one", DaemonTests::hasty, deaf);
-        await().until(() -> starts.size() == 1);
+        awaitOften().until(() -> starts.size() == 1);
         Host two = nodes.start("two", DaemonTests::hasty, deaf);
-        await().until(() -> nodes.info("deaf").candidates().size() == 2);
+        awaitOften().until(() -> nodes.info("deaf").candidates().size() == 2);
         one.stop();
         long left = System.nanoTime();
-        await().until(() -> two.node().elector().isLeader("daemon:deaf"));
+        awaitOften().until(() -> two.node().elector().isLeader("daemon:deaf"));
         assertThat(two.node().elector().isUndisputed("daemon:deaf")).isFalse();
-        await().until(() -> starts.size() == 2);
+        awaitOften().until(() -> starts.size() == 2);
         long waited = (starts.get(1) - left) / 1_000_000;
         System.out.printf("left behind: the successor's method begins %d ms after its node had left%n", waited);
         assertThat(waited).isGreaterThan(1_000L);
@@ -470,10 +462,10 @@ class DaemonTests {
                     context.awaitStop(Duration.ofMinutes(1));
                 });
         nodes.start("one", failing);
-        await().until(() -> times.size() == 1);
+        awaitOften().until(() -> times.size() == 1);
         nodes.start("two", failing);
-        await().until(() -> status("failing") == DaemonStatus.RESTARTING);
-        await().until(() -> times.size() == 4 && status("failing") == DaemonStatus.RUNNING);
+        awaitOften().until(() -> status("failing") == DaemonStatus.RESTARTING);
+        awaitOften().until(() -> times.size() == 4 && status("failing") == DaemonStatus.RUNNING);
         DaemonInfo.Instance row = nodes.instance("failing", 0);
         assertThat(row.nodeName()).isEqualTo("one");
         assertThat(row.restarts()).isEqualTo(3);
@@ -539,7 +531,7 @@ class DaemonTests {
                         calls.incrementAndGet();
                         throw failure;
                     }));
-            await().until(() -> status(name) == DaemonStatus.FAILED);
+            awaitOften().until(() -> status(name) == DaemonStatus.FAILED);
             assertThat(calls).hasValue(3);
             assertThat(nodes.instance(name, 0).lastError()).isNotEmpty();
             host.stop();
@@ -550,7 +542,7 @@ class DaemonTests {
     void daemon_that_restarts_after_a_hundred_years_is_watched_like_any_other() {
         Host host = nodes.start(
                 "one", daemon("feed").restarts(Duration.ofDays(36_500), null).running(feed));
-        await().until(feed::isRunning);
+        awaitOften().until(feed::isRunning);
         // The same pass starts and stops all others.
         assertThatNoException().isThrownBy(() -> host.engine().watch());
     }
@@ -565,7 +557,7 @@ class DaemonTests {
                     throw new IllegalStateException("again");
                 });
         Host one = nodes.start("one", failing);
-        await().until(() -> status("failing") == DaemonStatus.FAILED);
+        awaitOften().until(() -> status("failing") == DaemonStatus.FAILED);
         assertThat(calls.get()).isEqualTo(3);
         DaemonInfo.Instance row = nodes.instance("failing", 0);
         assertThat(row.nodeId()).isNull();
@@ -573,19 +565,19 @@ class DaemonTests {
         assertThat(row.lastError()).contains("again");
         assertNobodyHas("daemon:failing", calls, 3);
         one.daemons().resume("failing");
-        await().until(() -> calls.get() == 6 && status("failing") == DaemonStatus.FAILED);
+        awaitOften().until(() -> calls.get() == 6 && status("failing") == DaemonStatus.FAILED);
         nodes.start("two", failing);
-        await().until(() -> calls.get() == 9 && status("failing") == DaemonStatus.FAILED);
+        awaitOften().until(() -> calls.get() == 9 && status("failing") == DaemonStatus.FAILED);
     }
 
     private void assertNobodyHas(String role, AtomicInteger calls, int expected) {
-        await().until(() -> jdbc.sql("SELECT count(*) FROM forge_leader_leases WHERE role = ? AND node_id IS NOT NULL")
+        awaitOften().until(() -> jdbc.sql("SELECT count(*) FROM forge_leader_leases WHERE role = ? AND node_id IS NOT NULL")
                         .param(role)
                         .query(Long.class)
                         .single()
                 == 0);
         long term = nodes.cluster.term(role);
-        await().during(Duration.ofMillis(1_500))
+        awaitOften().during(Duration.ofMillis(1_500))
                 .until(() -> calls.get() == expected && nodes.cluster.term(role) == term);
     }
 
@@ -594,16 +586,16 @@ class DaemonTests {
         var calls = new AtomicInteger();
         DaemonHandler once = daemon("once").running(context -> calls.incrementAndGet());
         Host one = nodes.start("one", once);
-        await().until(() -> status("once") == DaemonStatus.STOPPED);
+        awaitOften().until(() -> status("once") == DaemonStatus.STOPPED);
         Host two = nodes.start("two", once);
         // A node that has it has started.
-        await().until(() -> calls.get() == 2 && status("once") == DaemonStatus.STOPPED);
+        awaitOften().until(() -> calls.get() == 2 && status("once") == DaemonStatus.STOPPED);
         assertNobodyHas("daemon:once", calls, 2);
         one.stop();
         assertNobodyHas("daemon:once", calls, 2);
         assertThat(status("once")).isEqualTo(DaemonStatus.STOPPED);
         two.daemons().resume("once");
-        await().until(() -> calls.get() == 3 && status("once") == DaemonStatus.STOPPED);
+        awaitOften().until(() -> calls.get() == 3 && status("once") == DaemonStatus.STOPPED);
     }
 
     @Test
@@ -611,10 +603,10 @@ class DaemonTests {
         var calls = new AtomicInteger();
         DaemonHandler.Code once = context -> calls.incrementAndGet();
         Host older = nodes.start("older", daemon("once").running(once));
-        await().until(() ->
+        awaitOften().until(() ->
                 older.node().elector().isLeader(Leadership.LOG_COMPACTOR) && status("once") == DaemonStatus.STOPPED);
         Host newer = nodes.start("newer", daemon("once").instances(3).running(once));
-        await().until(() -> Stream.of(0, 1, 2)
+        awaitOften().until(() -> Stream.of(0, 1, 2)
                 .allMatch(instance -> nodes.instance("once", instance).status() == DaemonStatus.STOPPED));
         int done = calls.get();
         older.engine().tidy();
@@ -622,7 +614,7 @@ class DaemonTests {
                 .extracting(DaemonInfo.Instance::status)
                 .containsExactly(DaemonStatus.STOPPED, DaemonStatus.STOPPED, DaemonStatus.STOPPED);
         // Several looks later.
-        await().during(Duration.ofSeconds(1)).until(() -> calls.get() == done);
+        awaitOften().during(Duration.ofSeconds(1)).until(() -> calls.get() == done);
         newer.stop();
         older.engine().tidy();
         assertThat(nodes.info("once").instances()).hasSize(1);
@@ -634,8 +626,8 @@ class DaemonTests {
         nodes.start(
                 "one",
                 daemon("again").restarts(Duration.ofMillis(5), 0).again().running(context -> calls.incrementAndGet()));
-        await().until(() -> calls.get() >= 4);
-        await().until(() -> nodes.instance("again", 0).restarts() >= 3);
+        awaitOften().until(() -> calls.get() >= 4);
+        awaitOften().until(() -> nodes.instance("again", 0).restarts() >= 3);
         assertThat(nodes.instance("again", 0).lastError()).isNull();
     }
 
@@ -654,8 +646,8 @@ class DaemonTests {
                             .restarts(Duration.ofMillis(100), 0)
                             .again()
                             .running(context -> times.add(System.nanoTime())));
-            await().until(() -> times.size() == 4);
-            await().until(() -> nodes.instance("again", 0).restarts() >= 3);
+            awaitOften().until(() -> times.size() == 4);
+            awaitOften().until(() -> nodes.instance("again", 0).restarts() >= 3);
         } finally {
             logger.detachAppender(log);
             logger.setLevel(null);
@@ -693,9 +685,9 @@ class DaemonTests {
             }
             context.awaitStop(Duration.ofMinutes(1));
         }));
-        await().until(() -> calls.get() == 5 && status("shaky") == DaemonStatus.RUNNING);
+        awaitOften().until(() -> calls.get() == 5 && status("shaky") == DaemonStatus.RUNNING);
         assertThat(nodes.instance("shaky", 0).lastError()).contains("attempt 4");
-        await().until(() -> nodes.instance("shaky", 0).lastError() == null);
+        awaitOften().until(() -> nodes.instance("shaky", 0).lastError() == null);
         assertThat(nodes.instance("shaky", 0).restarts()).isEqualTo(4);
         Logger logger = (Logger) LoggerFactory.getLogger(DaemonEngine.class);
         var log = new ListAppender<ILoggingEvent>();
@@ -703,7 +695,7 @@ class DaemonTests {
         logger.addAppender(log);
         try {
             fail.countDown();
-            await().until(() -> calls.get() == 6);
+            awaitOften().until(() -> calls.get() == 6);
         } finally {
             logger.detachAppender(log);
         }
@@ -713,7 +705,7 @@ class DaemonTests {
                 .singleElement()
                 .satisfies(
                         event -> assertThat((Long) event.getArgumentArray()[2]).isBetween(45L, 55L));
-        await().until(() -> status("shaky") == DaemonStatus.RUNNING);
+        awaitOften().until(() -> status("shaky") == DaemonStatus.RUNNING);
         assertThat(nodes.instance("shaky", 0).lastError()).contains("much later");
     }
 
@@ -726,15 +718,15 @@ class DaemonTests {
         Host two = nodes.start("two", feed());
         assertThat(two.daemons().pause("feed"))
                 .hasValueSatisfying(info -> assertThat(info.paused()).isTrue());
-        await().until(() -> !feed.isRunning() && status("feed") == DaemonStatus.PENDING);
+        awaitOften().until(() -> !feed.isRunning() && status("feed") == DaemonStatus.PENDING);
         assertThat(nodes.instance("feed", 0).nodeId()).isNull();
         one.stop();
         nodes.start("three", feed());
-        await().during(Duration.ofMillis(1_500)).until(() -> feed.calls.size() == 1);
+        awaitOften().during(Duration.ofMillis(1_500)).until(() -> feed.calls.size() == 1);
         assertThat(two.daemons().find("feed").orElseThrow().paused()).isTrue();
         long start = System.nanoTime();
         two.daemons().resume("feed");
-        await().until(feed::isRunning);
+        awaitOften().until(feed::isRunning);
         System.out.printf("resumed: runs after %d ms%n", (feed.calls.get(1).startedAt() - start) / 1_000_000);
         assertThat(feed.most.get()).isEqualTo(1);
     }
@@ -746,13 +738,13 @@ class DaemonTests {
         for (int round = 0; round < 10; round++) {
             one.daemons().pause("feed");
             if (round % 2 == 0) {
-                await().until(() -> !feed.isRunning());
+                awaitOften().until(() -> !feed.isRunning());
             }
             one.daemons().resume("feed");
         }
-        await().until(() -> feed.isRunning() && status("feed") == DaemonStatus.RUNNING);
+        awaitOften().until(() -> feed.isRunning() && status("feed") == DaemonStatus.RUNNING);
         assertThat(nodes.instance("feed", 0).nodeId()).isEqualTo(one.node().id());
-        await().during(Duration.ofSeconds(1)).until(() -> feed.isRunning() && status("feed") == DaemonStatus.RUNNING);
+        awaitOften().during(Duration.ofSeconds(1)).until(() -> feed.isRunning() && status("feed") == DaemonStatus.RUNNING);
         assertThat(feed.most.get()).isEqualTo(1);
     }
 
@@ -774,7 +766,7 @@ class DaemonTests {
             running(host);
             host.engine().announce();
             assertThat(host.daemons().pause("feed").orElseThrow().paused()).isTrue();
-            await().until(() -> !feed.isRunning());
+            awaitOften().until(() -> !feed.isRunning());
             assertThat(host.daemons().resume("feed").orElseThrow().paused()).isFalse();
             running(host);
             host.stop();
@@ -842,7 +834,7 @@ class DaemonTests {
         assertThat(one.daemons().pause("nobody")).isEmpty();
         assertThat(one.daemons().resume("nobody")).isEmpty();
         assertThat(one.daemons().find("nobody")).isEmpty();
-        await().until(() -> !one.daemons().list().isEmpty());
+        awaitOften().until(() -> !one.daemons().list().isEmpty());
         Host observer = nodes.start("observer", s -> as(s, NodeMode.OBSERVER, NodeRole.values()), feed());
         assertThatExceptionOfType(MutationRefusedException.class)
                 .isThrownBy(() -> observer.daemons().pause("feed"));
@@ -862,11 +854,11 @@ class DaemonTests {
         DaemonHandler three = daemon("feed").instances(3).running(feed);
         Host a = nodes.start("a", three);
         // Alone it runs them all.
-        await().until(() -> feed.running.get() == 3);
+        awaitOften().until(() -> feed.running.get() == 3);
         nodes.start("b", three);
         Host c = nodes.start("c", three);
         long joined = System.nanoTime();
-        await().until(() -> perNode(feed).equals(Map.of("a", 1L, "b", 1L, "c", 1L)));
+        awaitOften().until(() -> perNode(feed).equals(Map.of("a", 1L, "b", 1L, "c", 1L)));
         System.out.printf(
                 "two nodes join one that has three daemons: one each after %d ms%n",
                 (System.nanoTime() - joined) / 1_000_000);
@@ -876,10 +868,10 @@ class DaemonTests {
         assertThat(feed.calls).extracting(Feed.Call::instance).containsOnly(0, 1, 2);
         // The third one's goes to either of the others.
         c.stop();
-        await().until(() -> feed.running.get() == 3);
+        awaitOften().until(() -> feed.running.get() == 3);
         assertThat(perNode(feed)).hasSize(2).containsKeys("a", "b");
         a.stop();
-        await().until(() -> perNode(feed).equals(Map.of("b", 3L)));
+        awaitOften().until(() -> perNode(feed).equals(Map.of("b", 3L)));
     }
 
     @Test
@@ -892,10 +884,10 @@ class DaemonTests {
                 nodes.timing.goodRun());
         DaemonHandler twenty = daemon("feed").instances(20).running(feed);
         nodes.start("a", twenty);
-        await().until(() -> feed.running.get() == 20);
+        awaitOften().until(() -> feed.running.get() == 20);
         // Half of them move, one after the other.
         nodes.start("b", twenty);
-        await().until(() -> perNode(feed).equals(Map.of("a", 10L, "b", 10L)));
+        awaitOften().until(() -> perNode(feed).equals(Map.of("a", 10L, "b", 10L)));
         assertThat(feed.calls)
                 .extracting(call -> "instance %d, term %d".formatted(call.instance(), call.term()))
                 .doesNotHaveDuplicates();
@@ -908,9 +900,9 @@ class DaemonTests {
             daemon("beta").instances(2).running(feed)
         };
         nodes.start("a", pairs);
-        await().until(() -> feed.running.get() == 4);
+        awaitOften().until(() -> feed.running.get() == 4);
         nodes.start("b", pairs);
-        await().until(() ->
+        awaitOften().until(() ->
                 jdbc.sql("""
                         SELECT d.name || '@' || n.name FROM forge_daemons d JOIN forge_nodes n ON n.id = d.node_id
                         WHERE d.status = 'running' ORDER BY 1
@@ -922,11 +914,11 @@ class DaemonTests {
     @Test
     void instances_that_only_a_newer_build_has_are_not_offered_to_an_older_one() {
         nodes.start("newer", daemon("feed").instances(3).running(feed));
-        await().until(() -> feed.running.get() == 3);
+        awaitOften().until(() -> feed.running.get() == 3);
         nodes.start("older", daemon("feed").running(feed));
-        await().until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)));
+        awaitOften().until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)));
         // Nothing else is moved, several looks later.
-        await().during(Duration.ofSeconds(4)).until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)));
+        awaitOften().during(Duration.ofSeconds(4)).until(() -> perNode(feed).equals(Map.of("newer", 2L, "older", 1L)));
         assertThat(feed.calls)
                 .filteredOn(call -> call.node().equals("older"))
                 .extracting(Feed.Call::instance)
@@ -947,7 +939,7 @@ class DaemonTests {
                 .update();
         hosts.forEach(host -> host.node().start());
         Stream.of("x", "y", "z").forEach(name -> hosts.get(0).daemons().resume(name));
-        await().until(() -> perNode(feed).equals(Map.of("a", 1L, "b", 1L, "c", 1L)));
+        awaitOften().until(() -> perNode(feed).equals(Map.of("a", 1L, "b", 1L, "c", 1L)));
     }
 
     // On every node -----------------------------------------------------------------------------------------
@@ -956,11 +948,11 @@ class DaemonTests {
     void a_daemon_of_scope_node_runs_on_every_node_without_a_term() {
         DaemonHandler everywhere = daemon("cache").everywhere().running(feed);
         Host one = nodes.start("one", everywhere);
-        await().until(() -> feed.running.get() == 1);
+        awaitOften().until(() -> feed.running.get() == 1);
         Host two = nodes.start("two", everywhere);
-        await().until(() -> feed.running.get() == 2);
+        awaitOften().until(() -> feed.running.get() == 2);
         assertThat(perNode(feed)).isEqualTo(Map.of("one", 1L, "two", 1L));
-        await().until(() -> nodes.info("cache").instances().stream()
+        awaitOften().until(() -> nodes.info("cache").instances().stream()
                         .filter(row -> row.status() == DaemonStatus.RUNNING)
                         .count()
                 == 2);
@@ -977,12 +969,12 @@ class DaemonTests {
                 .extracting(DaemonInfo.Instance::number)
                 .containsExactly(1);
         two.daemons().pause("cache");
-        await().until(() -> !feed.isRunning() && nodes.instance("cache", 1).status() == DaemonStatus.PENDING);
+        awaitOften().until(() -> !feed.isRunning() && nodes.instance("cache", 1).status() == DaemonStatus.PENDING);
         nodes.start("three", everywhere);
-        await().until(() -> nodes.info("cache").instances().size() == 2);
+        awaitOften().until(() -> nodes.info("cache").instances().size() == 2);
         assertThat(nodes.instance("cache", 0).nodeName()).isEqualTo("three");
         two.daemons().resume("cache");
-        await().until(() -> feed.running.get() == 2);
+        awaitOften().until(() -> feed.running.get() == 2);
     }
 
     @Test
@@ -991,14 +983,14 @@ class DaemonTests {
         var done = new AtomicInteger();
         DaemonHandler once = daemon("once").everywhere().running(context -> done.incrementAndGet());
         Host one = nodes.start("one", everywhere, once);
-        await().until(() -> feed.isRunning() && status("once") == DaemonStatus.STOPPED);
+        awaitOften().until(() -> feed.isRunning() && status("once") == DaemonStatus.STOPPED);
         var former = new AtomicReference<>(one.node().id());
         jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
         jdbc.sql("DELETE FROM forge_daemons").update();
         one.node().beatSoon();
-        await().until(() ->
+        awaitOften().until(() ->
                 one.node().id() != null && !former.get().equals(one.node().id()));
-        await().until(() -> !nodes.cluster
+        awaitOften().until(() -> !nodes.cluster
                 .database
                 .jdbc()
                 .sql("SELECT 1 FROM forge_daemons WHERE name = 'cache' AND status = 'running' AND node_id = ?")
@@ -1009,14 +1001,14 @@ class DaemonTests {
         assertThat(feed.calls).hasSize(1);
         assertThat(feed.isRunning()).isTrue();
         // What was done stays done: the process is the same.
-        await().until(() -> status("once") == DaemonStatus.STOPPED);
+        awaitOften().until(() -> status("once") == DaemonStatus.STOPPED);
         assertThat(nodes.instance("once", 0).nodeId()).isEqualTo(one.node().id());
         assertThat(done.get()).isEqualTo(1);
     }
 
     /** Waits until somebody's statement about daemons waits for a lock, which the caller has. */
     private void awaitBlocked() {
-        await().until(() -> jdbc.sql("""
+        awaitOften().until(() -> jdbc.sql("""
                         SELECT count(*) FROM pg_stat_activity
                         WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%forge_daemons%'
                         """).query(Long.class).single() > 0);
@@ -1036,27 +1028,27 @@ class DaemonTests {
             release.await();
         });
         Host one = nodes.start("one", noisy, once);
-        await().until(() -> status("noisy") == DaemonStatus.RUNNING && status("once") == DaemonStatus.RUNNING);
+        awaitOften().until(() -> status("noisy") == DaemonStatus.RUNNING && status("once") == DaemonStatus.RUNNING);
         try (Connection connection = database.dataSource().getConnection()) {
             connection.setAutoCommit(false);
             connection.createStatement().execute("SELECT FROM forge_daemons WHERE name = 'noisy' FOR UPDATE");
             // Its loop has gathered what to write, and will look next.
             awaitBlocked();
             release.countDown();
-            await().until(() -> Thread.getAllStackTraces().keySet().stream()
+            awaitOften().until(() -> Thread.getAllStackTraces().keySet().stream()
                     .noneMatch(thread -> thread.getName().equals("forge-daemon-once-0")));
             connection.commit();
         }
-        await().until(() -> status("once") == DaemonStatus.STOPPED);
-        await().during(Duration.ofSeconds(1)).until(() -> calls.get() == 1 && status("once") == DaemonStatus.STOPPED);
+        awaitOften().until(() -> status("once") == DaemonStatus.STOPPED);
+        awaitOften().during(Duration.ofSeconds(1)).until(() -> calls.get() == 1 && status("once") == DaemonStatus.STOPPED);
         one.daemons().resume("once");
-        await().until(() -> calls.get() == 2 && status("once") == DaemonStatus.STOPPED);
+        awaitOften().until(() -> calls.get() == 2 && status("once") == DaemonStatus.STOPPED);
     }
 
     @Test
     void under_an_id_that_is_dead_no_row_comes_back_before_its_node_has_joined_anew() throws Exception {
         Host one = nodes.start("one", daemon("cache").everywhere().running(feed));
-        await().until(() -> feed.isRunning() && status("cache") == DaemonStatus.RUNNING);
+        awaitOften().until(() -> feed.isRunning() && status("cache") == DaemonStatus.RUNNING);
         UUID former = Objects.requireNonNull(one.node().id());
         jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
         try (Connection connection = database.dataSource().getConnection()) {
@@ -1064,10 +1056,10 @@ class DaemonTests {
             // It cannot join yet; it can look, and finds its row gone.
             connection.createStatement().execute("LOCK TABLE forge_nodes IN SHARE MODE");
             jdbc.sql("DELETE FROM forge_daemons").update();
-            await().during(Duration.ofMillis(1_500)).until(() -> rowsOf(former) == 0);
+            awaitOften().during(Duration.ofMillis(1_500)).until(() -> rowsOf(former) == 0);
             connection.commit();
         }
-        await().until(() -> rowsOf(one.node().id()) == 1);
+        awaitOften().until(() -> rowsOf(one.node().id()) == 1);
         assertThat(nodes.info("cache").instances()).hasSize(1);
         assertThat(feed.calls).hasSize(1);
     }

@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.daemon;
 
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonInfo;

@@ -2,7 +2,7 @@ package dev.forge.cluster.internal.leader;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.awaitOften;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.job.TestJobs;
@@ -38,9 +38,7 @@ import java.util.function.UnaryOperator;
 import java.util.random.RandomGenerator;
 import java.util.stream.Stream;
 import java.util.zip.CRC32;
-import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -67,11 +65,6 @@ class ElectionTests {
         this.jdbc = database.jdbc();
     }
 
-    @BeforeAll
-    static void quick() {
-        Awaitility.setDefaultPollInterval(Duration.ofMillis(10));
-    }
-
     @BeforeEach
     void create() {
         cluster = new TestCluster(database);
@@ -87,7 +80,7 @@ class ElectionTests {
     }
 
     private static Member leaderOf(Member a, Member b) {
-        await().until(() -> a.leadership().isLeader(SCHEDULER) || b.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> a.leadership().isLeader(SCHEDULER) || b.leadership().isLeader(SCHEDULER));
         return a.leadership().isLeader(SCHEDULER) ? a : b;
     }
 
@@ -95,17 +88,17 @@ class ElectionTests {
     @MethodSource("strategies")
     void of_two_nodes_one_leads_and_after_its_release_the_other_in_the_next_term(UnaryOperator<NodeSettings> strategy) {
         Member one = cluster.start("one", strategy);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         Member two = cluster.start("two", strategy);
         assertThat(one.leadership().isLeader(SCHEDULER)).isTrue();
         assertThat(two.leadership().isLeader(SCHEDULER)).isFalse();
         long term = one.leadership().term(SCHEDULER).orElseThrow();
         one.leadership().leave(SCHEDULER);
-        await().until(() -> two.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> two.leadership().isLeader(SCHEDULER));
         assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
         assertThat(two.leadership().term(SCHEDULER)).hasValue(term + 1);
         assertThat(one.events()).contains(new LeadershipAcquired(SCHEDULER, term), new LeadershipLost(SCHEDULER, term));
-        await().until(() -> two.events().contains(new LeadershipAcquired(SCHEDULER, term + 1)));
+        awaitOften().until(() -> two.events().contains(new LeadershipAcquired(SCHEDULER, term + 1)));
     }
 
     private static NodeSettings mustLead(NodeSettings settings) {
@@ -128,13 +121,13 @@ class ElectionTests {
         Member one = cluster.start("one", ElectionTests::mustLead);
         Member two = cluster.start("two", s -> s);
         one.leadership().leave(SCHEDULER);
-        await().until(() -> two.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> two.leadership().isLeader(SCHEDULER));
         one.leadership().join(SCHEDULER);
-        await().until(() -> one.node().isUnreadyWithoutLeadership());
+        awaitOften().until(() -> one.node().isUnreadyWithoutLeadership());
         assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
         two.stop();
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
-        await().until(() -> !one.node().isUnreadyWithoutLeadership());
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> !one.node().isUnreadyWithoutLeadership());
     }
 
     @Test
@@ -146,7 +139,7 @@ class ElectionTests {
             one.node().start();
             assertThat(exits).hasValue(0);
             one.leadership().leave(SCHEDULER);
-            await().until(() -> exits.get() == 1);
+            awaitOften().until(() -> exits.get() == 1);
             assertThat(one.node().isUnreadyWithoutLeadership()).isFalse();
         } finally {
             one.stop();
@@ -156,7 +149,7 @@ class ElectionTests {
     @Test
     void fencing_token_has_the_servers_timeline_above_the_term() {
         Member one = cluster.start("one", s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         long timeline = Long.parseLong(
                 jdbc.sql("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)")
                         .query(String.class)
@@ -168,7 +161,7 @@ class ElectionTests {
         Member two = cluster.start("two", s -> s);
         assertThat(two.leadership().fencingToken(SCHEDULER)).isEmpty();
         one.leadership().leave(SCHEDULER);
-        await().until(() -> two.leadership().fencingToken(SCHEDULER).orElse(0) > token);
+        awaitOften().until(() -> two.leadership().fencingToken(SCHEDULER).orElse(0) > token);
         assertThat(one.leadership().fencingToken(SCHEDULER)).isEmpty();
     }
 
@@ -177,19 +170,19 @@ class ElectionTests {
         Member one = cluster.start("one", s -> s);
         Member two = cluster.start("two", s -> s);
         two.leadership().join("reports");
-        await().until(() -> two.leadership().isLeader("reports"));
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> two.leadership().isLeader("reports"));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         assertThat(two.leadership().isLeader(SCHEDULER)).isFalse();
         assertThat(one.leadership().isLeader("reports")).isFalse();
         one.leadership().join("reports");
         two.stop();
-        await().until(() -> one.leadership().isLeader("reports"));
+        awaitOften().until(() -> one.leadership().isLeader("reports"));
     }
 
     @Test
     void the_documented_lock_is_held_while_somebody_leads() {
         Member one = cluster.start("one", s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         String held = """
                 SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
                 AND (classid::bigint << 32) | objid::bigint = ?
@@ -208,7 +201,7 @@ class ElectionTests {
         Member leader = leaderOf(one, two);
         long term = cluster.term(SCHEDULER);
         terminateSessionOf(leader);
-        await().until(() -> cluster.term(SCHEDULER) > term);
+        awaitOften().until(() -> cluster.term(SCHEDULER) > term);
         // It lost a session, not its life.
         assertThat(cluster.status(leader.node().identity().name())).isEqualTo("active");
     }
@@ -224,7 +217,7 @@ class ElectionTests {
         jdbc.sql("CREATE TABLE IF NOT EXISTS fenced (term bigint)").update();
         jdbc.sql("TRUNCATE fenced").update();
         Member one = cluster.start("one", s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         one.leadership()
                 .fenced(
                         SCHEDULER,
@@ -261,10 +254,10 @@ class ElectionTests {
     @Test
     void a_fenced_write_that_takes_its_time_delays_the_next_term_and_costs_nobody_its_session() throws Exception {
         Member one = cluster.start("one", s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         Member two = cluster.start("two", s -> s);
         two.leadership().join("own");
-        await().until(() -> two.leadership().isLeader("own"));
+        awaitOften().until(() -> two.leadership().isLeader("own"));
         long own = two.leadership().term("own").orElseThrow();
         long term = cluster.term(SCHEDULER);
         try (var fenced = database.dataSource().getConnection()) {
@@ -275,17 +268,17 @@ class ElectionTests {
                     .isTrue();
             one.leadership().leave(SCHEDULER);
             // Tries and gives up several times; the session with its other role is none the worse for it.
-            await().during(Duration.ofMillis(1_200)).until(() -> cluster.term(SCHEDULER) == term);
+            awaitOften().during(Duration.ofMillis(1_200)).until(() -> cluster.term(SCHEDULER) == term);
             fenced.rollback();
         }
-        await().until(() -> two.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> two.leadership().isLeader(SCHEDULER));
         assertThat(two.leadership().term("own")).hasValue(own);
     }
 
     @Test
     void a_fenced_write_of_a_node_that_does_not_lead_is_not_even_begun() {
         Member one = cluster.start("one", s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         Member two = cluster.start("two", s -> s);
         assertThatExceptionOfType(LeadershipLostException.class)
                 .isThrownBy(() -> two.leadership().fenced(SCHEDULER, () -> {
@@ -297,7 +290,7 @@ class ElectionTests {
     void a_leader_that_is_cut_off_stops_believing_before_anybody_can_follow() throws Exception {
         try (TcpProxy network = network()) {
             Member one = cluster.start("one", through(network), s -> s);
-            await().until(() -> one.leadership().isLeader(SCHEDULER));
+            awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
             Member two = cluster.start("two", s -> s);
             long term = one.leadership().term(SCHEDULER).orElseThrow();
             network.cut();
@@ -310,7 +303,7 @@ class ElectionTests {
             assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
             assertThat(two.leadership().term(SCHEDULER).orElseThrow()).isGreaterThan(term);
             network.heal();
-            await().until(() -> cluster.status("one").equals("active"));
+            awaitOften().until(() -> cluster.status("one").equals("active"));
             assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
             one.stop();
         }
@@ -347,7 +340,7 @@ class ElectionTests {
             Member one = cluster.start("one", strategy);
             one.leadership().join("reports");
             for (String role : List.of(SCHEDULER, "reports")) {
-                await().until(() -> one.leadership().isLeader(role));
+                awaitOften().until(() -> one.leadership().isLeader(role));
                 assertThat(CompletableFuture.supplyAsync(() -> one.leadership()
                                         .fenced(
                                                 role,
@@ -359,7 +352,7 @@ class ElectionTests {
             Member two = cluster.start("two", strategy);
             long term = cluster.term(SCHEDULER);
             one.leadership().leave(SCHEDULER);
-            await().until(() -> two.leadership().isLeader(SCHEDULER));
+            awaitOften().until(() -> two.leadership().isLeader(SCHEDULER));
             assertThat(cluster.term(SCHEDULER)).isEqualTo(term + 1);
         }
     }
@@ -370,10 +363,10 @@ class ElectionTests {
         try (Connection squatter = database.dataSource().getConnection()) {
             squat(squatter, database);
             one = cluster.start("one", s -> s);
-            await().until(() -> one.leadership().isLeader(SCHEDULER));
+            awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
             assertThat(one.node().rolesLedWithoutLock()).contains(SCHEDULER);
         }
-        await().until(() -> one.node().rolesLedWithoutLock().isEmpty());
+        awaitOften().until(() -> one.node().rolesLedWithoutLock().isEmpty());
         assertThat(one.leadership().isLeader(SCHEDULER)).isTrue();
     }
 
@@ -381,7 +374,7 @@ class ElectionTests {
     void wait_for_a_fence_is_bounded_and_reported_until_the_fence_is_free() throws Exception {
         Member one = cluster.start("one", s -> s);
         one.leadership().join("reports");
-        await().until(() -> one.leadership().isLeader("reports"));
+        awaitOften().until(() -> one.leadership().isLeader("reports"));
         try (Connection blocking = database.dataSource().getConnection()) {
             blocking.setAutoCommit(false);
             blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'reports' FOR UPDATE");
@@ -401,7 +394,7 @@ class ElectionTests {
     void node_that_lost_a_role_takes_no_fence() throws Exception {
         Member one = cluster.start("one", s -> s);
         one.leadership().join("reports");
-        await().until(() -> one.leadership().isLeader("reports"));
+        awaitOften().until(() -> one.leadership().isLeader("reports"));
         try (Connection blocking = database.dataSource().getConnection()) {
             blocking.setAutoCommit(false);
             blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'reports' FOR UPDATE");
@@ -419,7 +412,7 @@ class ElectionTests {
     @Test
     void roles_whose_row_is_locked_cost_a_node_neither_its_roles_nor_the_next_free_one() throws Exception {
         Member one = cluster.start("one", s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         long term = cluster.term(SCHEDULER);
         jdbc.sql("INSERT INTO forge_leaders (role) SELECT 'blocked ' || i FROM generate_series(1, 20) i")
                 .update();
@@ -430,11 +423,11 @@ class ElectionTests {
                 one.leadership().join("blocked " + i);
             }
             // A pass over all of them takes longer than a leadership lasts without a renewal.
-            await().during(Duration.ofMillis(4_500))
+            awaitOften().during(Duration.ofMillis(4_500))
                     .atMost(Duration.ofSeconds(20))
                     .until(() -> !one.events().contains(new LeadershipLost(SCHEDULER, term)));
             one.leadership().join("free");
-            await().until(() -> one.leadership().isLeader("free"));
+            awaitOften().until(() -> one.leadership().isLeader("free"));
             assertThat(one.leadership().term(SCHEDULER)).hasValue(term);
             blocking.rollback();
         }
@@ -479,12 +472,12 @@ class ElectionTests {
         Member one = cluster.start("one", s -> s);
         for (int round = 0; round < 3; round++) {
             one.leadership().join("reports");
-            await().until(() -> one.leadership().isLeader("reports"));
+            awaitOften().until(() -> one.leadership().isLeader("reports"));
             long term = one.leadership().term("reports").orElseThrow();
             one.leadership().leave("reports");
             one.leadership().join("reports");
             assertThat(one.node().elector().holds("reports", term)).isFalse();
-            await().until(() -> one.leadership().isLeader("reports"));
+            awaitOften().until(() -> one.leadership().isLeader("reports"));
             assertThat(one.leadership().term("reports")).hasValue(term + 1);
         }
     }
@@ -498,12 +491,12 @@ class ElectionTests {
             var source = new DriverManagerDataSource(database.url(), role, "secret");
             Member one = cluster.start("one", source, s -> s);
             one.leadership().join("reports");
-            await().until(() ->
+            awaitOften().until(() ->
                     one.leadership().isLeader(SCHEDULER) && one.leadership().isLeader("reports"));
             long term = cluster.term(SCHEDULER);
             one.leadership().leave("reports");
-            await().until(() -> one.events().contains(new LeadershipLost("reports", cluster.term("reports"))));
-            await().during(Duration.ofMillis(300))
+            awaitOften().until(() -> one.events().contains(new LeadershipLost("reports", cluster.term("reports"))));
+            awaitOften().during(Duration.ofMillis(300))
                     .until(() -> !one.events().contains(new LeadershipLost(SCHEDULER, term)));
             assertThat(one.leadership().term(SCHEDULER)).hasValue(term);
             assertThat(jdbc.sql("SELECT node_id FROM forge_leaders WHERE role = 'reports'")
@@ -521,7 +514,7 @@ class ElectionTests {
     @Test
     void fence_leaves_the_lock_timeout_of_the_surrounding_transaction_alone() {
         Member one = cluster.start("one", s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         var transaction = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
         for (String timeout : List.of("0", "150ms", "7s")) {
             String afterwards = transaction.execute(status -> {
@@ -543,7 +536,7 @@ class ElectionTests {
         String role = createRuntimeRole();
         var source = new DriverManagerDataSource(database.url(), role, "secret");
         Member one = cluster.start("one", source, new TestJobs(source).on("job", job -> {}), s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         assertThat(one.locks().tryLock("granted")).isPresent();
         one.ended(one.jobs().enqueueNamed("job", null));
         one.stop();
@@ -611,13 +604,13 @@ class ElectionTests {
                     s -> lease(
                             TestNodes.with(s, new NodeSettings.Detection(Duration.ofMillis(250), false)),
                             Duration.ofSeconds(8)));
-            await().until(() -> one.leadership().isLeader(SCHEDULER));
+            awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
             Member two = cluster.start("two", s -> lease(s, Duration.ofSeconds(8)));
             endSessionUnnoticed(one, network);
-            await().until(() -> two.leadership().isLeader(SCHEDULER));
+            awaitOften().until(() -> two.leadership().isLeader(SCHEDULER));
             assertThat(two.node().elector().isUndisputed(SCHEDULER)).isFalse();
             // Unless the machine was too slow for that, one still believes that it leads.
-            await().pollInterval(Duration.ofMillis(1)).until(() -> {
+            awaitOften().pollInterval(Duration.ofMillis(1)).until(() -> {
                 boolean acts = two.node().elector().isUndisputed(SCHEDULER);
                 assertThat(acts && one.leadership().isLeader(SCHEDULER)).isFalse();
                 return acts;
@@ -625,7 +618,7 @@ class ElectionTests {
             network.heal();
             // Released in good order there is nothing to wait for.
             two.stop();
-            await().until(() -> one.leadership().isLeader(SCHEDULER));
+            awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
             assertThat(one.node().elector().isUndisputed(SCHEDULER)).isTrue();
             one.stop();
         }
@@ -635,18 +628,18 @@ class ElectionTests {
     void the_death_of_its_predecessor_settles_a_successors_dispute() {
         try (TcpProxy network = network()) {
             Member one = cluster.start("one", through(network), s -> lease(s, Duration.ofMinutes(1)));
-            await().until(() -> one.leadership().isLeader(SCHEDULER));
+            awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
             Member two = cluster.start("two", s -> s);
             endSessionUnnoticed(one, network);
-            await().until(() -> two.leadership().isLeader(SCHEDULER));
+            awaitOften().until(() -> two.leadership().isLeader(SCHEDULER));
             assertThat(jdbc.sql("""
                             SELECT disputed_until > clock_timestamp() + interval '30 seconds' FROM forge_leader_leases
                             WHERE role = 'scheduler'
                             """).query(Boolean.class).single()).isTrue();
-            await().until(() -> two.node().elector().isUndisputed(SCHEDULER));
+            awaitOften().until(() -> two.node().elector().isUndisputed(SCHEDULER));
             assertThat(cluster.status("one")).isEqualTo("dead");
             network.heal();
-            await().until(() -> cluster.status("one").equals("active"));
+            awaitOften().until(() -> cluster.status("one").equals("active"));
             one.stop();
         }
     }
@@ -654,7 +647,7 @@ class ElectionTests {
     @Test
     void a_node_that_must_lead_but_does_not_fails_to_start() {
         Member one = cluster.start("one", s -> s);
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         Member boss = cluster.create(
                 "boss",
                 database.dataSource(),
@@ -696,7 +689,7 @@ class ElectionTests {
                 .forEach(member -> member.leadership().join("own"));
         Member candidate = cluster.start("candidate", s -> s);
         candidate.leadership().join("own");
-        await().until(() ->
+        awaitOften().until(() ->
                 candidate.leadership().isLeader("own") && candidate.leadership().isLeader(SCHEDULER));
         assertThat(Stream.of(worker, observer, gateway).flatMap(m -> m.node().rolesLed().stream()))
                 .isEmpty();
@@ -716,7 +709,7 @@ class ElectionTests {
         try (var other = new TestCluster(database, "other")) {
             Member here = cluster.start("here", s -> s);
             Member there = other.start("there", s -> s);
-            await().until(() ->
+            awaitOften().until(() ->
                     here.leadership().isLeader(SCHEDULER) && there.leadership().isLeader(SCHEDULER));
             assertThat(cluster.status("there")).isEqualTo("absent");
             assertThat(other.status("here")).isEqualTo("absent");
@@ -735,14 +728,14 @@ class ElectionTests {
                 .findFirst()
                 .orElseThrow();
         Member one = cluster.start("one", strategy);
-        await().until(() -> one.leadership().isLeader(Leadership.LOG_COMPACTOR));
+        awaitOften().until(() -> one.leadership().isLeader(Leadership.LOG_COMPACTOR));
         long term = cluster.term(Leadership.LOG_COMPACTOR);
         assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
         assertThat(cluster.term(SCHEDULER)).isEqualTo(last);
         jdbc.sql("UPDATE forge_leaders SET current_term = 41 WHERE role = ?")
                 .param(SCHEDULER)
                 .update();
-        await().until(() -> one.leadership().isLeader(SCHEDULER));
+        awaitOften().until(() -> one.leadership().isLeader(SCHEDULER));
         assertThat(one.leadership().term(SCHEDULER)).hasValue(42);
         assertThat(one.leadership().term(Leadership.LOG_COMPACTOR)).hasValue(term);
     }

@@ -69,7 +69,8 @@ public final class TestWorkflows {
 
         /** The run, once it has that status. */
         public WorkflowInfo await(UUID run, WorkflowStatus status) {
-            org.awaitility.Awaitility.await("run " + run + " " + status)
+            dev.forge.cluster.internal.PatientAwaits.await()
+                    .alias("run " + run + " " + status)
                     .atMost(Duration.ofSeconds(20))
                     .pollInterval(Duration.ofMillis(5))
                     .until(() -> workflows.find(run).orElseThrow().status() == status);
@@ -78,7 +79,8 @@ public final class TestWorkflows {
 
         /** The run, once it has ended. */
         public WorkflowInfo ended(UUID run) {
-            org.awaitility.Awaitility.await("end of run " + run)
+            dev.forge.cluster.internal.PatientAwaits.await()
+                    .alias("end of run " + run)
                     .atMost(Duration.ofSeconds(20))
                     .pollInterval(Duration.ofMillis(5))
                     .until(() -> workflows.find(run).orElseThrow().status().isFinal());
