@@ -2,5 +2,5 @@ package sample;
 
 import java.math.BigDecimal;
 
-/** What somebody wants to buy; the input of the checkout workflow. */
+/** The input of the checkout workflow. */
 record Checkout(String item, BigDecimal amount) {}

@@ -31,7 +31,7 @@ class CheckoutController {
 
     record Started(UUID runId) {}
 
-    /** Where a checkout is, and what it has written. */
+    /** The state of a checkout and the entries it has written. */
     record State(UUID runId, String status, String awaits, List<String> steps, List<String> entries) {}
 
     @PostMapping
@@ -44,13 +44,13 @@ class CheckoutController {
 
     @PostMapping("/{run}/approve")
     ResponseEntity<Void> approve(@PathVariable UUID run, @RequestBody(required = false) Map<String, String> by) {
-        String who = by == null ? "somebody" : by.getOrDefault("by", "somebody");
+        String who = by == null ? "unknown" : by.getOrDefault("by", "unknown");
         return workflows.signal(run, "approve", who)
                 ? ResponseEntity.accepted().build()
                 : ResponseEntity.notFound().build();
     }
 
-    /** Undoes what it has done. */
+    /** Cancels a checkout: its completed steps are compensated. */
     @DeleteMapping("/{run}")
     ResponseEntity<Void> cancel(@PathVariable UUID run) {
         return workflows.cancel(run, "cancelled by the customer")

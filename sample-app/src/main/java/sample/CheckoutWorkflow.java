@@ -8,7 +8,7 @@ import java.util.UUID;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 
-/** Reserve, charge, wait for somebody to approve, ship. Whatever dies when, each of it happens once, or is undone. */
+/** Reserves, charges, waits for approval and ships. Each step happens once or is compensated, whichever node fails at any time. */
 @Component
 class CheckoutWorkflow {
 
@@ -18,7 +18,7 @@ class CheckoutWorkflow {
         this.jdbc = jdbc;
     }
 
-    /** What has become of a checkout. */
+    /** The result of a checkout. */
     record Shipment(String reservation, String charge, String approvedBy) {}
 
     @ClusterWorkflow(name = "checkout", version = "1")
@@ -35,7 +35,7 @@ class CheckoutWorkflow {
                 step -> step.compensate(
                         it -> write(wf.id(), "refunded", checkout.amount().toPlainString())));
         String approvedBy = wf.awaitSignal("approve", String.class, Duration.ofDays(1))
-                .orElseThrow(() -> new PermanentJobFailure("nobody has approved it in time"));
+                .orElseThrow(() -> new PermanentJobFailure("not approved in time"));
         wf.transactionalStep("ship", String.class, () -> write(wf.id(), "shipped", checkout.item()));
         return new Shipment(reservation, charge, approvedBy);
     }

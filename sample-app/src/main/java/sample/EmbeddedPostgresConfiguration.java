@@ -8,20 +8,20 @@ import org.springframework.boot.jdbc.autoconfigure.JdbcConnectionDetails;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
-/** A throw-away PostgreSQL for an instance that was given none. */
+/** Starts a temporary PostgreSQL if no database is configured. */
 @Configuration(proxyBeanMethods = false)
 @ConditionalOnProperty(name = "spring.datasource.url", matchIfMissing = true, havingValue = "embedded")
 class EmbeddedPostgresConfiguration {
 
     @Bean(destroyMethod = "close")
     EmbeddedPostgres embeddedPostgres() throws IOException {
-        // As durable as a server in production: the walk-through kills nodes.
+        // As durable as a server in production, because the walk-through kills nodes.
         return EmbeddedPostgres.builder()
                 .setServerConfig("fsync", "on")
                 .setServerConfig("synchronous_commit", "on")
-                // A hook of its own would stop the server while the application still drains: the context closes it.
+                // The context closes the server; a shutdown hook would stop it while the application still drains.
                 .setRegisterShutdownHook(false)
-                // On a busy machine the usual ten seconds are not enough.
+                // The default of ten seconds is too short on a busy machine.
                 .setPGStartupWait(Duration.ofMinutes(1))
                 .start();
     }

@@ -12,7 +12,7 @@ import org.springframework.stereotype.Component;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 
-/** What can be ordered. */
+/** The items that can be ordered. */
 @RestController
 class Items {
 
@@ -32,9 +32,9 @@ class Items {
     }
 
     /**
-     * Fills the table once in the whole cluster: the first node that starts does it, nodes that start meanwhile wait. Raise
-     * the version to run it again. It may be begun twice if a node crashes, so it must bear that. Nodes without the role
-     * function may not change the cluster and leave it to the others.
+     * Fills the table once in the whole cluster: the first node that starts runs the action, and nodes that start meanwhile wait.
+     * Raise the version to run it again. A crash may make it run twice, so it is idempotent. Nodes without the role function may not
+     * change the cluster and do not run it.
      */
     @Component
     @ConditionalOnClusterRole(NodeRole.FUNCTION)

@@ -45,7 +45,7 @@ class OrderController {
             Integer attempt,
             OffsetDateTime createdAt) {}
 
-    /** The order and its job, or neither. */
+    /** Stores the order and enqueues its job in one transaction. */
     @PostMapping
     @Transactional
     ResponseEntity<Accepted> create(@RequestBody NewOrder order) {

@@ -7,7 +7,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 import org.springframework.transaction.annotation.Transactional;
 
-/** Any node of the cluster may run these. */
+/** The job handlers; any node of the cluster may run them. */
 @Component
 class OrderWork {
 
@@ -17,13 +17,13 @@ class OrderWork {
         this.jdbc = jdbc;
     }
 
-    /** What it writes and the completion of the job are one transaction: there is one ledger row, whatever dies when. */
+    /** Writes and completes the job in one transaction: there is one ledger row, whichever node fails at any time. */
     @ClusterJob(name = "process-order")
     @Transactional
     public void process(ProcessOrder order, JobContext job) throws InterruptedException {
         TimeUnit.MILLISECONDS.sleep(order.workMillis());
         if (job.attempt() <= order.failTimes()) {
-            throw new IllegalStateException("attempt %d fails, as ordered".formatted(job.attempt()));
+            throw new IllegalStateException("attempt %d fails as requested".formatted(job.attempt()));
         }
         jdbc.sql("INSERT INTO ledger (order_id, job_id, attempt, node) VALUES (?, ?, ?, ?)")
                 .params(order.orderId(), job.id(), job.attempt(), job.nodeName())

@@ -6,7 +6,7 @@ import java.time.Duration;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 
-/** Five ticks a second, from one node of the cluster. */
+/** Writes five ticks a second, on one node of the cluster. */
 @Component
 class PriceFeed {
 
@@ -19,7 +19,7 @@ class PriceFeed {
         this.jdbc = jdbc;
     }
 
-    /** Fenced: a tick is committed only in the current term, however long this process was frozen in between. */
+    /** Writes fenced: a tick is committed only in the current term, however long this process was frozen before. */
     @ClusterDaemon
     void priceFeed(DaemonContext feed) throws InterruptedException {
         for (long tick = 1; !feed.awaitStop(INTERVAL); tick++) {

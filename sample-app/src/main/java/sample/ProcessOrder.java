@@ -4,10 +4,10 @@ import dev.forge.cluster.job.JobName;
 import java.util.UUID;
 
 /**
- * The job that an order becomes.
+ * The payload of the job that processes an order.
  *
- * @param workMillis how long it takes
- * @param failTimes how many attempts fail before one succeeds
+ * @param workMillis how long the job takes
+ * @param failTimes the number of attempts that fail before one succeeds
  */
 @JobName("process-order")
 record ProcessOrder(UUID orderId, Long workMillis, Integer failTimes) {

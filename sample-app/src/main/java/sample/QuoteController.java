@@ -7,20 +7,20 @@ import java.util.concurrent.ThreadLocalRandom;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 
-/** Prices, for those who do not ask too often. */
+/** Quotes prices, rate-limited. */
 @RestController
 class QuoteController {
 
     record Quote(String item, BigDecimal price) {}
 
-    /** Each address may ask a hundred times a minute, on each node. */
+    /** Each client address may call it a hundred times a minute on each node. */
     @GetMapping("/quote")
     @RateLimited(key = RateLimitKey.IP, requests = "100", per = "1m")
     Quote quote() {
         return anvil();
     }
 
-    /** All together may ask a hundred times a minute, in the whole cluster. */
+    /** All clients together may call it a hundred times a minute in the whole cluster. */
     @GetMapping("/global-quote")
     @RateLimited(requests = "100", per = "1m")
     Quote globalQuote() {

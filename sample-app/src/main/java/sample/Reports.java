@@ -9,7 +9,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 import org.springframework.transaction.annotation.Transactional;
 
-/** Once for every slot, whichever node leads then: the report and the completion of its run are one transaction. */
+/** Writes one report for every slot, whichever node leads: the report and the completion of the run are one transaction. */
 @Component
 class Reports {
 
@@ -31,7 +31,7 @@ class Reports {
                 .update());
     }
 
-    /** For those who want to see something happen. */
+    /** Crons that fire every second, for demonstrations. */
     @Component
     @Profile("heartbeat")
     static class Heartbeats {

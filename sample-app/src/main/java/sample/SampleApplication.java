@@ -9,11 +9,11 @@ import java.util.Map;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 
-/** A small order service. Start it as often as you like: instances on one database are one cluster. */
+/** A small order service. All instances on one database are one cluster. */
 @SpringBootApplication
 public class SampleApplication {
 
-    private static final int USUAL_PORT = 8080;
+    private static final int DEFAULT_PORT = 8080;
 
     public static void main(String[] args) {
         var application = new SpringApplication(SampleApplication.class);
@@ -22,17 +22,17 @@ public class SampleApplication {
     }
 
     /**
-     * The usual port for the first instance on a machine, any free one for the others. The lock lasts as long as this
-     * process: two that start at the same moment cannot both find the port free.
+     * Returns the default port for the first instance on a machine, and 0 (any free port) for others. The lock is held as long as this
+     * process runs, so two instances that start at the same moment do not both get the default port.
      */
     private static int port() {
         try {
-            Path file = Path.of(System.getProperty("java.io.tmpdir"), "forge-sample-%d.lock".formatted(USUAL_PORT));
+            Path file = Path.of(System.getProperty("java.io.tmpdir"), "forge-sample-%d.lock".formatted(DEFAULT_PORT));
             FileChannel channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
             if (channel.tryLock() == null) {
                 return 0;
             }
-            try (var probe = new ServerSocket(USUAL_PORT)) {
+            try (var probe = new ServerSocket(DEFAULT_PORT)) {
                 return probe.getLocalPort();
             }
         } catch (IOException taken) {

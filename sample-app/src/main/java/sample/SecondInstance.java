@@ -7,7 +7,7 @@ import org.springframework.boot.web.server.context.WebServerInitializedEvent;
 import org.springframework.context.event.EventListener;
 import org.springframework.stereotype.Component;
 
-/** Tells how to start one more instance on the same database. */
+/** Prints the command that starts a second instance on the same database. */
 @Component
 class SecondInstance {
 
@@ -22,7 +22,7 @@ class SecondInstance {
     @EventListener
     void announce(WebServerInitializedEvent event) {
         if (event.getApplicationContext().getServerNamespace() != null) {
-            return; // the management server, if it has one of its own
+            return; // The management server, if it has its own port.
         }
         System.out.printf(
                 """
@@ -38,8 +38,8 @@ class SecondInstance {
 
     private String hint() {
         return embedded.getIfAvailable() == null
-                ? "A second node, with the same SPRING_DATASOURCE_* variables:"
-                : "A second node (stop this one last, the database ends with it):";
+                ? "Start a second node with the same SPRING_DATASOURCE_* variables:"
+                : "Start a second node (stop this one last, because the database stops with it):";
     }
 
     private String command() {

@@ -33,7 +33,7 @@ final class DeployFiles {
 
     private static final Gson GSON = JSON.getGson();
 
-    /** The kinds that we use, by apiVersion and kind. */
+    /** The kinds in use, by apiVersion and kind. */
     private static final Map<String, Class<?>> KINDS = Map.of(
             "v1 ConfigMap", V1ConfigMap.class,
             "v1 Secret", V1Secret.class,
@@ -80,12 +80,12 @@ final class DeployFiles {
             throw new IllegalArgumentException("%s: %s".formatted(kind, e.getCause()), e);
         }
         Object read = GSON.fromJson(written, type);
-        // Gson turns "5" into 5 without a word, which the API server refuses.
+        // Gson converts "5" to 5 silently, which the API server rejects.
         requireKept(kind, written, GSON.toJsonTree(read));
         return read;
     }
 
-    /** Everything that is written has been read as it is. Only empty collections may have been added. */
+    /** Asserts that all written values were read unchanged. Only empty collections may have been added. */
     private static void requireKept(String path, JsonElement written, JsonElement read) {
         if (written.isJsonObject() && read.isJsonObject()) {
             written.getAsJsonObject()
@@ -138,7 +138,7 @@ final class DeployFiles {
         return documents;
     }
 
-    /** What we use of the Compose specification; any other key is an error. */
+    /** The keys in use of the Compose specification; any other key is an error. */
     record Compose(String name, Map<String, Service> services, Map<String, Volume> volumes) {
 
         record Service(

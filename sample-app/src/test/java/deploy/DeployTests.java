@@ -58,7 +58,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.util.unit.DataSize;
 import sample.SampleApplication;
 
-/** deploy/ and the page about it, held against the schemas of Kubernetes and against the sample. */
+/** Checks deploy/ and its page against the schemas of Kubernetes and against the sample. */
 @ClusterPostgres(migrated = false)
 class DeployTests {
 
@@ -68,10 +68,10 @@ class DeployTests {
     /** After the drain: session, loops, workers and the row of the node, each with a limit of its own. */
     private static final Duration LEAVING = Duration.ofSeconds(20);
 
-    /** For how long a node tries to migrate before its start fails; docs/reference/deployment.md, "Migrations under load". */
+    /** How long a node tries to migrate before its start fails; docs/reference/deployment.md, "Migrations under load". */
     private static final Duration MIGRATING = Duration.ofMinutes(5);
 
-    /** What the image of PostgreSQL is configured with. */
+    /** The variables of the PostgreSQL image. */
     private static final Set<String> POSTGRES_VARIABLES =
             Set.of("POSTGRES_DB", "POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA");
 
@@ -127,7 +127,7 @@ class DeployTests {
                         .distinct())
                 .containsExactlyInAnyOrder(
                         "ConfigMap", "Deployment", "PodDisruptionBudget", "Service", "Secret", "StatefulSet");
-        // Nothing lies in deploy/ that no test reads.
+        // A test reads every file in deploy/.
         assertThat(DeployFiles.yamlFiles())
                 .allMatch(file -> file.startsWith(DeployFiles.KUBERNETES) || file.equals(DeployFiles.COMPOSE))
                 .contains(DeployFiles.COMPOSE);
@@ -317,7 +317,7 @@ class DeployTests {
         return List.of(container.getStartupProbe(), container.getReadinessProbe(), container.getLivenessProbe());
     }
 
-    /** Each probe asks a port that the container names, and for what it is there to find out. */
+    /** Each probe uses a port that the container names and the matching health path. */
     private static void requireProbes(V1Container container) {
         List<String> ports =
                 container.getPorts().stream().map(V1ContainerPort::getName).toList();
@@ -325,7 +325,7 @@ class DeployTests {
                 .allSatisfy(probe -> assertThat(ports)
                         .as("ports of the container")
                         .contains(probe.getHttpGet().getPort().toString()));
-        // Were a pod restarted that is merely not ready, a database out of reach would restart all of them.
+        // If liveness included readiness, an unreachable database would restart all pods.
         assertThat(container.getReadinessProbe().getHttpGet().getPath()).endsWith("/readiness");
         assertThat(container.getLivenessProbe().getHttpGet().getPath()).endsWith("/liveness");
         assertThat(container.getStartupProbe().getHttpGet().getPath()).endsWith("/liveness");

@@ -38,7 +38,7 @@ final class PropertyKeys {
         return keys;
     }
 
-    /** Those of the given keys, as in a properties file, that do not exist. */
+    /** Returns those of the given keys, as in a properties file, that do not exist. */
     List<String> unknown(Collection<String> keys) {
         return keys.stream()
                 .filter(key -> {
@@ -48,7 +48,7 @@ final class PropertyKeys {
                 .toList();
     }
 
-    /** Those of the given environment variables that set no key. */
+    /** Returns those of the given environment variables that set no key. */
     List<String> unknownVariables(Collection<String> variables) {
         Set<String> known = new HashSet<>();
         names.forEach(name -> known.add(variable(name)));

@@ -1,7 +1,7 @@
 package faults;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -79,13 +79,13 @@ class CronFaultTests {
         return database.jdbc().sql(sql).params(parameters).query(Long.class).single();
     }
 
-    /** A moment before a slot, as the database sees it. */
+    /** Waits until a moment before a slot, by the clock of the database. */
     private void awaitJustBeforeASlot() {
         await().pollInterval(Duration.ofMillis(5))
                 .until(() -> number("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint % 1000") / 50 == 17);
     }
 
-    /** Does it to whoever leads, and has the victim back once others have fired. */
+    /** Applies a fault to the leader, and restores the node after others have fired. */
     private void strike(Fault fault, List<Long> lateness) {
         await().until(() -> nodes.containsKey(leader()));
         String name = leader();
@@ -124,7 +124,7 @@ class CronFaultTests {
                                 + " ('pending', 'claimed', 'running')")
                         == 0);
         for (String cron : CRONS) {
-            // While it catches up, a pause may skip what was still waiting: those are the last ones.
+            // The pause may have skipped the last slots that were still waiting.
             long last = number(
                     "SELECT extract(epoch FROM max(slot))::bigint FROM forge_cron_runs WHERE cron = ? AND outcome = 'ran'",
                     cron);
@@ -141,7 +141,7 @@ class CronFaultTests {
             System.out.printf(
                     "%s: %d slots, %d decided, %d ran, %d reports of %d slots%n",
                     cron, last - first + 1, decided, ran, reports, reported);
-            assertThat(decided).as("one row of the ledger for each second").isEqualTo(last - first + 1);
+            assertThat(decided).as("one decided slot for each second").isEqualTo(last - first + 1);
             assertThat(ran).as("caught up").isEqualTo(decided);
             assertThat(reports).as("no slot ran twice").isEqualTo(reported);
             assertThat(reported).as("each slot ran").isEqualTo(ran);
@@ -187,7 +187,7 @@ class CronFaultTests {
 
     @Test
     @Tag("soak")
-    void a_leader_whose_clock_is_ahead_fires_nothing_early() {
+    void leader_whose_clock_is_ahead_fires_nothing_early() {
         nodes.put("ahead", WrongClock.ahead(node("ahead")).start());
         nodes.get("ahead").awaitReady(START);
         await().until(() -> number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'") > 10);
@@ -197,12 +197,12 @@ class CronFaultTests {
 
     @Test
     @Tag("soak")
-    void a_cron_lives_as_long_as_a_node_that_declares_it() {
+    void cron_lives_as_long_as_a_node_that_declares_it() {
         nodes.put("old", node("old").property("spring.profiles.active", "none").start());
         nodes.get("old").awaitReady(START);
         start("new");
         await().until(() -> number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'") > 3);
-        // The leader does not know these crons: a node that does runs them.
+        // The leader has no handlers of these crons; a node that has them runs them.
         assertThat(leader()).isEqualTo("old");
         assertThat(number("SELECT count(*) FROM reports WHERE cron LIKE 'heartbeat%' AND node <> 'new'"))
                 .isZero();

@@ -14,12 +14,12 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** A node that writes as fast as it can whenever it leads: the term under which it does, in the order of commits. */
+/** A node that writes its term as fast as it can while it leads, in the order of commits. */
 @SpringBootApplication
 public class FencedWriterApplication {
 
     private static final int WRITERS = 4;
-    /** Between the decision to write and the write: where a freeze does the most harm. */
+    /** The pause between the decision to write and the write, when a freeze does the most harm. */
     private static final Duration THOUGHT = Duration.ofMillis(10);
 
     public static void main(String[] args) {
@@ -45,14 +45,14 @@ public class FencedWriterApplication {
                             } else {
                                 long term = think(leadership);
                                 transaction.executeWithoutResult(status -> {
-                                    // Frozen with the counter's row locked, it would stop everybody.
+                                    // A node frozen with the locked row of the counter would block all others.
                                     jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'")
                                             .update();
                                     write(jdbc, term, node);
                                 });
                             }
                         } catch (LeadershipLostException | DataAccessException | TransactionException e) {
-                            // Refused or cut off: exactly what is being tested.
+                            // The write was rejected or disconnected, which is what this test provokes.
                         }
                     }
                 });
@@ -65,13 +65,13 @@ public class FencedWriterApplication {
     private static long think(Leadership leadership) {
         long term = leadership
                 .term(Leadership.SCHEDULER)
-                .orElseThrow(() -> new LeadershipLostException("lost while thinking"));
+                .orElseThrow(() -> new LeadershipLostException("lost before the write"));
         LockSupport.parkNanos(THOUGHT.toNanos());
         return term;
     }
 
     private static void write(JdbcClient jdbc, long term, String node) {
-        // The counter's row is locked until the commit: its order is the order of commits.
+        // The row of the counter is locked until the commit, so its order is the order of commits.
         jdbc.sql("""
                 WITH next AS (UPDATE counter SET n = n + 1 RETURNING n)
                 INSERT INTO history (n, term, node) SELECT n, :term, :node FROM next

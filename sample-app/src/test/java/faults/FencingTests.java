@@ -1,7 +1,7 @@
 package faults;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -20,7 +20,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** A checker over the history of fenced writes while leaders are killed, frozen, cut off and lose their sessions. */
+/** Checks the history of fenced writes while leaders are killed, frozen, disconnected and lose their sessions. */
 @ClusterPostgres(migrated = false)
 class FencingTests {
 
@@ -103,7 +103,7 @@ class FencingTests {
                 .single();
     }
 
-    /** Does it to whoever leads, waits for the next leader's writes, and lets the victim have its say again. */
+    /** Applies a fault to the leader, waits for writes of the next leader, and restores the node. */
     private void strike(Fault fault, boolean fence) {
         await().until(() -> writers.containsKey(leader()));
         String name = leader();
@@ -136,14 +136,14 @@ class FencingTests {
             case CUT -> victim.network.heal();
             case TERMINATE_SESSION -> {}
         }
-        // Whatever the victim had in mind it has tried by now.
+        // The restored node has tried its pending writes by now.
         long before = writes();
         await().until(() -> writes() > before + 30);
     }
 
     private record Write(long n, long term, String node) {}
 
-    /** Each write that follows one of a newer term, or shares its term with another node. */
+    /** Returns writes that follow a write of a newer term, or share their term with another node. */
     private List<String> violations() {
         List<Write> history = database.jdbc()
                 .sql("SELECT n, term, node FROM history ORDER BY n")
@@ -173,9 +173,9 @@ class FencingTests {
 
     @Test
     @Tag("soak")
-    void without_the_fence_the_checker_finds_such_writes() {
+    void checker_finds_stale_writes_without_the_fence() {
         startAll(false);
-        // Now and then a freeze meets a leader with no thought in its mind.
+        // Some freezes hit a leader that was not about to write.
         for (int freeze = 0; freeze < 5 && violations().isEmpty(); freeze++) {
             strike(Fault.FREEZE, false);
         }
@@ -201,7 +201,7 @@ class FencingTests {
 
     @Test
     @Tag("soak")
-    void the_same_run_without_the_fence_is_found_out() {
+    void checker_finds_writes_without_the_fence() {
         manyFaults(false);
         report("not fenced, the same faults");
         assertThat(violations()).isNotEmpty();

@@ -6,8 +6,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A host of its own: a network namespace with one cable to this one. Cutting it is silent: each end sends its packets to
- * a hardware address that nobody has.
+ * A separate host: a network namespace with one link to this host. A cut is silent: each end sends its packets to a hardware address
+ * that does not exist.
  */
 final class Namespace implements AutoCloseable {
 
@@ -19,7 +19,7 @@ final class Namespace implements AutoCloseable {
 
     private Namespace() {}
 
-    /** Empty where this user or system has no such thing. */
+    /** Returns empty if this user or system cannot create one. */
     static Optional<Namespace> create() {
         if (!OwnPostgres.isRoot()) {
             return Optional.empty();
@@ -40,7 +40,7 @@ final class Namespace implements AutoCloseable {
         }
     }
 
-    /** How the inside reaches this host. */
+    /** Returns the address of this host inside of the namespace. */
     String address() {
         return HERE_ADDRESS;
     }
@@ -76,7 +76,7 @@ final class Namespace implements AutoCloseable {
         try {
             ip("netns", "del", NAME);
         } catch (IllegalStateException | UncheckedIOException e) {
-            // There was none.
+            // It did not exist.
         }
     }
 }

@@ -1,7 +1,7 @@
 package faults;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.test.AppProcess;
@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import sample.SampleApplication;
 
-/** A leader on a host whose network is cut without a word to either end. */
+/** A leader on a host whose network is cut silently. */
 class NetworkCutTests {
 
     private static final Duration START = Duration.ofSeconds(90);
@@ -59,7 +59,7 @@ class NetworkCutTests {
                 .property("forge.cluster.node.name", name);
     }
 
-    /** The backend that holds the scheduler's documented lock; 0 if none does. */
+    /** Returns the backend that holds the documented lock of the scheduler; 0 if none does. */
     private int holder() {
         return server.jdbc().sql("""
                         SELECT coalesce(max(pid), 0) FROM pg_locks
@@ -105,7 +105,7 @@ class NetworkCutTests {
                             .query(Long.class)
                             .single()
                     == 2);
-            // Give the role back to the node that is to be cut off next.
+            // Returns the role to the node that is disconnected next.
             if (round + 1 < rounds) {
                 safe.close();
                 await().until(() -> leader().equals("cut-off"));
@@ -130,7 +130,7 @@ class NetworkCutTests {
 
     @Test
     @Tag("soak")
-    void a_leader_that_is_cut_off_stops_believing_before_the_server_frees_its_lock() {
+    void disconnected_leader_resigns_before_the_server_releases_its_lock() {
         cuts(1);
     }
 

@@ -24,8 +24,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Clients behind a load balancer: orders at a steady rate, to nodes that are ready. Like any balancer it tries the next
- * node where a connection is refused, and only there: what was sent is not sent again.
+ * Clients behind a load balancer: they send orders at a steady rate to nodes that are ready. Like a balancer, it tries the next node if
+ * a connection is refused, and only then: requests are never sent twice.
  */
 final class OrderTraffic implements AutoCloseable {
 
@@ -66,7 +66,7 @@ final class OrderTraffic implements AutoCloseable {
                     continue;
                 }
             } catch (RuntimeException e) {
-                // Not up, or not any more.
+                // The node is not running.
             }
             ready.remove(node);
         }

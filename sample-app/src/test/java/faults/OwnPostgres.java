@@ -14,7 +14,7 @@ import java.util.stream.Stream;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** A PostgreSQL that a test may stop, restart and promote, from the binaries that the system has. */
+/** A PostgreSQL server, from the installed binaries, that a test may stop, restart and promote. */
 final class OwnPostgres implements AutoCloseable {
 
     private final Path binaries;
@@ -27,7 +27,7 @@ final class OwnPostgres implements AutoCloseable {
         this.port = port;
     }
 
-    /** Where a server's binaries are; the newest of several. */
+    /** Returns the directory of the newest installed binaries. */
     static Optional<Path> binaries() {
         Path debian = Path.of("/usr/lib/postgresql");
         if (!Files.isDirectory(debian)) {
@@ -56,7 +56,7 @@ final class OwnPostgres implements AutoCloseable {
         return server;
     }
 
-    /** A standby that this server waits for at each commit. */
+    /** Creates a synchronous standby of this server. */
     OwnPostgres synchronousStandby() throws IOException {
         OwnPostgres standby = place();
         run(
@@ -155,7 +155,7 @@ final class OwnPostgres implements AutoCloseable {
         try {
             down("immediate");
         } catch (IllegalStateException e) {
-            // It is down already.
+            // The server is already down.
         }
         command(List.of("rm", "-rf", directory.toString()));
     }

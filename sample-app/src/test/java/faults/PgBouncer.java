@@ -11,9 +11,9 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
-import org.awaitility.Awaitility;
+import sample.PatientAwaits;
 
-/** PgBouncer in transaction mode in front of a test database, where it is installed. */
+/** PgBouncer in transaction mode in front of a test database, if installed. */
 final class PgBouncer implements AutoCloseable {
 
     private final Process process;
@@ -55,7 +55,7 @@ final class PgBouncer implements AutoCloseable {
                 """.formatted(server.getPort(), database.username(), database.password(), port));
         boolean root = "root".equals(System.getProperty("user.name"));
         if (root) {
-            // It refuses to run as root.
+            // PgBouncer refuses to run as root.
             new ProcessBuilder("chmod", "-R", "a+rX", directory.toString())
                     .start()
                     .onExit()
@@ -69,14 +69,14 @@ final class PgBouncer implements AutoCloseable {
                 .redirectErrorStream(true)
                 .redirectOutput(directory.resolve("log").toFile())
                 .start();
-        Awaitility.await().ignoreExceptions().until(() -> {
+        PatientAwaits.await().ignoreExceptions().until(() -> {
             new Socket(InetAddress.getLoopbackAddress(), port).close();
             return true;
         });
         return new PgBouncer(process, directory, port);
     }
 
-    /** The database through it; statements must not be prepared on the server. */
+    /** Returns the URL of the database through PgBouncer, without server-side prepared statements. */
     String url(TestDatabase database) {
         return "jdbc:postgresql://127.0.0.1:%d/%s?prepareThreshold=0".formatted(port, database.name());
     }

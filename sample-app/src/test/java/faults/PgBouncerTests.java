@@ -1,7 +1,7 @@
 package faults;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.test.AppProcess;
@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import sample.SampleApplication;
 
-/** Nodes behind a pooler that takes their session away after each transaction. */
+/** Nodes behind a pooler in transaction mode. */
 @ClusterPostgres(migrated = false)
 class PgBouncerTests {
 
@@ -70,7 +70,7 @@ class PgBouncerTests {
                 .single();
     }
 
-    /** Kills whoever leads and starts it again, so many times; answers the milliseconds from each kill to the next term. */
+    /** Kills and restarts the leader several times; returns the milliseconds from each kill to the next term. */
     private List<Long> failOver(int rounds, Consumer<String> log, String... properties) {
         var names = new ArrayDeque<>(List.of("first", "second"));
         start("first", properties).awaitReady(START);
@@ -79,7 +79,7 @@ class PgBouncerTests {
         processes.forEach(process -> log.accept(process.log()));
         var figures = new ArrayList<Long>();
         for (int round = 0; round < rounds; round++) {
-            // The leader is always the older of the two.
+            // The older of the two nodes leads.
             AppProcess leader = processes.get(0);
             String name = names.remove();
             assertThat(leader()).isEqualTo(name);
@@ -119,14 +119,14 @@ class PgBouncerTests {
                 rounds,
                 log -> assertThat(log)
                         .contains(
-                                "A transaction pooler stands between this node and the database",
+                                "This node reaches the database through a transaction pooler",
                                 "leader strategy lease"));
         report("behind", figures, 6_000);
     }
 
     @Test
     @Tag("soak")
-    void auto_elects_by_leases_says_so_and_fails_over_within_a_lease() {
+    void auto_strategy_elects_by_leases_behind_a_pooler() {
         failOverBehind(1);
     }
 
@@ -137,7 +137,7 @@ class PgBouncerTests {
     }
 
     @Test
-    void insisting_on_advisory_locks_is_refused_with_the_reason() {
+    void advisory_lock_strategy_behind_a_pooler_fails_the_start() {
         AppProcess refused = start("refused", "forge.cluster.leader.strategy=advisory-lock");
         assertThat(refused.awaitExit(START)).isNotZero();
         assertThat(refused.log())
@@ -157,7 +157,7 @@ class PgBouncerTests {
 
     @Test
     @Tag("soak")
-    void a_direct_connection_past_the_pooler_restores_the_fast_path() {
+    void direct_connection_that_bypasses_the_pooler_restores_fast_failover() {
         failOverPast(1);
     }
 

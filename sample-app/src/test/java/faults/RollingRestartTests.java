@@ -1,7 +1,7 @@
 package faults;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import sample.SampleApplication;
 
-/** A new version is rolled out while customers order: nobody notices. */
+/** A rolling restart under load: no request fails. */
 @ClusterPostgres(migrated = false)
 class RollingRestartTests {
 

@@ -1,7 +1,7 @@
 package faults;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.test.AppProcess;
@@ -19,11 +19,11 @@ import org.junit.jupiter.api.Test;
 import org.springframework.dao.DataAccessException;
 import sample.SampleApplication;
 
-/** The database restarts, is away for a while, or fails over: nobody dies of it, and leadership resumes. */
+/** The database restarts, is unreachable for a while, or fails over: no node is declared dead, and leadership resumes. */
 class ServerFaultTests {
 
     private static final Duration START = Duration.ofSeconds(90);
-    /** Longer than observers leave missing locks alone after a restart, and than the suspicion that follows. */
+    /** Longer than nodes ignore missing locks after a restart, and than the following detection. */
     private static final Duration GRACE = Duration.ofSeconds(17);
 
     private static final int ORDERS_PER_SECOND = 50;
@@ -69,7 +69,7 @@ class ServerFaultTests {
         return "jdbc:postgresql://127.0.0.1:%d/postgres".formatted(server.port());
     }
 
-    /** The term that somebody leads; 0 if nobody does or the server is away. */
+    /** Returns the current term; 0 without a leader or without the server. */
     private static long leadingTerm(OwnPostgres server) {
         try {
             return server.jdbc().sql("""
@@ -128,14 +128,14 @@ class ServerFaultTests {
                         + " without a leader for max %d ms in all; nodes declared dead: %d%n",
                 each, each, Collections.max(resumed), Collections.max(without), deaths());
         assertEveryOrderIsProcessed(server, traffic);
-        // A single round of the default suite prints what it saw: the machine may be busy.
+        // A single round of the default suite only prints its figures, because the machine may be busy.
         if (each > 1) {
             assertThat(Collections.max(resumed)).isLessThanOrEqualTo(5_000);
             assertThat(Collections.max(without)).isLessThanOrEqualTo(5_000);
         }
     }
 
-    /** Every order that was acknowledged, whatever became of the server meanwhile, and each of them once. */
+    /** Asserts that every acknowledged order was processed exactly once. */
     private static void assertEveryOrderIsProcessed(OwnPostgres server, OrderTraffic traffic) {
         traffic.close();
         await().until(() -> server.jdbc()
@@ -153,7 +153,7 @@ class ServerFaultTests {
         assertThat(processed).doesNotHaveDuplicates().containsAll(traffic.acknowledged);
     }
 
-    /** Each of those nodes has beaten since now. */
+    /** Waits until each of the nodes has sent a heartbeat. */
     private static void beatAgain(OwnPostgres server, Map<String, String> nodes) {
         Map<String, Long> before = beats(server);
         await().until(() -> {
@@ -172,8 +172,8 @@ class ServerFaultTests {
     }
 
     /**
-     * Observers mistrust missing locks for fifteen seconds after a restart. Only after that is a node that has not come
-     * back declared dead, and only then is it a finding that none was.
+     * Waits until missing locks count again: nodes ignore them for fifteen seconds after a restart, so only then the absence of a dead
+     * node is a result.
      */
     private static void outliveTheGrace(OwnPostgres server, Map<String, String> nodes) {
         await().pollDelay(GRACE).atMost(GRACE.plusSeconds(5)).until(() -> true);
@@ -193,19 +193,19 @@ class ServerFaultTests {
     }
 
     @Test
-    void a_restarted_server_costs_no_node_its_life_and_is_led_again_within_seconds() {
+    void restarted_server_makes_no_node_dead_and_has_a_leader_within_seconds() {
         restarts(1);
     }
 
     @Test
     @Tag("soak")
-    void five_fast_and_five_immediate_restarts() {
+    void five_fast_and_five_immediate_restarts_keep_all_nodes() {
         restarts(5);
     }
 
     @Test
     @Tag("soak")
-    void an_outage_longer_than_the_dead_threshold_kills_nobody() {
+    void outage_longer_than_the_dead_threshold_makes_no_node_dead() {
         startNodes(url(), "a", "b", "c");
         Map<String, String> before = members(server);
         long term = leadingTerm(server);
@@ -225,7 +225,7 @@ class ServerFaultTests {
         assertThat(resumed).isLessThanOrEqualTo(5_000);
     }
 
-    /** How long a promotion took until somebody led, as a user sees it and from the standby's being writable. */
+    /** How long a promotion took until a node led, in total and since the standby was writable. */
     private record Promotion(long inAll, long afterwards) {}
 
     private Promotion promote(boolean outlive) throws IOException {
@@ -279,7 +279,7 @@ class ServerFaultTests {
 
     @Test
     @Tag("soak")
-    void a_promoted_synchronous_standby_is_led_within_seconds_and_no_term_goes_back() throws IOException {
+    void promoted_synchronous_standby_has_a_leader_within_seconds_and_terms_never_decrease() throws IOException {
         promotions(1);
     }
 

@@ -8,12 +8,12 @@ import java.nio.file.Path;
 import java.util.Optional;
 import java.util.stream.Stream;
 
-/** Processes whose clock is wrong, by means of libfaketime. */
+/** Runs processes with a wrong clock, by means of libfaketime. */
 public final class WrongClock {
 
     private WrongClock() {}
 
-    /** Five minutes ahead; its monotonic clock is right, as on a machine whose time was set wrong. */
+    /** Five minutes ahead, with a correct monotonic clock, as on a machine whose time was set wrong. */
     public static AppProcess.Builder ahead(AppProcess.Builder process) {
         Optional<Path> library = Stream.of("aarch64-linux-gnu", "x86_64-linux-gnu")
                 .map(machine -> Path.of("/usr/lib", machine, "faketime/libfaketime.so.1"))

@@ -1,7 +1,7 @@
 package feed;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import sample.SampleApplication;
 
-/** The sample's price feed while its nodes are killed, frozen, drained and cut off: a checker over all its ticks. */
+/** Checks all ticks of the price feed while its nodes are killed, frozen, drained and disconnected. */
 @ClusterPostgres(migrated = false)
 class PriceFeedTests {
 
@@ -76,7 +76,7 @@ class PriceFeedTests {
     }
 
     /**
-     * Gives every tick a number. The row that counts them is locked until the commit: its order is the order of commits.
+     * Numbers the ticks. The row of the counter is locked until the commit, so its order is the order of commits.
      */
     private void orderTicks() {
         database.jdbc().sql("""
@@ -140,7 +140,7 @@ class PriceFeedTests {
                 .toInstant();
     }
 
-    /** When the successor's method began, by the row; its first tick comes a fifth of a second later. */
+    /** Returns when the method of the successor began, by its row; its first tick follows 200 ms later. */
     private Instant startedAfter(long term) {
         await().atMost(PATIENCE)
                 .until(() -> database.jdbc()
@@ -156,7 +156,7 @@ class PriceFeedTests {
                 .toInstant();
     }
 
-    /** Does it to whoever runs the feed, waits for the next one's ticks, and lets the victim have its say again. */
+    /** Applies a fault to the node that runs the feed, waits for ticks of the next one, and restores the node. */
     private void strike(Fault fault) {
         String name = strikeOnce(fault);
         if (fault != Fault.FREEZE) {
@@ -164,7 +164,7 @@ class PriceFeedTests {
         }
     }
 
-    /** The same, but who is gone stays away; answers its name. */
+    /** Like the above, but does not restore the node; returns its name. */
     private String strikeOnce(Fault fault) {
         await().atMost(PATIENCE).until(() -> nodes.containsKey(holder()));
         String name = holder();
@@ -184,7 +184,7 @@ class PriceFeedTests {
         switch (fault) {
             case FREEZE -> {
                 victim.thaw();
-                // It joins again when it learns what it has missed.
+                // The node rejoins when it notices that it was declared dead.
                 await().atMost(PATIENCE)
                         .until(() -> database.jdbc()
                                         .sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
@@ -201,7 +201,7 @@ class PriceFeedTests {
         return name;
     }
 
-    /** When its method had ended, by its log. */
+    /** Returns when its method ended, by its log. */
     private static Instant returned(AppProcess victim) {
         String said = "daemon price-feed term";
         victim.awaitLog("as it was asked to", PATIENCE);
@@ -215,7 +215,7 @@ class PriceFeedTests {
 
     private record Tick(long n, long term, String node) {}
 
-    /** Each tick that follows one of a newer term, or shares its term with another node. */
+    /** Returns ticks that follow a tick of a newer term, or share their term with another node. */
     private List<String> violations() {
         List<Tick> ticks = database.jdbc()
                 .sql("SELECT n, term, node FROM price_ticks ORDER BY n")
@@ -258,7 +258,7 @@ class PriceFeedTests {
     }
 
     @Test
-    void the_feed_goes_on_when_its_node_is_killed_frozen_and_drained() {
+    void feed_continues_when_its_node_is_killed_frozen_or_drained() {
         startAll("a", "b", "c");
         strikeOnce(Fault.FREEZE);
         strikeOnce(Fault.KILL);
@@ -286,10 +286,10 @@ class PriceFeedTests {
 
     @Test
     @Tag("soak")
-    void without_the_fence_the_checker_finds_ticks_of_an_old_term() {
+    void checker_finds_ticks_of_an_old_term_without_the_fence() {
         application = UnfencedFeedApplication.class;
         startAll("a", "b");
-        // Now and then a freeze meets a feed that was not about to write.
+        // Some freezes hit a feed that was not about to write.
         for (int freeze = 0; freeze < 6 && violations().isEmpty(); freeze++) {
             strike(Fault.FREEZE);
         }
@@ -299,7 +299,7 @@ class PriceFeedTests {
 
     @Test
     @Tag("soak")
-    void after_losing_and_regaining_the_database_it_ticks_again() {
+    void daemon_continues_after_a_database_outage() {
         URI server = URI.create(database.url().substring("jdbc:".length()));
         try (var network = TcpProxy.to(server.getHost(), server.getPort())) {
             String url = database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/")
@@ -309,7 +309,7 @@ class PriceFeedTests {
             awaitTicks(0);
             long term = term();
             network.cut();
-            // Until its own deadlines have passed, and the server has given up its sessions.
+            // Until its own deadlines have passed and the server has ended its sessions.
             await().atMost(PATIENCE)
                     .until(() -> nodes.get("a")
                             .log()

@@ -9,11 +9,11 @@ import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** The sample's price feed without the fence, to see that it is needed; it asks whether to stop before each tick. */
+/** The price feed without the fence, to show that it is needed; it checks whether to stop before each tick. */
 @SpringBootApplication
 public class UnfencedFeedApplication {
 
-    /** Between the decision to write and the write: where a freeze does the most harm. */
+    /** The pause between the decision to write and the write, when a freeze does the most harm. */
     private static final Duration THOUGHT = Duration.ofMillis(100);
 
     public static void main(String[] args) {

@@ -1,7 +1,7 @@
 package sample;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.ClusterPostgres;
 import java.math.BigDecimal;
@@ -24,7 +24,7 @@ import sample.CheckoutController.State;
         properties = "management.endpoint.health.show-details=never")
 @AutoConfigureRestTestClient
 @ClusterPostgres(migrated = false)
-@DirtiesContext // a cached context would go on starting threads while other classes look for leftovers
+@DirtiesContext // A cached context would start threads while other classes check for leaked ones.
 class CheckoutTests {
 
     @Autowired
@@ -63,7 +63,7 @@ class CheckoutTests {
     }
 
     @Test
-    void a_checkout_that_is_approved_is_shipped() {
+    void approved_checkout_is_shipped() {
         UUID run = start();
         awaitApproval(run);
         http.post()
@@ -84,12 +84,12 @@ class CheckoutTests {
                 .returnResult()
                 .getResponseBody();
         assertThat(timeline).contains("\"reserve\"", "\"charge\"", "\"approve\"", "\"ship\"", "\"completed\"");
-        // Values only to those who may see them.
+        // Values are masked.
         assertThat(timeline).doesNotContain("12.50", "boss");
     }
 
     @Test
-    void a_checkout_that_is_cancelled_is_undone() {
+    void cancelled_checkout_is_compensated() {
         UUID run = start();
         awaitApproval(run);
         http.delete().uri("/checkouts/{run}", run).exchange().expectStatus().isAccepted();
@@ -98,7 +98,7 @@ class CheckoutTests {
     }
 
     @Test
-    void runs_that_this_node_cannot_go_on_with_make_it_unready_until_they_are_retired() {
+    void stranded_runs_make_the_node_unready_until_they_are_retired() {
         UUID own = start();
         awaitApproval(own);
         for (int i = 0; i < 3; i++) {
@@ -110,7 +110,7 @@ class CheckoutTests {
         await().untilAsserted(() -> assertThat(readiness())
                 .startsWith("503 ")
                 .contains("\"workflows\":false")
-                // Nothing else that is hidden, and not how many.
+                // No other hidden details and no counts.
                 .doesNotContain("\"node\"", "\"db\"")
                 .satisfies(answer -> assertThat(answer.substring(4)).doesNotContainPattern("[0-9]")));
         http.get().uri("/actuator/health/liveness").exchange().expectStatus().isOk();
@@ -119,7 +119,7 @@ class CheckoutTests {
                         + " ('completed','compensated','failed','retired_unresumable','cancelled_by_operator');")
                 .update();
         await().untilAsserted(() -> assertThat(readiness()).startsWith("200 ").doesNotContain("workflows"));
-        // Those of the other version go on.
+        // Runs of the other version continue.
         assertThat(state(own).status()).isEqualTo("waiting");
     }
 

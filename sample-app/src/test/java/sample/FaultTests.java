@@ -1,7 +1,7 @@
 package sample;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -20,7 +20,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** What the cluster does when its nodes are killed, frozen and asked to stop, in figures. */
+/** Measures how the cluster reacts when nodes are killed, frozen and stopped. */
 @ClusterPostgres(migrated = false)
 class FaultTests {
 
@@ -93,7 +93,7 @@ class FaultTests {
                 .orElse("absent");
     }
 
-    /** Milliseconds until the condition holds, looked at every few milliseconds. */
+    /** Returns the milliseconds until the condition holds. */
     private static long millisUntil(BooleanSupplier condition, Duration patience) {
         return millisUntil(condition, System.nanoTime(), patience);
     }
@@ -139,7 +139,7 @@ class FaultTests {
         }
     }
 
-    /** Limits of time hold on a quiet machine, so the soak run asserts them and the default suite only prints. */
+    /** The soak run asserts time limits; the default suite only prints the figures, because the machine may be busy. */
     private enum Limits {
         PRINTED,
         ASSERTED
@@ -186,7 +186,7 @@ class FaultTests {
         killFollowers(10);
     }
 
-    /** A leader that loses its session may win the next term itself: its log says that it has stopped in between. */
+    /** A leader that loses its session may win the next term itself; its log shows that it resigned before. */
     @Test
     @Tag("soak")
     void ten_leaders_whose_session_is_terminated() {
@@ -245,7 +245,7 @@ class FaultTests {
 
     @Test
     @Tag("soak")
-    void a_frozen_leader_is_followed_after_its_lease_and_knows_it_when_it_wakes() {
+    void frozen_leader_is_replaced_after_its_lease_and_knows_it_when_it_resumes() {
         freezeAndThaw(1);
     }
 
@@ -266,7 +266,7 @@ class FaultTests {
             AppProcess leaving = process(name);
             long term = term();
             leaving.terminate();
-            // It clears its name, unlocks, then tells: the next term follows the moment it has done so.
+            // The leader releases the row and the lock, then notifies: the next term begins right after that.
             await().pollInterval(Duration.ofMillis(2)).until(() -> !leader().equals(name));
             handovers.add(millisUntil(() -> term() > term, Duration.ofSeconds(5)));
             leaving.awaitExit(Duration.ofSeconds(20));
@@ -281,7 +281,7 @@ class FaultTests {
 
     @Test
     @Tag("soak")
-    void a_leader_that_is_asked_to_stop_hands_over_at_once() {
+    void stopping_leader_hands_over_at_once() {
         handOver(1, 500);
     }
 
@@ -293,7 +293,7 @@ class FaultTests {
 
     @Test
     @Tag("soak")
-    void a_node_whose_clock_is_five_minutes_ahead_neither_dies_nor_kills() {
+    void node_whose_clock_is_five_minutes_ahead_neither_dies_nor_kills() {
         start("right");
         AppProcess ahead = WrongClock.ahead(AppProcess.of(SampleApplication.class)
                         .database(database)
@@ -307,7 +307,7 @@ class FaultTests {
                 .sql("SELECT min(beats) FROM forge_nodes")
                 .query(Long.class)
                 .single();
-        // Long enough for both to be declared dead, had clocks a say in it.
+        // Long enough for both to be declared dead if their clocks mattered.
         await().until(() -> database.jdbc()
                         .sql("SELECT min(beats) FROM forge_nodes")
                         .query(Long.class)
@@ -346,7 +346,7 @@ class FaultTests {
 
     @Test
     @Tag("soak")
-    void a_node_without_liveness_locks_is_declared_dead_by_its_silence() {
+    void node_without_liveness_locks_is_declared_dead_after_missing_heartbeats() {
         killWithoutLivenessLocks(1);
     }
 
@@ -358,7 +358,7 @@ class FaultTests {
 
     @Test
     @Tag("soak")
-    void a_node_comes_up_again_under_the_id_of_its_killed_self() {
+    void restarted_node_reuses_the_key_of_its_killed_predecessor() {
         AppProcess first = start("a", "forge.cluster.node.id=same");
         first.awaitReady(START);
         start("b").awaitReady(START);
@@ -369,7 +369,7 @@ class FaultTests {
 
     @Test
     @Tag("soak")
-    void an_unelected_leader_node_exits_with_an_error() {
+    void unelected_leader_node_exits_with_an_error() {
         start("a").awaitReady(START);
         await().until(() -> leader().equals("a"));
         AppProcess boss = start("boss", "forge.cluster.node.mode=leader");

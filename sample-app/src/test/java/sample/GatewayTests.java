@@ -15,7 +15,7 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 
-/** A node without the role gateway answers 503 to everything but Actuator, wherever the application put that. */
+/** A node without the role gateway serves Actuator only, at whatever path it is configured. */
 @ClusterPostgres(migrated = false)
 class GatewayTests {
 
@@ -49,7 +49,7 @@ class GatewayTests {
     }
 
     @Test
-    void requests_are_refused_and_actuator_answers() throws Exception {
+    void node_without_the_gateway_role_serves_actuator_only() throws Exception {
         assertThat(answers(
                         "worker",
                         Map.of(),
@@ -65,7 +65,7 @@ class GatewayTests {
     }
 
     @Test
-    void a_gateway_serves_both() throws Exception {
+    void gateway_serves_requests_and_actuator() throws Exception {
         assertThat(answers(
                         "gateway",
                         Map.of(),
@@ -76,7 +76,7 @@ class GatewayTests {
     }
 
     @Test
-    void actuator_at_the_root_is_its_endpoints_and_not_everything() throws Exception {
+    void actuator_at_the_root_consists_of_its_endpoints_only() throws Exception {
         assertThat(answers(
                         "worker",
                         Map.of("management.endpoints.web.base-path", "/"),

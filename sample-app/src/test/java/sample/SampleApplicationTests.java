@@ -1,7 +1,7 @@
 package sample;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.ClusterPostgres;
 import org.junit.jupiter.api.Test;
@@ -21,7 +21,7 @@ import sample.OrderController.Order;
 @SpringBootTest(webEnvironment = WebEnvironment.RANDOM_PORT)
 @AutoConfigureRestTestClient
 @ClusterPostgres(migrated = false)
-@DirtiesContext // a cached context would go on starting threads while other classes look for leftovers
+@DirtiesContext // A cached context would start threads while other classes check for leaked ones.
 class SampleApplicationTests {
 
     @Autowired
@@ -31,7 +31,7 @@ class SampleApplicationTests {
     private JdbcClient jdbc;
 
     @Test
-    void an_order_is_stored_and_processed_by_its_job_at_the_second_attempt() {
+    void order_is_stored_and_processed_by_its_job_at_the_second_attempt() {
         Accepted accepted = http.post()
                 .uri("/orders")
                 .contentType(MediaType.APPLICATION_JSON)
@@ -87,7 +87,7 @@ class SampleApplicationTests {
     }
 
     @Test
-    void the_application_is_a_node_and_ready() {
+    void application_is_a_node_and_ready() {
         http.get().uri("/actuator/health/readiness").exchange().expectStatus().isOk();
         assertThat(jdbc.sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
                         .query(Long.class)
@@ -96,8 +96,8 @@ class SampleApplicationTests {
     }
 
     @Test
-    void who_asks_too_often_is_told_when_to_ask_again() {
-        // However slowly it asks, it asks faster than the bucket fills.
+    void denied_request_gets_a_retry_after_header() {
+        // Even a slow machine sends requests faster than the bucket refills.
         var denied = http.get().uri("/quote").exchange();
         int admitted = 0;
         while (denied.returnResult().getStatus().is2xxSuccessful()) {
@@ -125,7 +125,7 @@ class SampleApplicationTests {
                         "\"status\":429",
                         "\"title\":\"Too Many Requests\"",
                         "At most 100 calls per 1m. Try again in 1 s.");
-        // Others are not affected.
+        // Other clients are not affected.
         http.get()
                 .uri("/global-quote")
                 .exchange()

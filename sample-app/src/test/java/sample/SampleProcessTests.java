@@ -2,7 +2,7 @@ package sample;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -22,7 +22,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** The sample as real processes, treated as production treats them. */
+/** The sample as separate processes. */
 @ClusterPostgres(migrated = false)
 class SampleProcessTests {
 
@@ -76,7 +76,7 @@ class SampleProcessTests {
                     .body());
             assertThat(two.get("/orders").body()).contains(order);
 
-            // Frozen it is silent, and goes on beating when it may.
+            // A frozen node sends no heartbeats, and continues when it is resumed.
             two.freeze();
             long frozenAt = beats("two");
             long other = beats("one");
@@ -85,7 +85,7 @@ class SampleProcessTests {
             two.thaw();
             await().until(() -> beats("two") > frozenAt);
 
-            // Asked to stop it signs off; killed it cannot.
+            // A stopped node deregisters; a killed one cannot.
             two.terminate();
             assertThat(two.awaitExit(STOP)).isEqualTo(143);
             assertThat(nodes()).containsExactly("one");
@@ -103,7 +103,7 @@ class SampleProcessTests {
             List<AppProcess> all = List.of(one, two, three);
             all.forEach(node -> node.awaitReady(START));
             burst("/global-quote", all, 100, 1);
-            // Of an address, each node admits that many.
+            // Each node permits that many requests of one address.
             burst("/quote", all, 300, 3);
         }
     }
@@ -130,14 +130,14 @@ class SampleProcessTests {
     }
 
     @Test
-    void an_idle_node_has_three_connections_of_its_own_beside_the_applications_pool() {
+    void idle_node_has_three_connections_in_addition_to_the_pool() {
         try (AppProcess idle = node("idle")
                 .property("spring.datasource.hikari.maximum-pool-size", 2)
                 .property("spring.datasource.hikari.minimum-idle", 2)
                 .start()) {
             idle.awaitReady(START);
             await().until(() -> connections("<>") == 2);
-            // Neither more nor fewer while it beats, looks at the others and leads.
+            // The number is constant while the node sends heartbeats, checks other nodes and leads.
             long before = beats("idle");
             await().until(() -> {
                 assertThat(connections("=")).isEqualTo(3);
@@ -155,7 +155,7 @@ class SampleProcessTests {
         }
     }
 
-    /** Those with the cluster's name on them, or without; the asking one does not count. */
+    /** Returns the number of connections with or without the cluster's application name, except the one that counts. */
     private long connections(String named) {
         return database.jdbc().sql("""
                         SELECT count(*) FROM pg_stat_activity
@@ -165,7 +165,7 @@ class SampleProcessTests {
     }
 
     @Test
-    void without_a_database_it_brings_its_own_and_prints_how_to_start_a_second_instance() {
+    void sample_without_a_database_starts_its_own_and_prints_the_second_command() {
         try (AppProcess first = AppProcess.of(SampleApplication.class)
                 .environment("SAMPLE_RUN_COMMAND", "run-sample")
                 .start()) {
@@ -185,7 +185,7 @@ class SampleProcessTests {
             }
             first.terminate();
             first.awaitExit(STOP);
-            // The database outlives the node, and ends with the process.
+            // The database stops after the node, with the process.
             assertThat(first.log()).doesNotContain("Exception", " WARN ", " ERROR ");
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(
@@ -194,7 +194,7 @@ class SampleProcessTests {
     }
 
     @Test
-    void a_wrong_value_ends_the_process_with_a_clear_message() {
+    void invalid_value_ends_the_process_with_a_clear_message() {
         try (AppProcess wrong =
                 node("wrong").property("forge.cluster.node.mode", "boss").start()) {
             assertThat(wrong.awaitExit(START)).isEqualTo(1);

@@ -1,7 +1,7 @@
 package storm;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -20,7 +20,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** Jobs on nodes that are killed and frozen all the time. */
+/** Jobs on nodes that are killed and frozen continuously. */
 @ClusterPostgres(migrated = false)
 class JobStormTests {
 
@@ -115,7 +115,7 @@ class JobStormTests {
                 == 1);
     }
 
-    /** Jobs that run on that node. Asked while it is frozen: what it has committed before may take a moment to show. */
+    /** Returns the number of jobs that run on a frozen node; commits before the freeze may take a moment to be visible. */
     private long running(UUID node) {
         String sql = "SELECT count(*) FROM forge_jobs WHERE worker_id = '%s' AND status = 'running'".formatted(node);
         long before = count(sql);
@@ -123,7 +123,7 @@ class JobStormTests {
         return Math.min(before, count(sql));
     }
 
-    /** Kills and freezes nodes in the middle of jobs until every job is done; answers how often it did. */
+    /** Kills and freezes nodes that run jobs until all jobs are completed; returns the number of faults. */
     private String storm(Duration patience, String... properties) {
         int kills = 0;
         int freezes = 0;
@@ -144,7 +144,7 @@ class JobStormTests {
                 start("node-again-" + kills, properties).awaitReady(START);
             } else {
                 freezes++;
-                // Its jobs are others' now, who are at them when it comes back.
+                // Other nodes run its jobs when it resumes.
                 awaitDeath(member);
                 victim.thaw();
                 awaitReturn(victim);
@@ -174,7 +174,7 @@ class JobStormTests {
         assertThat(effects("transactional")).isEqualTo(jobs);
         assertThat(count("SELECT count(DISTINCT job) FROM storm.effects")).isEqualTo(jobs + jobs / 4);
         assertThat(count("SELECT sum(recoveries) FROM forge_jobs"))
-                .as("the storm has hit something")
+                .as("some faults hit a running job")
                 .isPositive();
     }
 
@@ -194,10 +194,10 @@ class JobStormTests {
         survives(10_000, 150, Duration.ofMinutes(15));
     }
 
-    /** The same without the guards in the statement that completes a job: the checker above would find it out. */
+    /** The same without the guards of the statement that completes a job; the checker above finds the violation. */
     @Test
     @Tag("soak")
-    void without_its_guards_a_thawed_node_completes_what_another_has_done() {
+    void thawed_node_without_guards_completes_a_job_of_another_node() {
         startAll(2, "guards=false");
         enqueue("transactional", 8, 2_000);
         await().until(() -> count("SELECT count(DISTINCT worker_id) FROM forge_jobs WHERE status = 'running'") == 2);
@@ -247,7 +247,7 @@ class JobStormTests {
         System.out.printf(
                 "worker killed mid-job, %d times: running elsewhere after p50 %d ms, max %d ms%n",
                 rounds, times.get(times.size() / 2), times.get(times.size() - 1));
-        // A single round of the default suite prints what it saw: the machine may be busy.
+        // A single round of the default suite only prints its figures, because the machine may be busy.
         if (rounds > 1) {
             assertThat(times.get(times.size() - 1)).isLessThanOrEqualTo(3_000);
         }
@@ -266,7 +266,7 @@ class JobStormTests {
 
     @Test
     @Tag("soak")
-    void a_poison_job_is_abandoned_and_takes_no_neighbour_with_it() {
+    void poison_job_is_abandoned_and_other_jobs_complete() {
         startAll(2, "forge.cluster.job.max-recoveries=1");
         enqueue("plain", 40, 300);
         enqueue("poison", 1, 0);
@@ -286,7 +286,7 @@ class JobStormTests {
     }
 
     @Test
-    void a_drain_with_a_long_job_ends_in_time_and_the_job_completes_elsewhere() {
+    void drain_with_a_long_job_ends_in_time_and_the_job_completes_elsewhere() {
         startAll(2, "forge.cluster.shutdown.drain-timeout=2s");
         enqueue("held-transactional", 4, 0);
         enqueue("held-plain", 4, 0);
@@ -311,7 +311,7 @@ class JobStormTests {
 
     @Test
     @Tag("soak")
-    void ten_transactional_jobs_of_a_minute_with_a_pool_of_ten_cost_nobody_anything() {
+    void ten_transactional_jobs_of_a_minute_leave_connections_of_a_pool_of_ten() {
         startAll(
                 2,
                 "spring.datasource.hikari.maximum-pool-size=10",

@@ -18,7 +18,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.transaction.annotation.Transactional;
 
-/** A node whose jobs leave a trace of every execution, and one that takes its node with it. */
+/** A node whose jobs write a row for every execution; the job "poison" kills its node. */
 @SpringBootApplication
 public class StormApplication {
 
@@ -26,7 +26,7 @@ public class StormApplication {
         SpringApplication.run(StormApplication.class, args);
     }
 
-    /** What the jobs take. */
+    /** The payload of the jobs. */
     @JobName("plain")
     public record Work(long millis) {}
 
@@ -48,7 +48,7 @@ public class StormApplication {
         @Transactional
         public void transactional(Work work, JobContext job) throws InterruptedException {
             effect(job);
-            // With its effect written and not yet committed: where a freeze does the most harm.
+            // After the effect is written and before it is committed, when a freeze does the most harm.
             TimeUnit.MILLISECONDS.sleep(work.millis());
         }
 
@@ -92,7 +92,7 @@ public class StormApplication {
         }
     }
 
-    /** Takes the guards out of the statement that completes a transactional job, to see that they are needed. */
+    /** Removes the guards of the statement that completes a transactional job, to show that they are needed. */
     @Bean
     @ConditionalOnProperty(name = "guards", havingValue = "false")
     static BeanPostProcessor unguarded() {

@@ -11,7 +11,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 import org.springframework.transaction.annotation.Transactional;
 
-/** Five steps with a sleep and a signal, every tenth run of which fails; each transactional step leaves a trace. */
+/** A workflow of five steps with a sleep and a signal. Every tenth run fails; each transactional step writes a row. */
 @Component
 public class StormWorkflows {
 
@@ -40,7 +40,7 @@ public class StormWorkflows {
         });
     }
 
-    /** One in ten, always the same. */
+    /** Returns whether a run fails: one in ten, decided by its id. */
     static boolean fails(UUID run) {
         return Math.floorMod(run.getLeastSignificantBits(), 10) == 0;
     }
@@ -57,12 +57,12 @@ public class StormWorkflows {
         jdbc.sql("INSERT INTO traces (run, step) VALUES (?, ?)")
                 .params(run, step)
                 .update();
-        // Long enough for some to be killed in the middle.
+        // Long enough for some steps to be interrupted by a kill.
         Thread.sleep(150);
         return step;
     }
 
-    /** Which run to give its signal to. */
+    /** Names the run that gets a signal. */
     public record Approval(UUID run) {}
 
     @ClusterJob(name = "approve", maxAttempts = "1000")

@@ -1,7 +1,7 @@
 package storm;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -19,7 +19,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** Workflows on nodes that are killed all the time. */
+/** Workflows on nodes that are killed continuously. */
 @ClusterPostgres(migrated = false)
 class WorkflowStormTests {
 
@@ -91,7 +91,7 @@ class WorkflowStormTests {
                     RETURNING id)
                 INSERT INTO forge_jobs (id, name) SELECT id, 'workflow:storm@1' FROM run
                 """).param(runs).update();
-        // Each gets its signal at some moment of the storm, before or after it waits for it.
+        // Each run gets its signal at some time, before or after it waits for it.
         database.jdbc().sql("""
                 SELECT count(forge_enqueue('approve', jsonb_build_object('run', id),
                                            scheduled_at => now() + random() * interval '60 seconds'))
@@ -101,7 +101,7 @@ class WorkflowStormTests {
 
     @Test
     @Tag("soak")
-    void a_thousand_workflows_in_a_storm_complete_or_are_undone_and_no_effect_is_lost_or_doubled() {
+    void thousand_workflows_in_a_storm_complete_or_are_compensated_without_lost_or_duplicate_effects() {
         survives(1_000, Duration.ofMinutes(15));
     }
 
@@ -125,7 +125,7 @@ class WorkflowStormTests {
         }
         await().until(() -> count(IN_FLIGHT) == 0);
         System.out.printf(
-                "%d workflows under %d kills, about %d of them in the middle of a step: %d completed, %d undone%n",
+                "%d workflows under %d kills, about %d of them in the middle of a step: %d completed, %d compensated%n",
                 runs,
                 kills,
                 interrupted,
@@ -136,7 +136,7 @@ class WorkflowStormTests {
                 .query(UUID.class)
                 .list();
         assertThat(all).hasSize(runs);
-        assertThat(interrupted).as("or it was no storm").isGreaterThanOrEqualTo(10);
+        assertThat(interrupted).as("runs interrupted by a kill").isGreaterThanOrEqualTo(10);
         all.forEach(this::check);
         assertThat(count("SELECT count(*) FROM forge_workflow_signals WHERE consumed_at IS NULL"))
                 .isZero();

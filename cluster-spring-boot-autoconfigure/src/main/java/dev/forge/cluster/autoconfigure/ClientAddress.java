@@ -10,8 +10,8 @@ import java.util.Collections;
 import java.util.List;
 
 /**
- * Where a request comes from. Anybody may send {@code X-Forwarded-For}, so it is believed from right to left, as far as
- * the one who added an entry is trusted.
+ * Determines the client address of a request. Any client may send {@code X-Forwarded-For}, so its entries are read from right to left
+ * as long as the sender of each entry is a trusted proxy.
  */
 public final class ClientAddress {
 
@@ -23,12 +23,12 @@ public final class ClientAddress {
         this.trusted = trusted;
     }
 
-    /** The client's address; of IPv6 its network, since a client usually has all of one. */
+    /** Returns the address of the client; for IPv6 its network, because a client usually owns a whole network. */
     public String of(HttpServletRequest request) {
         String remote = request.getRemoteAddr();
         byte[] address = AddressRange.bytes(remote);
         if (address == null) {
-            // A socket without addresses: then there is one client.
+            // A socket without addresses: all requests count as one client.
             return remote;
         }
         List<String> forwarded = forwarded(request);

@@ -53,8 +53,8 @@ public final class ClusterAutoConfiguration {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
-    /** How long a statement of ours waits for one of our few connections. */
-    private static final Duration CONTROL_PATIENCE = Duration.ofSeconds(2);
+    /** How long a statement of the cluster waits for one of the control connections. */
+    private static final Duration CONTROL_TIMEOUT = Duration.ofSeconds(2);
 
     @Bean
     ClusterDatabase clusterDatabase(ConfigurableListableBeanFactory beans, ClusterProperties properties) {
@@ -85,7 +85,7 @@ public final class ClusterAutoConfiguration {
         } catch (ClusterStartupException e) {
             throw new ClusterStartupException(
                     String.valueOf(e.getMessage()),
-                    "forge.cluster.node.mode (observer): an observer changes nothing, and does not migrate the schema either."
+                    "forge.cluster.node.mode is observer, and an observer does not migrate the schema."
                             + " Start another node of the cluster first.",
                     e);
         }
@@ -105,11 +105,11 @@ public final class ClusterAutoConfiguration {
                         : environment.getProperty("spring.application.name", "application"));
     }
 
-    /** What logs, metrics and the endpoint call the cluster. */
+    /** The name of the cluster in logs, metrics and the endpoint. */
     public record ClusterName(String text) {}
 
     @Bean
-    ClusterLifecycle.Parts clusterParts(
+    NodeRuntime clusterParts(
             ClusterProperties properties,
             ClusterDatabase database,
             Schema schema,
@@ -117,7 +117,7 @@ public final class ClusterAutoConfiguration {
             ApplicationContext context) {
         Pooler pooler = Pooler.detect(database.direct());
         var control =
-                new ControlConnections(database.direct(), pooler, properties.controlConnections(), CONTROL_PATIENCE);
+                new ControlConnections(database.direct(), pooler, properties.controlConnections(), CONTROL_TIMEOUT);
         ThreadPoolTaskScheduler scheduler = scheduler();
         var events = new EventThread(context);
         var node = new Node(
@@ -128,48 +128,48 @@ public final class ClusterAutoConfiguration {
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
         node.onWritableAgain(database::renewPool);
-        return new ClusterLifecycle.Parts(
+        return new NodeRuntime(
                 control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
     }
 
-    // Takes what the node does too: it must be there, with its handlers, when the node joins.
+    // Depends on the components of the node, because they and their handlers must exist when the node joins.
     @Bean
     ClusterLifecycle clusterLifecycle(
             ClusterProperties properties,
             ClusterName name,
             Schema schema,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             ObjectProvider<NodeComponent> components) {
-        components.orderedStream().forEach(parts.node()::register);
-        return new ClusterLifecycle(properties, name.text(), schema, parts);
+        components.orderedStream().forEach(runtime.node()::register);
+        return new ClusterLifecycle(properties, name.text(), schema, runtime);
     }
 
     private static LeadershipBasis basis(LeaderStrategy strategy, Pooler pooler) {
         if (pooler == Pooler.TRANSACTION && strategy == LeaderStrategy.ADVISORY_LOCK) {
             throw new ClusterStartupException(
-                    "forge.cluster.leader.strategy (advisory-lock) needs a session of its own, but a transaction pooler"
-                            + " stands between this node and the database",
-                    "Point forge.cluster.direct-connection.url past the pooler, or set"
+                    "forge.cluster.leader.strategy (advisory-lock) needs a session of its own, but this node reaches the database"
+                            + " through a transaction pooler",
+                    "Set forge.cluster.direct-connection.url to a URL that bypasses the pooler, or set"
                             + " forge.cluster.leader.strategy=auto to elect by leases.");
         }
         if (pooler == Pooler.TRANSACTION && strategy == LeaderStrategy.AUTO) {
             log.warn(
-                    "A transaction pooler stands between this node and the database: leaders are elected by leases, and"
-                            + " a crash is noticed by missing heartbeats. forge.cluster.direct-connection.url past the pooler"
-                            + " makes both faster.");
+                    "This node reaches the database through a transaction pooler: leaders are elected by leases, and crashes"
+                            + " are detected by missing heartbeats. Both are faster with a forge.cluster.direct-connection.url"
+                            + " that bypasses the pooler.");
         }
         return pooler == Pooler.TRANSACTION || strategy == LeaderStrategy.LEASE
                 ? LeadershipBasis.LEASE
                 : LeadershipBasis.LOCK;
     }
 
-    /** On a thread of its own: closing the context waits for the node's loops, one of which asks for this. */
+    /** Exits on a new thread: closing the context waits for the loops of the node, and one of them calls this. */
     private static void exit(ApplicationContext context) {
         new SimpleAsyncTaskExecutor("forge-cluster-exit-")
                 .execute(() -> System.exit(SpringApplication.exit(context, () -> 1)));
     }
 
-    /** Not a bean: it would become the scheduler of the application's own {@code @Scheduled} methods. */
+    /** Not a bean, because the application's {@code @Scheduled} methods would use it. */
     private static ThreadPoolTaskScheduler scheduler() {
         var scheduler = new ThreadPoolTaskScheduler();
         scheduler.setThreadNamePrefix("forge-cluster-");

@@ -1,30 +1,26 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.properties.NodeProperties;
-import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeadershipBasis;
-import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.node.NodeMode;
-import java.util.Locale;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.context.SmartLifecycle;
-import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
 /**
- * The one place where the cluster starts and stops with the application. Stopped and started again (as Spring does to
- * test contexts it pauses) the node joins anew.
+ * Starts and stops the node with the application context. A context that is stopped and started again (as Spring does when it
+ * pauses test contexts) joins the cluster again with a new membership.
  */
 public final class ClusterLifecycle implements SmartLifecycle {
 
     /**
-     * Joins after the web server has started and leaves before it stops taking requests, so that a load balancer which
-     * watches readiness has turned away by then. The application's own lifecycle beans of the default phase start later
-     * and stop earlier. Leaving takes as long as the drain needs: stop() returns when it is done, so Spring's timeout
-     * for a phase does not cut it short.
+     * The node joins after the web server has started and leaves before the server stops accepting requests, so that a load
+     * balancer that checks readiness has time to stop routing to it. Lifecycle beans of the default phase start later and stop
+     * earlier. {@link #stop} returns after the drain, so that Spring's timeout for a phase does not cut the drain short.
      */
     public static final int PHASE = DEFAULT_PHASE - 512;
 
@@ -33,62 +29,53 @@ public final class ClusterLifecycle implements SmartLifecycle {
     private final ClusterProperties properties;
     private final String clusterName;
     private final Schema schema;
-    private final Parts parts;
+    private final NodeRuntime runtime;
     private volatile boolean running;
 
-    /** What starts and stops together. */
-    public record Parts(
-            ControlConnections control,
-            ThreadPoolTaskScheduler scheduler,
-            EventThread events,
-            Node node,
-            KeepAliveThread keepAlive) {}
-
-    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, Parts parts) {
+    ClusterLifecycle(ClusterProperties properties, String clusterName, Schema schema, NodeRuntime runtime) {
         this.properties = properties;
         this.clusterName = clusterName;
         this.schema = schema;
-        this.parts = parts;
+        this.runtime = runtime;
     }
 
     @Override
     public void start() {
         properties.warnings().forEach(log::warn);
-        parts.control.reopen();
-        parts.control.warm();
-        // A thread for each loop, and one for a drain on an operator's order: heartbeats and deadlines never wait for
-        // loops
-        // that wait for the database.
-        parts.scheduler.setPoolSize(parts.node.loops() + 1);
-        parts.scheduler.initialize();
-        parts.events.start();
+        runtime.control().reopen();
+        runtime.control().warm();
+        // A thread for each loop, so that heartbeats and deadlines never wait for a loop that waits for the database, and one for
+        // a drain that an operator requests.
+        runtime.scheduler().setPoolSize(runtime.node().loops() + 1);
+        runtime.scheduler().initialize();
+        runtime.events().start();
         try {
-            parts.node.start();
+            runtime.node().start();
         } catch (RuntimeException e) {
             release();
             throw e;
         }
-        parts.keepAlive.start();
+        runtime.keepAlive().start();
         running = true;
-        report();
+        logSummary();
     }
 
     @Override
     public void stop() {
         try {
-            parts.node.stop();
+            runtime.node().stop();
         } finally {
             release();
-            // Last: a JVM without other threads would not wait for the drain.
-            parts.keepAlive.stop();
+            // Last: a JVM without other non-daemon threads would not wait for the drain.
+            runtime.keepAlive().stop();
             running = false;
         }
     }
 
     private void release() {
-        parts.scheduler.shutdown();
-        parts.events.stop();
-        parts.control.close();
+        runtime.scheduler().shutdown();
+        runtime.events().stop();
+        runtime.control().close();
     }
 
     @Override
@@ -101,20 +88,20 @@ public final class ClusterLifecycle implements SmartLifecycle {
         return PHASE;
     }
 
-    private void report() {
+    private void logSummary() {
         NodeProperties node = properties.node();
-        LeadershipBasis basis = parts.node.settings().election().basis();
+        LeadershipBasis basis = runtime.node().settings().election().basis();
         log.info(
                 "Forge Cluster {}: cluster '{}', node '{}' ({}), roles {}{}",
                 version(),
                 clusterName,
-                parts.node.identity().name(),
-                parts.node.id(),
-                parts.node.settings().presence().effectiveRoles().stream()
+                runtime.node().identity().name(),
+                runtime.node().id(),
+                runtime.node().settings().presence().effectiveRoles().stream()
                         .sorted()
-                        .map(ClusterLifecycle::word)
+                        .map(EnumText::hyphenated)
                         .collect(Collectors.joining(", ")),
-                node.mode() == NodeMode.AUTO ? "" : ", mode " + word(node.mode()));
+                node.mode() == NodeMode.AUTO ? "" : ", mode " + EnumText.hyphenated(node.mode()));
         log.info(
                 "Database: {}, schema '{}' version {}, leader strategy {}",
                 schema.server(),
@@ -122,16 +109,13 @@ public final class ClusterLifecycle implements SmartLifecycle {
                 schema.version(),
                 basis == LeadershipBasis.LOCK ? "advisory-lock" : "lease");
         log.info(
-                "Connections: {}{} control, beside the application's pool",
+                "Connections: {}{} control, in addition to the application's pool",
                 basis == LeadershipBasis.LOCK ? "1 session, " : "",
                 properties.controlConnections());
-        parts.node.summary().forEach(log::info);
+        runtime.node().summary().forEach(log::info);
     }
 
-    public static String word(Enum<?> value) {
-        return value.name().toLowerCase(Locale.ROOT).replace('_', '-');
-    }
-
+    /** Returns the version of Forge Cluster. */
     public static String version() {
         String version = ClusterLifecycle.class.getPackage().getImplementationVersion();
         return version != null ? version : "development";

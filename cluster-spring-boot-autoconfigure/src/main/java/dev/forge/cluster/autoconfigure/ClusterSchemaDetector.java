@@ -6,8 +6,8 @@ import org.springframework.boot.sql.init.dependency.AbstractBeansOfTypeDatabaseI
 import org.springframework.core.Ordered;
 
 /**
- * Orders our migrations behind the application's own, whatever runs those: an application's Flyway refuses a schema
- * in which it finds tables of others first.
+ * Runs the migrations of the cluster after those of the application, whatever tool runs these: the application's Flyway rejects a
+ * schema that already contains tables.
  */
 final class ClusterSchemaDetector extends AbstractBeansOfTypeDatabaseInitializerDetector {
 

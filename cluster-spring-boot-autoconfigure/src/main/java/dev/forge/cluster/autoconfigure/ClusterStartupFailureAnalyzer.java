@@ -8,13 +8,13 @@ import org.springframework.boot.diagnostics.FailureAnalysis;
 import org.springframework.core.Ordered;
 import org.springframework.core.annotation.Order;
 
-/** Shows what was found and what to do, instead of a stack trace. First in line: binding errors wrap ours. */
+/** Prints the description and the action of a failed start instead of a stack trace. First in order, because binding errors wrap it. */
 @Order(Ordered.HIGHEST_PRECEDENCE)
 public final class ClusterStartupFailureAnalyzer extends AbstractFailureAnalyzer<ClusterStartupException> {
 
     @Override
     protected FailureAnalysis analyze(Throwable rootFailure, ClusterStartupException cause) {
-        // It may quote a value or another exception, of any length.
+        // The message may quote a value or another exception of any length.
         return new FailureAnalysis(bounded(cause.getMessage()), bounded(cause.action()), cause);
     }
 

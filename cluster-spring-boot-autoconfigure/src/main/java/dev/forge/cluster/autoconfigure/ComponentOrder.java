@@ -1,12 +1,12 @@
 package dev.forge.cluster.autoconfigure;
 
 /**
- * The order in which a node starts, drains and stops its components. A component that uses another one comes after it.
- * Rows of a dead node are released in the same order, so that all nodes lock them alike.
+ * The order in which a node starts, drains and stops its components. A component comes after those it uses. The rows of a dead node
+ * are released in the same order, so that all nodes lock them in the same order.
  */
 public final class ComponentOrder {
 
-    /** Decides how many slots there are, before anything asks. */
+    /** Decides the number of slots before other components use it. */
     public static final int SLOTS = 0;
 
     public static final int LOCKS = 10;

@@ -8,13 +8,13 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 import org.springframework.context.annotation.Conditional;
 
-/** Matches on nodes that have one of those roles ({@code forge.cluster.node.roles}), where the cluster is enabled. */
+/** Matches if the cluster is enabled and this node has one of the roles ({@code forge.cluster.node.roles}). */
 @Documented
 @Retention(RetentionPolicy.RUNTIME)
 @Target({ElementType.TYPE, ElementType.METHOD})
 @Conditional(OnClusterRole.class)
 public @interface ConditionalOnClusterRole {
 
-    /** Any of these. */
+    /** The roles, of which one is enough. */
     NodeRole[] value();
 }

@@ -7,7 +7,7 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.UUID;
 
-/** What the properties say, and the host's name where they say nothing. */
+/** The identity from the properties; the name defaults to the host name. */
 final class ConfiguredNodeIdentity implements NodeIdentityProvider {
 
     private final NodeIdentity identity;
@@ -23,7 +23,7 @@ final class ConfiguredNodeIdentity implements NodeIdentityProvider {
         return identity;
     }
 
-    /** In a container HOSTNAME is the name its orchestrator knows; a look-up may fail or answer something else. */
+    /** Returns HOSTNAME, which in a container is the name the orchestrator uses; a look-up may fail or return another name. */
     static String hostname() {
         String container = System.getenv("HOSTNAME");
         if (container != null && !container.isBlank()) {

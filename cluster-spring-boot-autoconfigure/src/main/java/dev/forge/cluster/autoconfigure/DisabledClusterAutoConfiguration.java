@@ -28,8 +28,8 @@ import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Import;
 
 /**
- * Keeps the beans of the API where {@code forge.cluster.enabled} is false, so that the application starts without a DataSource.
- * A call throws {@link ClusterDisabledException}, except for questions of {@link Leadership} that have a true answer.
+ * Provides the beans of the API if {@code forge.cluster.enabled} is false, so that the application starts without a DataSource.
+ * Calls throw {@link ClusterDisabledException}, except queries of {@link Leadership} that can be answered.
  */
 @AutoConfiguration
 @Conditional(DisabledClusterAutoConfiguration.OnClusterDisabled.class)
@@ -38,7 +38,7 @@ public final class DisabledClusterAutoConfiguration {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
-    /** The types that are stood in for. A native image must know them. */
+    /** The types that get a proxy, for the hints of a native image. */
     public static final List<Class<?>> TYPES = List.of(
             Jobs.class,
             Crons.class,
@@ -122,7 +122,7 @@ public final class DisabledClusterAutoConfiguration {
         return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, new Rejecting(type)));
     }
 
-    /** Rejects each call, default methods included. */
+    /** Rejects all calls, including those of default methods. */
     private record Rejecting(Class<?> type) implements InvocationHandler {
 
         @Override
@@ -141,13 +141,13 @@ public final class DisabledClusterAutoConfiguration {
                                 + " (forge.cluster.enabled=false).",
                         arguments[0],
                         arguments[1]);
-                // There is nobody to share it with: the data that the application needs must be there all the same.
+                // The application needs the data of the action even without a cluster.
                 ((Runnable) arguments[arguments.length - 1]).run();
                 return true;
             }
             if (type == Leadership.class) {
                 switch (name) {
-                    // As on a node that is no candidate.
+                    // As on a node that is not a candidate.
                     case "join", "leave" -> {
                         return null;
                     }
@@ -163,7 +163,7 @@ public final class DisabledClusterAutoConfiguration {
                 }
             }
             throw new ClusterDisabledException(("%s.%s: the cluster is disabled (forge.cluster.enabled=false)."
-                            + " Set forge.cluster.enabled=true, or define a %1$s bean (in a test @MockitoBean) that takes"
+                            + " Set forge.cluster.enabled=true, or define a %1$s bean (in a test @MockitoBean) that handles"
                             + " the call.")
                     .formatted(type.getSimpleName(), name));
         }

@@ -5,7 +5,7 @@ import java.lang.reflect.Type;
 import org.jspecify.annotations.Nullable;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Payloads as the application's own Jackson writes them. */
+/** Writes and reads payloads with the application's Jackson mapper. */
 public final class JacksonPayloadCodec implements PayloadCodec {
 
     private final JsonMapper mapper;

@@ -5,8 +5,8 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.core.env.Environment;
 
 /**
- * Keeps the JVM of a joined node alive: all other threads of the cluster are daemons, and without a web server the JVM
- * would end with the main method. {@code spring.main.keep-alive=false}, said explicitly, switches it off.
+ * Keeps the JVM of a node alive: all other threads of the cluster are daemon threads, and without a web server the JVM would exit
+ * after the main method. An explicit {@code spring.main.keep-alive=false} disables it.
  */
 final class KeepAliveThread {
 

@@ -4,11 +4,11 @@ import dev.forge.cluster.PayloadCodec;
 import java.lang.reflect.Type;
 import org.jspecify.annotations.Nullable;
 
-/** Stands in where nothing can write JSON. Jobs without payload and result still run. */
+/** Rejects payloads and results if no JSON library is present. Jobs without payload and result still run. */
 public final class MissingPayloadCodec implements PayloadCodec {
 
     private static final String MISSING =
-            "nothing here writes JSON: add spring-boot-starter-jackson, or define a PayloadCodec bean";
+            "no JSON library is present: add spring-boot-starter-jackson, or define a PayloadCodec bean";
 
     @Override
     public String write(@Nullable Object value) {

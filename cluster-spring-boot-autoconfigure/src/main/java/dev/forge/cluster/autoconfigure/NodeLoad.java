@@ -4,7 +4,7 @@ import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.internal.node.NodeStore.Load;
 import java.util.function.Supplier;
 
-/** How busy this process is, for its heartbeat. */
+/** Measures the load of this process for its heartbeat. */
 final class NodeLoad implements Supplier<Load> {
 
     private final ClusterDatabase database;
@@ -19,7 +19,7 @@ final class NodeLoad implements Supplier<Load> {
         return new Load(connections(), 0, cpu.load(), memory());
     }
 
-    /** Open connections of the application's pool; zero where that cannot be asked. */
+    /** Returns the open connections of the application's pool; 0 if it is not HikariCP. */
     private int connections() {
         return ClusterDatabase.HIKARI ? HikariConnections.open(database) : 0;
     }
@@ -29,7 +29,7 @@ final class NodeLoad implements Supplier<Load> {
         return (double) (runtime.totalMemory() - runtime.freeMemory()) / runtime.maxMemory();
     }
 
-    /** Apart, so that HikariCP may be absent. */
+    /** A class of its own, because HikariCP may be absent. */
     private static final class HikariConnections {
         static int open(ClusterDatabase database) {
             HikariDataSource hikari = ClusterDatabase.hikari(database.application());

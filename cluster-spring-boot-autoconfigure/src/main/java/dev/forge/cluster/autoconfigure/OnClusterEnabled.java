@@ -8,7 +8,7 @@ import org.springframework.context.annotation.ConditionContext;
 import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotatedTypeMetadata;
 
-/** Matches unless {@code forge.cluster.enabled} is false. A value that is no boolean fails instead of counting as one. */
+/** Matches unless {@code forge.cluster.enabled} is false. A value that is not a boolean fails the start. */
 public final class OnClusterEnabled extends SpringBootCondition {
 
     @Override

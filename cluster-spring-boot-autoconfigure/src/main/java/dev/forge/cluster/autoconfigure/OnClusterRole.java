@@ -13,7 +13,7 @@ import org.springframework.context.annotation.ConditionContext;
 import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotatedTypeMetadata;
 
-/** Behind {@link ConditionalOnClusterRole}. */
+/** The condition of {@link ConditionalOnClusterRole}. */
 public final class OnClusterRole extends SpringBootCondition {
 
     @Override

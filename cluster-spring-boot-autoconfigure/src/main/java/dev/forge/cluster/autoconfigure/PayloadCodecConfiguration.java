@@ -8,7 +8,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Writes payloads with the application's Jackson mapper, unless it has a codec of its own. */
+/** Writes payloads with the application's Jackson mapper unless the application defines a codec. */
 @Configuration(proxyBeanMethods = false)
 @ConditionalOnClass(JsonMapper.class)
 class PayloadCodecConfiguration {

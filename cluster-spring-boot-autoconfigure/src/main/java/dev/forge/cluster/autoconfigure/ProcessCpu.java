@@ -7,13 +7,13 @@ import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The share of the processors that this process has used since the last measurement, from 0 to 1. It is measured here and
- * not asked of {@code getProcessCpuLoad}, which counts from its last call by anybody: two calls in a row return 0, and so
- * does one right after a meter's. Of the processors that the JVM may use, so a container's limit counts.
+ * Measures the share of the available processors that this process has used since the last measurement, from 0 to 1.
+ * {@code getProcessCpuLoad} is not used, because it measures since the last call by any caller: of two calls in a row, such as one
+ * after a meter's, the second returns 0. Available processors are those of the JVM, so the limit of a container counts.
  */
 final class ProcessCpu {
 
-    /** A shorter time says nothing: the kernel accounts in ticks. */
+    /** Shorter intervals are meaningless: the kernel accounts in ticks. */
     private static final Duration SHORTEST = Duration.ofMillis(100);
 
     private final LongSupplier cpuNanos;
@@ -39,7 +39,7 @@ final class ProcessCpu {
                 : () -> -1;
     }
 
-    /** The load since the last call; that of the last call if it was a moment ago; null if it is not known (yet). */
+    /** Returns the load since the last call, or the last result if that call was a moment ago; null if unknown. */
     synchronized @Nullable Double load() {
         long time = nanos.getAsLong();
         if (time - lastTime < SHORTEST.toNanos()) {

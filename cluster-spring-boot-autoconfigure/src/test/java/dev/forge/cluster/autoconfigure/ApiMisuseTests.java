@@ -5,7 +5,7 @@ import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;
@@ -200,7 +200,7 @@ class ApiMisuseTests {
 
     @ParameterizedTest(name = "{0}")
     @MethodSource("calls")
-    void call_while_beans_are_created_is_told_when_to_come(String name, Call call) {
+    void call_while_beans_are_created_is_rejected_with_an_action(String name, Call call) {
         runner().withBean(Handlers.class)
                 .withBean(Early.class, () -> new Early(call))
                 .run(context -> assertThat(context.getStartupFailure())
@@ -290,7 +290,7 @@ class ApiMisuseTests {
     }
 
     @Test
-    void generic_payload_of_several_handlers_is_told_their_names() {
+    void generic_payload_of_several_handlers_is_rejected_with_their_names() {
         runner().withBean(Handlers.class)
                 .run(context -> assertThatExceptionOfType(JobRejectedException.class)
                         .isThrownBy(() -> context.getBean(Jobs.class).enqueue(new Pair<>("a", "b")))
@@ -457,7 +457,7 @@ class ApiMisuseTests {
 
     @ParameterizedTest
     @ValueSource(classes = {BadJob.class, BadCron.class, BadDaemon.class, BadWorkflow.class, BadLimit.class})
-    void unknown_placeholder_is_told_to_set_the_property(Class<?> bean) {
+    void unknown_placeholder_fails_the_start_with_an_action(Class<?> bean) {
         runner().withBean(bean).run(context -> {
             assertThat(refusal(context.getStartupFailure()))
                     .hasMessageContaining(bean.getName() + ".annotated")
@@ -475,7 +475,7 @@ class ApiMisuseTests {
     }
 
     @Test
-    void bad_attribute_is_told_to_be_corrected() {
+    void invalid_attribute_fails_the_start_with_an_action() {
         runner().withBean(BadValue.class)
                 .run(context -> assertThat(refusal(context.getStartupFailure()).action())
                         .contains("timeout")
@@ -607,7 +607,7 @@ class ApiMisuseTests {
     }
 
     @Test
-    void result_of_a_workflow_that_is_no_such_type_is_said_so() {
+    void result_of_a_workflow_of_another_type_is_rejected() {
         runner().withBean(Handlers.class).run(context -> {
             Workflows workflows = context.getBean(Workflows.class);
             UUID run = workflows.start("checkout", new Order("anvil"));
@@ -626,7 +626,7 @@ class ApiMisuseTests {
     }
 
     @Test
-    void lock_before_the_node_has_joined_is_told_when_to_come() {
+    void lock_before_the_node_has_joined_is_rejected_with_an_action() {
         runner().withBean(LocksEarly.class)
                 .run(context -> assertThat(context.getStartupFailure())
                         .rootCause()

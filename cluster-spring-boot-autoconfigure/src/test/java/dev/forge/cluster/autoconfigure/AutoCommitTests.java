@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import dev.forge.cluster.cron.ClusterCron;
@@ -82,7 +82,7 @@ class AutoCommitTests {
     }
 
     @Test
-    void nothing_is_lost_and_what_rolls_back_never_was() {
+    void committed_jobs_are_never_lost_and_rolled_back_jobs_never_run() {
         TestApplications.whole(database)
                 .withPropertyValues("spring.datasource.hikari.auto-commit=false")
                 .withConfiguration(AutoConfigurations.of(WorkflowAutoConfiguration.class))

@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
@@ -109,7 +109,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void action_that_is_run_once_can_be_run_while_beans_are_created() {
+    void startup_action_can_run_while_beans_are_created() {
         runner().withUserConfiguration(SeedsOnce.class).run(context -> {
             assertThat(context).hasNotFailed();
             assertThat(context.getBean(SeedsOnce.class).seeded).isTrue();
@@ -135,7 +135,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void action_that_is_run_while_beans_are_created_ends_before_the_first_job_begins() {
+    void startup_action_ends_before_the_first_job_begins() {
         Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
         database.jdbc()
                 .sql("SELECT forge_enqueue('needs-seed')")
@@ -159,7 +159,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void an_application_with_no_migrations_of_its_own_joins_and_leaves() {
+    void application_with_no_migrations_of_its_own_joins_and_leaves() {
         runner().run(context -> {
             assertThat(context).hasNotFailed();
             assertThat(nodes()).hasSize(1);
@@ -170,9 +170,9 @@ class ClusterAutoConfigurationTests {
     @Test
     void every_loop_has_a_thread() {
         runner().run(context -> {
-            ClusterLifecycle.Parts parts = context.getBean(ClusterLifecycle.Parts.class);
-            assertThat(parts.scheduler().getScheduledThreadPoolExecutor().getCorePoolSize())
-                    .isGreaterThan(parts.node().loops());
+            NodeRuntime runtime = context.getBean(NodeRuntime.class);
+            assertThat(runtime.scheduler().getScheduledThreadPoolExecutor().getCorePoolSize())
+                    .isGreaterThan(runtime.node().loops());
         });
     }
 
@@ -186,7 +186,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void the_applications_flyway_runs_first_in_the_same_schema_and_stays_in_charge_of_its_own() {
+    void flyway_of_the_application_runs_first_in_the_same_schema_and_keeps_its_own_history() {
         runner().withConfiguration(AutoConfigurations.of(FlywayAutoConfiguration.class))
                 .run(context -> {
                     assertThat(context).hasNotFailed().hasSingleBean(Flyway.class);
@@ -206,7 +206,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void a_schema_script_runs_first() {
+    void schema_script_runs_first() {
         runner().withConfiguration(AutoConfigurations.of(DataSourceInitializationAutoConfiguration.class))
                 .withPropertyValues(
                         "spring.sql.init.mode=always",
@@ -218,7 +218,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void the_applications_own_beans_find_our_tables_when_they_start() {
+    void tables_exist_when_beans_of_the_application_start() {
         runner().withUserConfiguration(EnqueuesAtStart.class)
                 .run(context -> assertThat(context).hasNotFailed());
     }
@@ -233,7 +233,7 @@ class ClusterAutoConfigurationTests {
 
     @ParameterizedTest
     @ValueSource(ints = {1, 2})
-    void a_small_pool_suffices(int size) {
+    void small_pool_suffices(int size) {
         runner().withConfiguration(
                         size == 1
                                 ? AutoConfigurations.of()
@@ -248,7 +248,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void an_exhausted_pool_does_not_keep_the_node_from_beating() {
+    void exhausted_pool_does_not_delay_heartbeats() {
         runner().withPropertyValues(
                         "spring.datasource.hikari.maximum-pool-size=1",
                         "forge.cluster.heartbeat.interval=20ms",
@@ -265,7 +265,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void a_schema_of_its_own() {
+    void cluster_may_have_its_own_schema() {
         runner().withPropertyValues("forge.cluster.schema.name=forge").run(context -> {
             assertThat(context).hasNotFailed();
             assertThat(tables("public")).isEmpty();
@@ -274,7 +274,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void a_role_that_owns_nothing_but_its_schema_can_lead() {
+    void role_that_owns_nothing_but_its_schema_can_lead() {
         database.jdbc().sql("CREATE ROLE tenant_owner LOGIN PASSWORD 'tenant'").update();
         database.jdbc().sql("CREATE SCHEMA tenant AUTHORIZATION tenant_owner").update();
         runner().withPropertyValues(
@@ -294,7 +294,7 @@ class ClusterAutoConfigurationTests {
 
     @Test
     @Tag("soak")
-    void a_pool_that_is_exhausted_for_a_minute_kills_nobody() {
+    void pool_exhausted_for_a_minute_does_not_make_a_node_dead() {
         runner().withPropertyValues("spring.datasource.hikari.maximum-pool-size=1", "forge.cluster.node.name=busy")
                 .run(busy -> runner().withPropertyValues("forge.cluster.node.name=witness")
                         .run(witness -> {
@@ -316,7 +316,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void the_schema_that_the_applications_pool_selects() {
+    void schema_of_the_pool_is_the_default() {
         database.jdbc().sql("CREATE SCHEMA tenant").update();
         runner().withPropertyValues("spring.datasource.hikari.schema=tenant").run(context -> {
             assertThat(context).hasNotFailed();
@@ -351,7 +351,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void validate_refuses_an_empty_schema_and_says_where_the_scripts_are() {
+    void validate_rejects_an_empty_schema_naming_the_scripts() {
         runner().withPropertyValues("forge.cluster.schema.mode=validate").run(context -> {
             ClusterStartupException refusal = refusal(context.getStartupFailure());
             assertThat(refusal).hasMessageContaining("'public'");
@@ -390,7 +390,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void a_data_source_that_hides_its_url_is_told_to_name_it() {
+    void data_source_without_a_readable_url_fails_the_start_with_an_action() {
         var opaque = new AbstractDataSource() {
             @Override
             public Connection getConnection() throws SQLException {
@@ -415,7 +415,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void a_direct_connection_to_another_database_is_refused() {
+    void direct_connection_to_another_database_is_refused() {
         try (TestDatabase other = PostgresServer.shared().createEmptyDatabase("other")) {
             runner().withPropertyValues("forge.cluster.direct-connection.url=" + other.url())
                     .run(context -> assertThat(refusal(context.getStartupFailure()))
@@ -426,7 +426,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void a_direct_connection_has_its_own_user_and_password_as_far_as_they_are_given() {
+    void direct_connection_uses_its_own_user_and_password_if_configured() {
         database.jdbc()
                 .sql("CREATE ROLE direct_user LOGIN SUPERUSER PASSWORD 'direct'")
                 .update();
@@ -466,13 +466,13 @@ class ClusterAutoConfigurationTests {
 
     @ParameterizedTest
     @ValueSource(strings = {"yes", "1", "TRUE"})
-    void enabled_in_any_word_for_true_is_enabled(String word) {
+    void enabled_accepts_every_boolean_text(String word) {
         runner().withPropertyValues("forge.cluster.enabled=" + word)
                 .run(context -> assertThat(context).hasSingleBean(ClusterLifecycle.class));
     }
 
     @Test
-    void several_data_sources_need_a_mark_even_beside_a_primary_one() {
+    void several_data_sources_need_a_mark_even_with_a_primary_one() {
         var runner = new ApplicationContextRunner()
                 .withConfiguration(TestApplications.CLUSTER)
                 .withBean("url", String.class, database::url);
@@ -542,7 +542,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void no_data_source_at_all_is_said_so() {
+    void missing_data_source_fails_the_start_with_an_action() {
         new ApplicationContextRunner()
                 .withConfiguration(TestApplications.CLUSTER)
                 .run(context -> assertThat(refusal(context.getStartupFailure()).action())
@@ -550,7 +550,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void a_database_that_is_down_is_said_so_within_the_failure() {
+    void unreachable_database_is_named_in_the_failure() {
         runner().withPropertyValues(
                         "spring.datasource.url=jdbc:postgresql://localhost:1/none",
                         "spring.datasource.hikari.connection-timeout=500",
@@ -618,7 +618,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void an_identity_provider_of_the_application_replaces_ours() {
+    void identity_provider_of_the_application_takes_precedence() {
         runner().withBean(NodeIdentityProvider.class, () -> () -> new NodeIdentity("own-id", "own name"))
                 .run(context -> assertThat(database.jdbc()
                                 .sql("SELECT node_key || ' ' || name FROM forge_nodes")
@@ -628,7 +628,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void the_log_says_who_where_and_with_what_in_at_most_four_lines(CapturedOutput output) {
+    void start_up_log_has_at_most_four_lines(CapturedOutput output) {
         var logger = (Logger) LoggerFactory.getLogger("dev.forge.cluster");
         logger.setLevel(Level.INFO);
         Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
@@ -660,7 +660,7 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void a_refusal_prints_description_and_action_instead_of_a_stack_trace(CapturedOutput output) {
+    void refusal_prints_description_and_action_instead_of_a_stack_trace(CapturedOutput output) {
         var application = new SpringApplication(Empty.class);
         application.setLogStartupInfo(false);
         try {

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.leader.Leadership;
@@ -58,7 +58,7 @@ class DeploymentTests {
     }
 
     @Test
-    void the_page_shows_every_topology() throws IOException {
+    void page_shows_every_topology() throws IOException {
         assertThat(documents().map(arguments -> arguments.get()[0]))
                 .containsExactly(
                         "ha-pair",

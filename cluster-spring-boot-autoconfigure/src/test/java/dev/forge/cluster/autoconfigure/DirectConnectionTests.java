@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -48,7 +48,7 @@ class DirectConnectionTests {
     }
 
     @Test
-    void statement_of_a_direct_connection_may_take_its_time(TestDatabase database) throws Exception {
+    void statement_of_a_direct_connection_has_no_socket_timeout(TestDatabase database) throws Exception {
         try (Connection connection =
                 direct(database.url(), database.username(), database.password()).getConnection()) {
             assertThat(connection.getNetworkTimeout()).isZero();

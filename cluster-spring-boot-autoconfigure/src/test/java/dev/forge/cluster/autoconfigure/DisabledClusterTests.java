@@ -102,7 +102,7 @@ class DisabledClusterTests {
     }
 
     @Test
-    void action_that_is_to_run_once_runs_at_each_start() {
+    void startup_action_runs_at_each_start_of_a_disabled_cluster() {
         RUNNER.run(context -> {
             StartupCoordinator startup = context.getBean(StartupCoordinator.class);
             var runs = new AtomicInteger();
@@ -138,7 +138,7 @@ class DisabledClusterTests {
     }
 
     @Test
-    void stand_in_is_an_ordinary_object() {
+    void proxy_of_a_disabled_cluster_has_equals_and_hash_code() {
         RUNNER.run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
             assertThat(jobs).hasToString("Jobs (disabled: forge.cluster.enabled=false)");
@@ -173,7 +173,7 @@ class DisabledClusterTests {
     }
 
     @Test
-    void bean_of_the_application_wins() {
+    void bean_of_the_application_takes_precedence() {
         Jobs own = mock();
         RUNNER.withBean(Jobs.class, () -> own)
                 .run(context -> assertThat(context.getBean(Jobs.class)).isSameAs(own));

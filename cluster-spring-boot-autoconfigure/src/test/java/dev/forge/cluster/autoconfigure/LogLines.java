@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.slf4j.LoggerFactory;
 
-/** What was logged from here on: by one class from INFO on, by all others as the tests' configuration has it. */
+/** Captures log lines: of one class from level INFO, of all others as the logging configuration of the tests says. */
 public final class LogLines extends AppenderBase<ILoggingEvent> implements AutoCloseable {
 
     private final List<ILoggingEvent> events = new CopyOnWriteArrayList<>();
@@ -31,7 +31,7 @@ public final class LogLines extends AppenderBase<ILoggingEvent> implements AutoC
         events.clear();
     }
 
-    /** Of that class. */
+    /** Returns the lines of that class. */
     public List<String> own(Level level) {
         return events.stream()
                 .filter(event -> event.getLoggerName().equals(watched.getName()) && event.getLevel() == level)
@@ -39,7 +39,7 @@ public final class LogLines extends AppenderBase<ILoggingEvent> implements AutoC
                 .toList();
     }
 
-    /** Of anybody. */
+    /** Returns the errors of all classes. */
     public List<String> errors() {
         return events.stream()
                 .filter(event -> event.getLevel() == Level.ERROR)
@@ -47,7 +47,7 @@ public final class LogLines extends AppenderBase<ILoggingEvent> implements AutoC
                 .toList();
     }
 
-    /** Of anybody else. */
+    /** Returns the warnings of all other classes. */
     List<String> othersWarnings() {
         return events.stream()
                 .filter(event ->

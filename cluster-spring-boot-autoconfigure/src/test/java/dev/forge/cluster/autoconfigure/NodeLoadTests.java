@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -58,7 +58,7 @@ class NodeLoadTests {
     }
 
     @Test
-    void load_is_unknown_where_the_platform_does_not_tell() {
+    void load_is_unknown_if_the_platform_does_not_report_it() {
         var time = new AtomicLong();
         var cpu = new ProcessCpu(() -> -1, time::get);
         time.addAndGet(Duration.ofSeconds(1).toNanos());

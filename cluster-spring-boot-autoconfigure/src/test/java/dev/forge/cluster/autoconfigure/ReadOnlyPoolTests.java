@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure;
 
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.job.ClusterJob;
@@ -57,7 +57,7 @@ class ReadOnlyPoolTests {
                 .withPropertyValues("spring.datasource.hikari.maximum-pool-size=4")
                 .withBean(Work.class)
                 .run(context -> {
-                    Node node = context.getBean(ClusterLifecycle.Parts.class).node();
+                    Node node = context.getBean(NodeRuntime.class).node();
                     DataSource pool = context.getBean(DataSource.class);
                     database.setReadOnly(true);
                     await().until(() -> !node.isInContact());

@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure;
 
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
@@ -19,6 +19,7 @@ import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.springframework.boot.actuate.autoconfigure.endpoint.jackson.JacksonEndpointAutoConfiguration;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.context.PropertyPlaceholderAutoConfiguration;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
@@ -71,7 +72,8 @@ public final class TestApplications {
                         JdbcTemplateAutoConfiguration.class,
                         JdbcClientAutoConfiguration.class,
                         ClusterActuatorAutoConfiguration.class,
-                        ClusterMetricsAutoConfiguration.class));
+                        ClusterMetricsAutoConfiguration.class,
+                        JacksonEndpointAutoConfiguration.class));
     }
 
     /** The job, once it has ended. */

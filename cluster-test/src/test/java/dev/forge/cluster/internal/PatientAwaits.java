@@ -2,15 +2,19 @@ package dev.forge.cluster.internal;
 
 import java.time.Duration;
 import org.awaitility.Awaitility;
-import org.junit.jupiter.api.extension.BeforeAllCallback;
-import org.junit.jupiter.api.extension.ExtensionContext;
+import org.awaitility.core.ConditionFactory;
 
-/** Waits a minute for what must happen: a busy machine makes a test slower, not red. Forgets what other classes have set. */
-public final class PatientAwaits implements BeforeAllCallback {
+/** Waits up to a minute for conditions, so that a busy machine makes a test slower and not red. */
+public final class PatientAwaits {
 
-    @Override
-    public void beforeAll(ExtensionContext context) {
-        Awaitility.reset();
-        Awaitility.setDefaultTimeout(Duration.ofMinutes(1));
+    private PatientAwaits() {}
+
+    public static ConditionFactory await() {
+        return Awaitility.await().atMost(Duration.ofMinutes(1));
+    }
+
+    /** Polls every few milliseconds, for states that do not last. */
+    public static ConditionFactory awaitOften() {
+        return await().pollDelay(Duration.ZERO).pollInterval(Duration.ofMillis(5));
     }
 }

@@ -2,7 +2,7 @@ package dev.forge.cluster.test;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import java.io.IOException;
 import java.net.InetAddress;

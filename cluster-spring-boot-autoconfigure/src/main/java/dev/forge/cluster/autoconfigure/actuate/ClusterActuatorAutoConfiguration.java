@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
@@ -14,6 +15,8 @@ import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.workflow.Workflows;
+import javax.sql.DataSource;
+import org.springframework.aot.hint.annotation.RegisterReflectionForBinding;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.actuate.autoconfigure.endpoint.condition.ConditionalOnAvailableEndpoint;
 import org.springframework.boot.actuate.endpoint.Sanitizer;
@@ -34,7 +37,7 @@ import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.type.AnnotatedTypeMetadata;
 
-/** Health and endpoint, as far as the application has what they need. */
+/** Adds the health contributor and the endpoint if the application has the modules of Spring Boot they need. */
 @AutoConfiguration(
         after = ClusterAutoConfiguration.class,
         afterName = {
@@ -57,18 +60,17 @@ public final class ClusterActuatorAutoConfiguration {
         @Bean
         @ConditionalOnMissingBean(name = "forgeClusterHealthContributor")
         CompositeHealthContributor forgeClusterHealthContributor(
-                ClusterLifecycle.Parts parts,
+                NodeRuntime runtime,
                 JobEngine engine,
                 JobEngine.Dependencies tools,
                 Schema schema,
                 ClusterProperties properties,
                 ObjectProvider<WorkflowEngine> workflows) {
-            return new ClusterHealth(
-                            parts.node(), engine, schema, properties, tools.coordinator(), workflows.getIfAvailable())
-                    .contributor();
+            return new ClusterHealth(runtime.node(), engine, schema, properties, workflows.getIfAvailable())
+                    .contributor(new WakeupHealth(
+                            engine, tools.coordinator(), properties.worker().pollInterval()));
         }
 
-        /** Whoever has configured the readiness group has decided what is in it. */
         @Bean
         @Conditional(OnDefaultReadiness.class)
         static ReadinessMembership clusterReadinessMembership(ObjectProvider<WorkflowEngine> workflows) {
@@ -79,6 +81,7 @@ public final class ClusterActuatorAutoConfiguration {
         }
     }
 
+    /** Matches unless the application itself has configured the members of the readiness group. */
     static final class OnDefaultReadiness implements Condition {
         @Override
         public boolean matches(ConditionContext context, AnnotatedTypeMetadata metadata) {
@@ -91,6 +94,22 @@ public final class ClusterActuatorAutoConfiguration {
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(ConditionalOnAvailableEndpoint.class)
     @EnableConfigurationProperties(ClusterEndpointProperties.class)
+    @RegisterReflectionForBinding({
+        NodesDescriptor.class,
+        NodesDescriptor.NodeStateDescriptor.class,
+        LocksDescriptor.class,
+        JobsDescriptor.class,
+        JobsDescriptor.JobDescriptor.class,
+        JobsDescriptor.JobStatusDescriptor.class,
+        JobsDescriptor.JobNameStateDescriptor.class,
+        CronsDescriptor.class,
+        CronsDescriptor.CronStateDescriptor.class,
+        DaemonsDescriptor.class,
+        DaemonsDescriptor.DaemonStateDescriptor.class,
+        WorkflowsDescriptor.class,
+        WorkflowsDescriptor.RunDescriptor.class,
+        WorkflowsDescriptor.RunStatusDescriptor.class
+    })
     static class EndpointConfiguration {
 
         @Bean
@@ -98,60 +117,37 @@ public final class ClusterActuatorAutoConfiguration {
         @ConditionalOnAvailableEndpoint
         ClusterEndpoint clusterEndpoint(
                 ClusterAutoConfiguration.ClusterName name,
-                ClusterLifecycle.Parts parts,
+                NodeRuntime runtime,
                 Schema schema,
-                JobsResource jobs,
-                CronsResource crons,
-                DaemonsResource daemons,
+                EndpointValues values,
+                Jobs jobs,
+                Crons crons,
+                Daemons daemons,
                 ObjectProvider<Workflows> workflows) {
+            DataSource control = runtime.control().shared();
             return new ClusterEndpoint(
                     name.text(),
-                    parts.node(),
-                    new ClusterEndpoint.Stores(
-                            new NodeStore(schema, parts.control().shared()),
-                            new LeaderStore(schema, parts.control().shared()),
-                            new LockStore(schema, parts.control().shared())),
-                    jobs,
-                    crons,
-                    daemons,
-                    workflows.stream()
-                            .findFirst()
-                            .map(all -> new WorkflowsResource(all, jobs))
-                            .orElse(null));
+                    runtime.node(),
+                    new LeaderStore(schema, control),
+                    new ClusterEndpoint.Resources(
+                            new NodesResource(new NodeStore(schema, control)),
+                            new LocksResource(new LockStore(schema, control), values),
+                            new JobsResource(jobs, new JobReports(schema, control), values),
+                            new CronsResource(crons, values),
+                            new DaemonsResource(daemons, values),
+                            workflows.stream()
+                                    .findFirst()
+                                    .map(all -> new WorkflowsResource(all, values))
+                                    .orElse(null)));
         }
 
         @Bean
-        CronsResource clusterCronsResource(
-                Crons crons,
-                ObjectProvider<SanitizingFunction> sanitizingFunctions,
-                ClusterEndpointProperties properties) {
-            return new CronsResource(
-                    crons, new Sanitizer(sanitizingFunctions.orderedStream().toList()), properties);
-        }
-
-        @Bean
-        DaemonsResource clusterDaemonsResource(
-                Daemons daemons,
-                ObjectProvider<SanitizingFunction> sanitizingFunctions,
-                ClusterEndpointProperties properties) {
-            return new DaemonsResource(
-                    daemons, new Sanitizer(sanitizingFunctions.orderedStream().toList()), properties);
-        }
-
-        @Bean
-        JobsResource clusterJobsResource(
-                Jobs jobs,
-                Schema schema,
-                ClusterLifecycle.Parts parts,
+        EndpointValues clusterEndpointValues(
                 JobEngine.Dependencies tools,
                 ObjectProvider<SanitizingFunction> sanitizingFunctions,
                 ClusterEndpointProperties properties) {
-            return new JobsResource(
-                    jobs,
-                    new JobReports(schema, parts.control().shared()),
-                    tools.codec(),
-                    new Sanitizer(sanitizingFunctions.orderedStream().toList()),
-                    properties);
+            return new EndpointValues(
+                    new Sanitizer(sanitizingFunctions.orderedStream().toList()), tools.codec(), properties);
         }
     }
 }

@@ -1,19 +1,12 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.leader.LeaderStore;
-import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.node.NodeStore;
-import dev.forge.cluster.internal.runtime.Names;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
-import java.util.UUID;
 import java.util.function.Supplier;
-import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.Access;
 import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
@@ -25,178 +18,163 @@ import org.springframework.boot.actuate.endpoint.annotation.Selector.Match;
 import org.springframework.boot.actuate.endpoint.annotation.WriteOperation;
 import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 
-/** {@code /actuator/forgecluster}: what the cluster knows of itself, and orders to it. */
+/** {@code /actuator/forgecluster}: shows the state of the cluster, and changes the state of its nodes, jobs, crons, daemons and runs. */
 @Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
 public final class ClusterEndpoint {
 
-    private static final Set<String> ORDERED = Set.of("nodes", "jobs", "crons", "daemons", "workflows");
+    private static final Set<String> CHANGEABLE = Set.of("nodes", "jobs", "crons", "daemons", "workflows");
 
     private final String clusterName;
     private final Node node;
-    private final Stores stores;
-    private final JobsResource jobs;
-    private final LocksResource locks;
-    private final CronsResource crons;
-    private final DaemonsResource daemons;
-    private final @Nullable WorkflowsResource workflows;
+    private final LeaderStore leaders;
+    private final Resources resources;
 
-    /** Where it reads. */
-    record Stores(NodeStore nodes, LeaderStore leaders, LockStore locks) {}
-
-    ClusterEndpoint(
-            String clusterName,
-            Node node,
-            Stores stores,
+    /**
+     * The resources below the endpoint.
+     *
+     * @param workflows null if the application has no workflow engine
+     */
+    record Resources(
+            NodesResource nodes,
+            LocksResource locks,
             JobsResource jobs,
             CronsResource crons,
             DaemonsResource daemons,
-            @Nullable WorkflowsResource workflows) {
-        this.workflows = workflows;
-        this.crons = crons;
-        this.jobs = jobs;
-        this.daemons = daemons;
+            @Nullable WorkflowsResource workflows) {}
+
+    ClusterEndpoint(String clusterName, Node node, LeaderStore leaders, Resources resources) {
         this.clusterName = clusterName;
         this.node = node;
-        this.stores = stores;
-        this.locks = new LocksResource(stores.locks, jobs);
+        this.leaders = leaders;
+        this.resources = resources;
     }
 
+    /** Returns the overview. */
     @ReadOperation
-    public Map<String, Object> cluster() {
-        var self = new LinkedHashMap<String, Object>();
-        self.put("id", String.valueOf(node.id()));
-        self.put("name", node.identity().name());
-        self.put("state", ClusterLifecycle.word(node.state()));
-        self.put("leads", node.rolesLed());
-        var overview = new LinkedHashMap<String, Object>();
-        overview.put("cluster", clusterName);
-        overview.put("node", self);
-        overview.put("leaders", stores.leaders.leaders());
-        overview.put(
-                "nodes",
-                stores.nodes.all().stream()
-                        .collect(Collectors.groupingBy(NodeStore.Row::status, TreeMap::new, Collectors.counting())));
-        overview.put("jobs", jobs.counts());
-        overview.put("daemons", daemons.counts());
-        return overview;
+    public ClusterDescriptor cluster() {
+        return new ClusterDescriptor(
+                clusterName,
+                new ClusterDescriptor.ThisNode(
+                        String.valueOf(node.id()),
+                        node.identity().name(),
+                        EnumText.hyphenated(node.state()),
+                        node.rolesLed()),
+                leaders.leaders().stream()
+                        .map(leader -> new ClusterDescriptor.Leader(
+                                leader.role(), leader.node(), leader.term(), leader.acquiredAt()))
+                        .toList(),
+                resources.nodes.counts(),
+                resources.jobs.counts(),
+                resources.daemons.counts());
     }
 
+    /**
+     * Returns the descriptor of a resource, such as {@link JobsDescriptor}, or of one of its entries.
+     *
+     * @param user the user; null means an anonymous one
+     * @param name returns only entries of that name, for jobs and workflows
+     * @param status returns only entries with that status, for jobs and workflows
+     * @param limit the largest number of entries
+     * @param path the resource, followed by the name or id of an entry
+     * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid
+     */
     @ReadOperation
     @Nullable
     public Object resource(
-            @Nullable SecurityContext reader,
+            @Nullable SecurityContext user,
             @Nullable String name,
             @Nullable String status,
             @Nullable Integer limit,
             @Selector(match = Match.ALL_REMAINING) String... path) {
-        return answer(
-                () -> resource(new Query(name, status, limit, reader == null ? SecurityContext.NONE : reader), path));
+        return orBadRequest(
+                () -> read(new Query(name, status, limit, user == null ? SecurityContext.NONE : user), path));
     }
 
-    /** What was asked for, besides the path. */
     private record Query(
             @Nullable String name,
             @Nullable String status,
             @Nullable Integer limit,
-            SecurityContext reader) {}
+            SecurityContext user) {}
 
-    public @Nullable Object resource(Query query, String[] path) {
-        requirePrintable("name", query.name);
-        requirePrintable("status", query.status);
-        requirePrintable("path", String.join("/", path));
+    private @Nullable Object read(Query query, String[] path) {
+        EndpointRequests.requirePrintable("name", query.name);
+        EndpointRequests.requirePrintable("status", query.status);
+        EndpointRequests.requirePrintable("path", String.join("/", path));
+        WorkflowsResource workflows = resources.workflows;
         return switch (String.join("/", path)) {
-            case "nodes" -> Map.of("nodes", stores.nodes.all());
-            case "locks" -> locks.list(query.limit, query.reader);
-            case "jobs" -> jobs.list(query.name, query.status, query.limit);
-            case "crons" -> crons.list(query.reader);
-            case "daemons" -> daemons.list(query.reader);
+            case "nodes" -> resources.nodes.list();
+            case "locks" -> resources.locks.list(query.limit, query.user);
+            case "jobs" -> resources.jobs.list(query.name, query.status, query.limit);
+            case "crons" -> resources.crons.list(query.user);
+            case "daemons" -> resources.daemons.list(query.user);
             case "workflows" -> workflows == null ? null : workflows.list(query.name, query.status, query.limit);
-            default -> one(path, query.limit, query.reader);
+            default -> readEntry(path, query.limit, query.user);
         };
     }
 
-    /** PostgreSQL refuses a NUL as a failure of its own, which would be the server's fault and not the client's. */
-    private static void requirePrintable(String what, @Nullable String text) {
-        if (text != null) {
-            try {
-                Names.requirePrintable(what, text);
-            } catch (IllegalArgumentException e) {
-                throw new InvalidEndpointRequestException(String.valueOf(e.getMessage()), "Not printable", e);
-            }
-        }
-    }
-
-    private @Nullable Object one(String[] path, @Nullable Integer limit, SecurityContext reader) {
-        String name = name(path);
+    private @Nullable Object readEntry(String[] path, @Nullable Integer limit, SecurityContext user) {
+        String entry = entry(path);
+        WorkflowsResource workflows = resources.workflows;
         return switch (path[0]) {
-            case "jobs" -> path.length == 2 ? jobs.one(name, reader) : null;
-            case "crons" -> crons.one(name, limit, reader);
-            case "daemons" -> daemons.one(name, reader);
-            case "workflows" -> workflows == null || path.length != 2 ? null : workflows.one(name, reader);
+            case "jobs" -> path.length == 2 ? resources.jobs.find(entry, user) : null;
+            case "crons" -> resources.crons.find(entry, limit, user);
+            case "daemons" -> resources.daemons.find(entry, user);
+            case "workflows" -> workflows == null || path.length != 2 ? null : workflows.find(entry, user);
             default -> null;
         };
     }
 
-    /** What follows the resource; names may hold slashes. */
-    private static String name(String[] path) {
+    /** Joins the path behind the resource: names may contain slashes. */
+    private static String entry(String[] path) {
         return String.join("/", List.of(path).subList(1, path.length));
     }
 
+    /**
+     * Changes the state of an entry of a resource.
+     *
+     * @param path the resource, followed by the name or id of the entry
+     * @param state the requested state
+     * @return the descriptor of the changed entry; a response with status 404 if there is no such entry, and with status 400 if the
+     *     state is not possible
+     */
     @WriteOperation
     @Nullable
-    public Object order(@Selector(match = Match.ALL_REMAINING) String[] path, String state) {
-        Object answer = answer(() -> obey(path, state));
-        // Without an answer a POST has succeeded in the eyes of Spring Boot.
-        return answer == null ? notFound("there is no '%s'".formatted(String.join("/", path))) : answer;
+    public Object changeState(@Selector(match = Match.ALL_REMAINING) String[] path, String state) {
+        Object response = orBadRequest(() -> change(path, state));
+        // Spring Boot would turn null into a successful response to a POST.
+        return response == null ? notFound("Not found: '%s'".formatted(String.join("/", path))) : response;
+    }
+
+    private @Nullable Object change(String[] path, String state) {
+        EndpointRequests.requirePrintable("path", String.join("/", path));
+        EndpointRequests.requirePrintable("state", state);
+        String entry = entry(path);
+        if (entry.isEmpty() && CHANGEABLE.contains(path[0])) {
+            throw EndpointRequests.invalid(
+                    "The state of all %1$s cannot be changed at once: POST to %1$s/{name or id}".formatted(path[0]));
+        }
+        WorkflowsResource workflows = resources.workflows;
+        return switch (path[0]) {
+            case "nodes" -> resources.nodes.changeState(entry, state);
+            case "jobs" -> resources.jobs.changeState(entry, state);
+            case "crons" -> resources.crons.changeState(entry, state);
+            case "daemons" -> resources.daemons.changeState(entry, state);
+            case "workflows" -> workflows == null ? null : workflows.changeState(entry, state);
+            default -> null;
+        };
     }
 
     static WebEndpointResponse<Map<String, String>> notFound(String message) {
         return new WebEndpointResponse<>(Map.of("error", message), WebEndpointResponse.STATUS_NOT_FOUND);
     }
 
-    /** Says in the body what is wrong with a request: what Spring Boot makes of the exception keeps it to itself. */
-    private static @Nullable Object answer(Supplier<@Nullable Object> operation) {
+    /** Puts the reason into the body: the response that Spring Boot makes of the exception does not contain it. */
+    private static @Nullable Object orBadRequest(Supplier<@Nullable Object> operation) {
         try {
             return operation.get();
         } catch (InvalidEndpointRequestException e) {
             return new WebEndpointResponse<>(
                     Map.of("error", String.valueOf(e.getMessage())), WebEndpointResponse.STATUS_BAD_REQUEST);
-        }
-    }
-
-    /** Null if there is no such thing. */
-    private @Nullable Object obey(String[] path, String state) {
-        requirePrintable("path", String.join("/", path));
-        requirePrintable("state", state);
-        String name = name(path);
-        if (name.isEmpty() && ORDERED.contains(path[0])) {
-            String message = "an order to all %1$s at once is unknown; POST %1$s/{one of them}".formatted(path[0]);
-            throw new InvalidEndpointRequestException(message, message);
-        }
-        return switch (path[0]) {
-            case "jobs" -> jobs.order(name, state);
-            case "crons" -> crons.order(name, state);
-            case "daemons" -> daemons.order(name, state);
-            case "nodes" -> orderNode(name, state);
-            case "workflows" -> workflows == null ? null : workflows.order(name, state);
-            default -> null;
-        };
-    }
-
-    private @Nullable Object orderNode(String node, String state) {
-        if (!state.equals("draining")) {
-            throw new InvalidEndpointRequestException(
-                    "state '%s' of a node cannot be ordered; 'draining' can".formatted(state),
-                    "A node takes the state draining only");
-        }
-        return stores.nodes.drain(id(node)) ? Map.of("id", node, "state", state) : null;
-    }
-
-    private static UUID id(String text) {
-        try {
-            return UUID.fromString(text);
-        } catch (IllegalArgumentException e) {
-            throw new InvalidEndpointRequestException("'%s' is not the id of a node".formatted(text), "Not an id");
         }
     }
 }

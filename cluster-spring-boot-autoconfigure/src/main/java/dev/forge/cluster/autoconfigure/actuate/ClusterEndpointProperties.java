@@ -6,10 +6,12 @@ import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * What the endpoint shows.
+ * Settings of the endpoint.
  *
- * @param showValues When to show what is in jobs: payloads, results, errors, metadata and unique keys.
- * @param roles Roles of whom a user needs one to be shown values when authorized; any authenticated user by default.
+ * @param showValues When to show values of the application: payloads, inputs, results, errors, metadata, unique keys, notes and lock
+ *     names. Names of members inside of payloads are always shown.
+ * @param roles Roles that may see values when show-values is when-authorized. A user needs one of them. When empty, all
+ *     authenticated users may.
  */
 @ConfigurationProperties("management.endpoint.forgecluster")
 public record ClusterEndpointProperties(

@@ -1,15 +1,12 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
-import dev.forge.cluster.autoconfigure.WakeupChannel;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
-import dev.forge.cluster.job.ClusterCoordinator;
 import java.time.Instant;
 import java.util.List;
 import java.util.Map;
@@ -21,48 +18,48 @@ import org.springframework.boot.health.contributor.Health;
 import org.springframework.boot.health.contributor.HealthContributor;
 import org.springframework.boot.health.contributor.HealthIndicator;
 
-/** How the node fares. From memory, never from the database: a health check must not hang where the node does. */
+/**
+ * Reports the health of the node. All details come from memory, never from the database: a health check must not hang when the
+ * database does.
+ */
 final class ClusterHealth {
 
-    /** Whether this node can go on with all runs of workflows that are in flight. */
+    /** The component that reports whether this node has the code of all workflow runs in flight. */
     static final String WORKFLOWS = "workflows";
 
-    /** Whether fenced writes and elections get through. Not part of readiness: the node serves requests all the same. */
+    /** The component that reports blocked fences. Not part of readiness: the node still serves requests. */
     static final String FENCES = "fences";
 
-    private static final int MOST_STUCK = 10;
+    private static final int MAX_STUCK_HANDLERS = 10;
 
     private final Node node;
     private final JobEngine engine;
     private final Schema schema;
     private final ClusterProperties properties;
-    private final @Nullable ClusterCoordinator coordinator;
     private final @Nullable WorkflowEngine workflows;
 
-    /** @param coordinator carries news in place of PostgreSQL, if anything does */
+    /** @param workflows null if the application has no workflow engine */
     ClusterHealth(
             Node node,
             JobEngine engine,
             Schema schema,
             ClusterProperties properties,
-            @Nullable ClusterCoordinator coordinator,
             @Nullable WorkflowEngine workflows) {
         this.workflows = workflows;
         this.node = node;
         this.engine = engine;
         this.schema = schema;
         this.properties = properties;
-        this.coordinator = coordinator;
     }
 
-    CompositeHealthContributor contributor() {
+    CompositeHealthContributor contributor(WakeupHealth wakeup) {
         Map<String, HealthContributor> parts = new TreeMap<>();
         parts.put("node", (HealthIndicator) this::node);
         parts.put("leadership", (HealthIndicator) this::leadership);
         parts.put(FENCES, (HealthIndicator) this::fences);
         parts.put("schema", (HealthIndicator) this::schema);
         parts.put("workers", (HealthIndicator) this::workers);
-        parts.put("wakeup", (HealthIndicator) this::wakeup);
+        parts.put("wakeup", wakeup);
         WorkflowEngine flows = workflows;
         if (flows != null) {
             parts.put(WORKFLOWS, (HealthIndicator) () -> workflows(flows.isStranded()));
@@ -70,7 +67,7 @@ final class ClusterHealth {
         return CompositeHealthContributor.fromMap(parts);
     }
 
-    /** Without numbers: this is shown to everybody. */
+    /** Contains no numbers: {@link ReadinessMembership} shows it to every user. */
     private static Health workflows(boolean stranded) {
         return (stranded ? Health.outOfService() : Health.up())
                 .withDetail(WORKFLOWS, !stranded)
@@ -82,7 +79,7 @@ final class ClusterHealth {
             case STOPPED, DRAINING -> Health.outOfService();
             case RUNNING -> Health.up();
         };
-        health.withDetail("state", ClusterLifecycle.word(node.state()))
+        health.withDetail("state", EnumText.hyphenated(node.state()))
                 .withDetail("name", node.identity().name());
         if (node.state() != Node.State.STOPPED) {
             health.withDetail("millisSinceLastContact", node.sinceLastContact().toMillis());
@@ -90,13 +87,13 @@ final class ClusterHealth {
                 health.down()
                         .withDetail(
                                 "reason",
-                                node.isReadOnly() ? "the database is read-only" : "the database does not answer");
+                                node.isReadOnly() ? "the database is read-only" : "the database does not respond");
             }
             if (node.isUnreadyWithoutLeadership()) {
                 health.outOfService()
                         .withDetail(
                                 "reason",
-                                "forge.cluster.node.mode (leader): this node does not lead;"
+                                "forge.cluster.node.mode is leader, but this node does not lead;"
                                         + " see forge.cluster.node.on-lost-leadership");
             }
             List<String> stuck = node.stuckLoops();
@@ -108,14 +105,14 @@ final class ClusterHealth {
     }
 
     Health leadership() {
-        // A follower is as healthy as a leader, and a cluster without one still serves requests.
+        // UP without a leader, too: a follower is healthy, and a cluster without a leader still serves requests.
         Health.Builder health = Health.up().withDetail("leads", node.rolesLed());
         if (!node.hasLiveCandidate()) {
             health.withDetail("warning", "no live scheduler candidate");
         }
         Set<String> withoutLock = node.rolesLedWithoutLock();
         if (!withoutLock.isEmpty()) {
-            // Another session holds their advisory locks: the node leads by its leases.
+            // Another session holds the advisory locks of these roles; the node leads by its leases alone.
             health.withDetail("leadsWithoutLock", withoutLock);
         }
         return health.build();
@@ -126,7 +123,7 @@ final class ClusterHealth {
         return blocked.isEmpty()
                 ? Health.up().build()
                 : Health.down()
-                        .withDetail("reason", "another session holds rows of forge_leaders locked; see pg_locks")
+                        .withDetail("reason", "another session holds row locks in forge_leaders; see pg_locks")
                         .withDetail("blockedSince", blocked)
                         .build();
     }
@@ -140,13 +137,13 @@ final class ClusterHealth {
         }
         List<StuckHandler> stuck = engine.stuckHandlers();
         if (!stuck.isEmpty()) {
-            // UP: the other slots work, and turning requests away, or a restart, would not end the work any better.
+            // UP: the other slots still work, and neither rejecting requests nor a restart would end the handler sooner.
             health.withDetail("stuckHandlers", stuck.size())
                     .withDetail(
                             "warning",
                             stuck.stream()
-                                    .limit(MOST_STUCK)
-                                    .map(one -> "%s: %s, and its handler has ignored the interrupt for %d s"
+                                    .limit(MAX_STUCK_HANDLERS)
+                                    .map(one -> "%s: %s; its handler has ignored the interrupt for %d s"
                                             .formatted(
                                                     one.label(),
                                                     one.cause(),
@@ -164,34 +161,11 @@ final class ClusterHealth {
             health.down()
                     .withDetail(
                             "reason",
-                            "forge.cluster.worker.claiming (false) wants this node to be the only worker, but there are %d;"
+                            "forge.cluster.worker.claiming (false) requires that this node is the only worker, but there are %d;"
                                             .formatted(node.liveWorkers())
-                                    + " it takes nothing");
+                                    + " it runs no jobs");
         }
         return health.build();
-    }
-
-    Health wakeup() {
-        // Without wake-ups work flows too, only later: no reason to turn requests away.
-        Health.Builder health = Health.up().withDetail("type", wakeupType());
-        if (!wakeupType().equals("none")) {
-            boolean connected = engine.receivesWakeups();
-            health.withDetail("connected", connected);
-            if (!connected) {
-                health.withDetail(
-                        "warning",
-                        "no news of work: workers poll every "
-                                + PropertyRules.text(properties.worker().pollInterval()));
-            }
-        }
-        return health.build();
-    }
-
-    private String wakeupType() {
-        if (coordinator == null) {
-            return "postgres";
-        }
-        return coordinator instanceof WakeupChannel channel ? channel.type() : "custom";
     }
 
     Health schema() {

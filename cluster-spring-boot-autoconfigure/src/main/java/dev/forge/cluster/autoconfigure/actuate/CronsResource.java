@@ -1,7 +1,13 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
+import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.CronDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.CronStateDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.NextExecutionDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.RunnableDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.SlotDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronInfo;
 import dev.forge.cluster.cron.CronRejectedException;
@@ -11,73 +17,76 @@ import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
-import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
-import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
-import org.springframework.boot.actuate.endpoint.SanitizableData;
-import org.springframework.boot.actuate.endpoint.Sanitizer;
 import org.springframework.boot.actuate.endpoint.SecurityContext;
 import org.springframework.boot.convert.DurationStyle;
 
-/**
- * {@code /actuator/forgecluster/crons}, in the shape of Spring Boot's {@code scheduledtasks}: those with an expression under
- * {@code cron}, those with an interval under {@code fixedRate}, each with its last and its next execution.
- */
+/** {@code /actuator/forgecluster/crons}: lists crons, shows one with its slots, pauses, resumes and triggers crons. */
 final class CronsResource {
 
     private static final int DEFAULT_LIMIT = 20;
-    private static final int LARGEST_LIMIT = 1_000;
 
     private final Crons crons;
-    private final Sanitizer sanitizer;
-    private final ClusterEndpointProperties properties;
+    private final EndpointValues values;
 
-    CronsResource(Crons crons, Sanitizer sanitizer, ClusterEndpointProperties properties) {
+    CronsResource(Crons crons, EndpointValues values) {
         this.crons = crons;
-        this.sanitizer = sanitizer;
-        this.properties = properties;
+        this.values = values;
     }
 
-    Map<String, Object> list(SecurityContext reader) {
-        boolean shown = isShown(reader);
-        List<Object> cron = new ArrayList<>();
-        List<Object> fixedRate = new ArrayList<>();
+    CronsDescriptor list(SecurityContext user) {
+        Sanitized shown = values.shownTo(user);
+        List<CronDescriptor> cron = new ArrayList<>();
+        List<CronDescriptor> fixedRate = new ArrayList<>();
         for (CronInfo info : crons.list()) {
-            (interval(info) == null ? cron : fixedRate).add(view(info, shown));
+            CronDescriptor descriptor = descriptor(info, null, shown);
+            (descriptor.interval() == null ? cron : fixedRate).add(descriptor);
         }
-        return Map.of("cron", cron, "fixedRate", fixedRate);
+        return new CronsDescriptor(cron, fixedRate);
     }
 
-    /** One cron with its latest slots; null if there is none. */
+    /** Returns one cron with its latest slots; null if there is no such cron. */
     @Nullable
-    Map<String, Object> one(String name, @Nullable Integer limit, SecurityContext reader) {
-        int most = limit == null ? DEFAULT_LIMIT : limit;
-        if (most < 1 || most > LARGEST_LIMIT) {
-            throw refusal("limit %d is not between 1 and %d".formatted(most, LARGEST_LIMIT));
-        }
-        boolean shown = isShown(reader);
+    CronDescriptor find(String name, @Nullable Integer limit, SecurityContext user) {
+        int slots = EndpointRequests.limit(limit, DEFAULT_LIMIT);
+        Sanitized shown = values.shownTo(user);
         return crons.find(name)
-                .map(info -> {
-                    Map<String, Object> view = view(info, shown);
-                    view.put(
-                            "runs",
-                            crons.runs(name, most).stream()
-                                    .map(run -> run(run, shown))
-                                    .toList());
-                    return view;
-                })
+                .map(info -> descriptor(
+                        info,
+                        crons.runs(name, slots).stream()
+                                .map(run -> slot(run, shown))
+                                .toList(),
+                        shown))
                 .orElse(null);
     }
 
-    private boolean isShown(SecurityContext reader) {
-        return properties.showValues().isShown(reader, properties.roles());
+    private static CronDescriptor descriptor(
+            CronInfo info, @Nullable List<SlotDescriptor> runs, Sanitized shown) {
+        Duration interval = interval(info);
+        CronRun last = info.lastRun();
+        CronRun latest = info.latest();
+        return new CronDescriptor(
+                info.name(),
+                new RunnableDescriptor(info.handler()),
+                interval == null ? info.expression() : null,
+                interval == null ? info.zone() : null,
+                interval == null ? null : interval.toMillis(),
+                info.declared(),
+                EnumText.hyphenated(info.target()),
+                info.capability(),
+                EnumText.hyphenated(info.misfire()),
+                EnumText.hyphenated(info.overlap()),
+                info.paused() ? "paused" : info.known() ? "running" : "unknown",
+                problem(info),
+                last == null ? null : slot(last, shown),
+                latest == null || latest.equals(last) ? null : slot(latest, shown),
+                info.next() == null ? null : new NextExecutionDescriptor(info.next()),
+                runs);
     }
 
-    /** Null where it is none, or none that can be read: somebody may have written anything into the table. */
+    /** Parses the interval; null if the cron has an expression, or the table holds an unreadable one. */
     private static @Nullable Duration interval(CronInfo info) {
         if (!info.expression().startsWith(CronDefinition.EVERY)) {
             return null;
@@ -90,67 +99,31 @@ final class CronsResource {
         }
     }
 
-    private Map<String, Object> view(CronInfo info, boolean shown) {
-        var view = new LinkedHashMap<String, Object>();
-        view.put("name", info.name());
-        view.put("runnable", Map.of("target", info.handler()));
-        Duration interval = interval(info);
-        if (interval == null) {
-            view.put("expression", info.expression());
-            view.put("zone", info.zone());
-        } else {
-            view.put("interval", interval.toMillis());
-        }
-        view.put("declared", info.declared());
-        view.put("target", word(info.target()));
-        put(view, "capability", info.capability());
-        view.put("misfire", word(info.misfire()));
-        view.put("overlap", word(info.overlap()));
-        view.put("state", info.paused() ? "paused" : info.known() ? "running" : "unknown");
-        put(view, "problem", problem(info));
-        CronRun last = info.lastRun();
-        if (last != null) {
-            view.put("lastExecution", run(last, shown));
-        }
-        CronRun latest = info.latest();
-        if (latest != null && !latest.equals(last)) {
-            view.put("lastSlot", run(latest, shown));
-        }
-        if (info.next() != null) {
-            view.put("nextExecution", Map.of("time", info.next()));
-        }
-        return view;
-    }
-
     private static @Nullable String problem(CronInfo info) {
         if (info.problem() != null || info.known()) {
             return info.problem();
         }
-        return "no live %s has a handler '%s'; its slots wait"
+        return "No live %s has a handler '%s'; slots wait until one does"
                 .formatted(info.target() == CronTarget.ANY_WORKER ? "worker" : "node", info.handler());
     }
 
-    private Map<String, Object> run(CronRun run, boolean shown) {
-        var view = new LinkedHashMap<String, Object>();
-        view.put("time", run.slot());
-        view.put("outcome", word(run.outcome()));
-        put(view, "status", status(run));
-        put(view, "reason", run.reason());
-        put(view, "job", run.job());
-        put(view, "attempt", run.attempts());
-        if (run.error() != null) {
-            put(view, "error", sanitizer.sanitize(new SanitizableData(null, "error", run.error()), shown));
-        }
-        put(view, "startedAt", run.startedAt());
-        put(view, "finishedAt", run.finishedAt());
-        put(view, "term", run.term());
-        view.put("decidedAt", run.decidedAt());
-        return view;
+    private static SlotDescriptor slot(CronRun run, Sanitized shown) {
+        return new SlotDescriptor(
+                run.slot(),
+                EnumText.hyphenated(run.outcome()),
+                status(run.jobStatus()),
+                run.reason(),
+                run.job(),
+                run.attempts(),
+                shown.value("error", run.error()),
+                run.startedAt(),
+                run.finishedAt(),
+                run.term(),
+                run.decidedAt());
     }
 
-    /** In the words of Spring Boot: started, success or error. */
-    private static @Nullable String status(CronRun run) {
-        JobStatus status = run.jobStatus();
+    /** Maps the status of the job to the words of Spring Boot's {@code scheduledtasks}. */
+    private static @Nullable String status(@Nullable JobStatus status) {
         return status == null
                 ? null
                 : switch (status) {
@@ -160,19 +133,9 @@ final class CronsResource {
                 };
     }
 
-    private static void put(Map<String, Object> view, String key, @Nullable Object value) {
-        if (value != null) {
-            view.put(key, value);
-        }
-    }
-
-    private static String word(Enum<?> value) {
-        return ClusterLifecycle.word(value);
-    }
-
-    /** An order to a cron; null if there is none of that name. */
+    /** Changes the state of a cron; returns null if there is no such cron. */
     @Nullable
-    Object order(String name, String state) {
+    CronStateDescriptor changeState(String name, String state) {
         if (crons.find(name).isEmpty()) {
             return null;
         }
@@ -180,32 +143,27 @@ final class CronsResource {
             return switch (state) {
                 case "paused" -> {
                     crons.pause(name);
-                    yield Map.of("name", name, "state", state);
+                    yield new CronStateDescriptor(name, state, null);
                 }
                 case "running" -> {
-                    // One that is not paused runs already, which is what was ordered.
+                    // Resuming a cron that is not paused succeeds without a change.
                     crons.resume(name);
-                    yield Map.of("name", name, "state", state);
+                    yield new CronStateDescriptor(name, state, null);
                 }
-                case "triggered" -> triggered(name);
+                case "triggered" -> new CronStateDescriptor(name, state, trigger(name));
                 default ->
-                    throw refusal("state '%s' of a cron cannot be ordered; 'paused', 'running' and 'triggered' can"
-                            .formatted(state));
+                    throw EndpointRequests.invalid(
+                            "Unsupported state '%s' for a cron: use 'paused', 'running' or 'triggered'"
+                                    .formatted(state));
             };
         } catch (CronRejectedException | MutationRefusedException e) {
-            throw new InvalidEndpointRequestException(String.valueOf(e.getMessage()), "Refused", e);
+            throw EndpointRequests.refused(e);
         }
     }
 
-    private Object triggered(String name) {
-        Optional<UUID> job = crons.trigger(name);
-        if (job.isEmpty()) {
-            throw refusal("cron '%s' was not run: its former run has not ended".formatted(name));
-        }
-        return Map.<String, Object>of("name", name, "state", "triggered", "job", job.get());
-    }
-
-    private static InvalidEndpointRequestException refusal(String message) {
-        return new InvalidEndpointRequestException(message, message);
+    private UUID trigger(String name) {
+        return crons.trigger(name)
+                .orElseThrow(() -> EndpointRequests.invalid(
+                        "Cron '%s' was not triggered: its previous run has not finished".formatted(name)));
     }
 }

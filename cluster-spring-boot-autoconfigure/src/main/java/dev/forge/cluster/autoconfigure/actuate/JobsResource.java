@@ -1,8 +1,14 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
+import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
+import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.AttemptDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.ExplanationDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobNameStateDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobStatusDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobSummaryDescriptor;
 import dev.forge.cluster.internal.job.JobReports;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobExplanation;
@@ -11,223 +17,169 @@ import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
-import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
-import org.springframework.boot.actuate.endpoint.SanitizableData;
-import org.springframework.boot.actuate.endpoint.Sanitizer;
 import org.springframework.boot.actuate.endpoint.SecurityContext;
 
-/**
- * {@code /actuator/forgecluster/jobs}. What is in a job passes the application's sanitizing functions, value by value,
- * and is masked altogether unless values are to be shown.
- */
-public final class JobsResource {
+/** {@code /actuator/forgecluster/jobs}: lists jobs, shows one, cancels and retries jobs, pauses and resumes job names. */
+final class JobsResource {
 
     private static final int DEFAULT_LIMIT = 50;
-    private static final int LARGEST_LIMIT = 1_000;
 
     private final Jobs jobs;
     private final JobReports reports;
-    private final PayloadCodec codec;
-    private final Sanitizer sanitizer;
-    private final ClusterEndpointProperties properties;
+    private final EndpointValues values;
 
-    JobsResource(
-            Jobs jobs,
-            JobReports reports,
-            PayloadCodec codec,
-            Sanitizer sanitizer,
-            ClusterEndpointProperties properties) {
+    JobsResource(Jobs jobs, JobReports reports, EndpointValues values) {
         this.jobs = jobs;
         this.reports = reports;
-        this.codec = codec;
-        this.sanitizer = sanitizer;
-        this.properties = properties;
+        this.values = values;
     }
 
-    /** How many unfinished jobs there are, by status; of one name no more than 10,000 pending ones are counted. */
+    /** Returns the number of unfinished jobs by status; at most 10,000 pending jobs of each name are counted. */
     Map<String, Long> counts() {
         var counts = new TreeMap<String, Long>();
-        reports.unfinished().forEach(count -> counts.merge(word(count.status()), count.jobs(), Long::sum));
+        reports.unfinished()
+                .forEach(count -> counts.merge(EnumText.hyphenated(count.status()), count.jobs(), Long::sum));
         return counts;
     }
 
-    /** The newest jobs, without what is in them; see {@link JobReports#list} for how far back. */
-    Map<String, Object> list(@Nullable String name, @Nullable String status, @Nullable Integer limit) {
-        int most = limit == null ? DEFAULT_LIMIT : limit;
-        if (most < 1 || most > LARGEST_LIMIT) {
-            throw refusal("limit %d is not between 1 and %d".formatted(most, LARGEST_LIMIT));
-        }
-        return Map.<String, Object>of(
-                "paused",
+    /** Returns the newest jobs without their values; {@link JobReports#list} says how far back they go. */
+    JobsDescriptor list(@Nullable String name, @Nullable String status, @Nullable Integer limit) {
+        return new JobsDescriptor(
                 jobs.paused(),
-                "jobs",
-                reports.list(name, status == null ? null : status(status), most).stream()
+                reports
+                        .list(
+                                name,
+                                EndpointRequests.status(JobStatus.class, status),
+                                EndpointRequests.limit(limit, DEFAULT_LIMIT))
+                        .stream()
                         .map(JobsResource::summary)
                         .toList());
     }
 
-    private static JobStatus status(String text) {
-        return Arrays.stream(JobStatus.values())
-                .filter(status -> word(status).equals(text.toLowerCase(Locale.ROOT)))
-                .findFirst()
-                .orElseThrow(() -> refusal("status '%s' is unknown; there are %s"
-                        .formatted(
-                                text,
-                                Arrays.stream(JobStatus.values())
-                                        .map(JobsResource::word)
-                                        .toList())));
+    private static JobSummaryDescriptor summary(JobInfo job) {
+        return new JobSummaryDescriptor(
+                job.id(),
+                job.name(),
+                EnumText.hyphenated(job.status()),
+                job.priority(),
+                job.capability(),
+                job.createdAt(),
+                job.scheduledAt(),
+                job.startedAt(),
+                job.finishedAt(),
+                job.attempts(),
+                job.maxAttempts(),
+                job.recoveries(),
+                job.epoch(),
+                job.nodeId());
     }
 
-    /** One job with all that is in it, and why it is not running; null if there is none. */
+    /** Returns one job with its values and the reason why it is not running; null if there is no such job. */
     @Nullable
-    public Map<String, Object> one(String id, SecurityContext reader) {
-        UUID job = id(id);
+    JobDescriptor find(String id, SecurityContext user) {
+        UUID job = jobId(id);
         if (job == null) {
-            throw refusal("'%s' is not the id of a job".formatted(id));
+            throw EndpointRequests.invalid("'%s' is not a job id".formatted(id));
         }
         JobInfo info = jobs.find(job).orElse(null);
-        if (info == null) {
-            return null;
-        }
-        boolean shown = isShown(reader);
-        Map<String, Object> view = summary(info);
-        var metadata = new TreeMap<String, Object>();
-        info.metadata().forEach((key, value) -> metadata.put(key, clean("metadata." + key, value, shown)));
-        view.put("metadata", metadata);
-        Object uniqueKey = clean("uniqueKey", info.uniqueKey(), shown);
-        put(view, "uniqueKey", uniqueKey);
-        put(view, "progress", json("progress", info.progress(), shown));
-        put(view, "payload", json("payload", info.payload(), shown));
-        put(view, "result", json("result", info.result(), shown));
-        put(view, "error", clean("error", info.lastError(), shown));
-        if (!info.attemptHistory().isEmpty()) {
-            view.put(
-                    "attemptHistory",
-                    info.attemptHistory().stream()
-                            .map(attempt -> attempt(attempt, shown))
-                            .toList());
-        }
-        JobExplanation explanation = jobs.explain(job);
-        // The sentence names the unique key.
-        String text = info.uniqueKey() == null
-                ? explanation.text()
-                : explanation.text().replace("'" + info.uniqueKey() + "'", "'" + uniqueKey + "'");
-        view.put("explanation", Map.<String, Object>of("reason", explanation.reason(), "text", text));
-        return view;
+        return info == null ? null : descriptor(info, jobs.explain(job), values.shownTo(user));
     }
 
-    private Map<String, Object> attempt(JobAttempt attempt, boolean shown) {
-        var view = new LinkedHashMap<String, Object>();
-        view.put("attempt", attempt.attempt());
-        view.put("epoch", attempt.epoch());
-        put(view, "node", attempt.nodeId());
-        view.put("startedAt", attempt.startedAt());
+    private static JobDescriptor descriptor(JobInfo job, JobExplanation explanation, Sanitized shown) {
+        var metadata = new TreeMap<String, @Nullable Object>();
+        job.metadata().forEach((key, value) -> metadata.put(key, shown.value("metadata." + key, value)));
+        Object uniqueKey = shown.value("uniqueKey", job.uniqueKey());
+        return new JobDescriptor(
+                job.id(),
+                job.name(),
+                EnumText.hyphenated(job.status()),
+                job.priority(),
+                job.capability(),
+                job.createdAt(),
+                job.scheduledAt(),
+                job.startedAt(),
+                job.finishedAt(),
+                job.attempts(),
+                job.maxAttempts(),
+                job.recoveries(),
+                job.epoch(),
+                job.nodeId(),
+                metadata,
+                uniqueKey,
+                shown.json("progress", job.progress()),
+                shown.json("payload", job.payload()),
+                shown.json("result", job.result()),
+                shown.value("error", job.lastError()),
+                attempts(job.attemptHistory(), shown),
+                explanation(explanation, job.uniqueKey(), uniqueKey));
+    }
+
+    private static @Nullable List<AttemptDescriptor> attempts(List<JobAttempt> attempts, Sanitized shown) {
+        return attempts.isEmpty()
+                ? null
+                : attempts.stream().map(attempt -> attempt(attempt, shown)).toList();
+    }
+
+    private static AttemptDescriptor attempt(JobAttempt attempt, Sanitized shown) {
         Duration duration = attempt.duration();
-        put(view, "durationMillis", duration == null ? null : duration.toMillis());
-        view.put("result", ClusterLifecycle.word(attempt.result()));
-        put(view, "error", clean("error", attempt.error(), shown));
-        return view;
+        return new AttemptDescriptor(
+                attempt.attempt(),
+                attempt.epoch(),
+                attempt.nodeId(),
+                attempt.startedAt(),
+                duration == null ? null : duration.toMillis(),
+                EnumText.hyphenated(attempt.result()),
+                shown.value("error", attempt.error()));
     }
 
-    boolean isShown(SecurityContext reader) {
-        return properties.showValues().isShown(reader, properties.roles());
+    // The text may name the unique key, which is sanitized there, too.
+    private static ExplanationDescriptor explanation(
+            JobExplanation explanation, @Nullable String uniqueKey, @Nullable Object shownKey) {
+        return new ExplanationDescriptor(
+                explanation.reason(),
+                uniqueKey == null
+                        ? explanation.text()
+                        : explanation.text().replace("'" + uniqueKey + "'", "'" + shownKey + "'"));
     }
 
-    private static Map<String, Object> summary(JobInfo job) {
-        var view = new LinkedHashMap<String, Object>();
-        view.put("id", job.id());
-        view.put("name", job.name());
-        view.put("status", word(job.status()));
-        view.put("priority", job.priority());
-        put(view, "capability", job.capability());
-        view.put("createdAt", job.createdAt());
-        view.put("scheduledAt", job.scheduledAt());
-        put(view, "startedAt", job.startedAt());
-        put(view, "finishedAt", job.finishedAt());
-        view.put("attempts", job.attempts());
-        put(view, "maxAttempts", job.maxAttempts());
-        view.put("recoveries", job.recoveries());
-        view.put("epoch", job.epoch());
-        put(view, "node", job.nodeId());
-        return view;
-    }
-
-    private static void put(Map<String, Object> view, String key, @Nullable Object value) {
-        if (value != null) {
-            view.put(key, value);
-        }
-    }
-
+    /** Changes the state of one job, by id, or of all jobs of a name; returns null if there is none. */
     @Nullable
-    Object json(String key, @Nullable String json, boolean shown) {
-        if (json == null) {
-            return null;
-        }
+    Object changeState(String idOrName, String state) {
+        UUID job = jobId(idOrName);
         try {
-            return clean(key, codec.read(json, Object.class), shown);
-        } catch (RuntimeException e) {
-            // Nothing here reads JSON: then the text as a whole.
-            return clean(key, json, shown);
-        }
-    }
-
-    @Nullable
-    Object clean(String key, @Nullable Object value, boolean shown) {
-        if (value instanceof Map<?, ?> map) {
-            var cleaned = new LinkedHashMap<String, @Nullable Object>();
-            map.forEach((name, part) -> cleaned.put(String.valueOf(name), clean(key + "." + name, part, shown)));
-            return cleaned;
-        }
-        if (value instanceof List<?> list) {
-            var cleaned = new ArrayList<@Nullable Object>();
-            for (int i = 0; i < list.size(); i++) {
-                cleaned.add(clean("%s[%d]".formatted(key, i), list.get(i), shown));
-            }
-            return cleaned;
-        }
-        return value == null ? null : sanitizer.sanitize(new SanitizableData(null, key, value), shown);
-    }
-
-    /** An order to a job, by its id, or to all jobs of a name; null if there is no such job. */
-    @Nullable
-    Object order(String idOrName, String state) {
-        UUID job = id(idOrName);
-        try {
-            return job == null ? orderName(idOrName, state) : orderJob(job, state);
+            return job == null ? changeNameState(idOrName, state) : changeJobState(job, state);
         } catch (JobRejectedException | MutationRefusedException e) {
-            throw new InvalidEndpointRequestException(String.valueOf(e.getMessage()), "Refused", e);
+            throw EndpointRequests.refused(e);
         }
     }
 
-    private @Nullable Object orderJob(UUID job, String state) {
-        BooleanSupplier order = switch (state) {
+    private @Nullable JobStatusDescriptor changeJobState(UUID job, String state) {
+        BooleanSupplier change = switch (state) {
             case "cancelled" -> () -> jobs.cancel(job);
             case "retry" -> () -> jobs.retry(job);
             default ->
-                throw refusal("state '%s' of a job cannot be ordered; 'cancelled' and 'retry' can".formatted(state));
+                throw EndpointRequests.invalid(
+                        "Unsupported state '%s' for a job: use 'cancelled' or 'retry'".formatted(state));
         };
-        boolean obeyed = order.getAsBoolean();
+        boolean changed = change.getAsBoolean();
         JobInfo info = jobs.find(job).orElse(null);
         if (info == null) {
             return null;
         }
-        if (!obeyed) {
-            throw refusal("job %s is %s: state '%s' cannot be ordered".formatted(job, word(info.status()), state));
+        String status = EnumText.hyphenated(info.status());
+        if (!changed) {
+            throw EndpointRequests.invalid("Job %s is %s: state '%s' is not possible".formatted(job, status, state));
         }
-        return Map.<String, Object>of("id", job, "status", word(info.status()));
+        return new JobStatusDescriptor(job, status);
     }
 
-    private @Nullable Object orderName(String name, String state) {
+    private @Nullable Object changeNameState(String name, String state) {
         switch (state) {
             case "paused" -> {
                 try {
@@ -237,33 +189,25 @@ public final class JobsResource {
                 }
             }
             case "running" -> {
-                // Those that are not paused run already, which is what was ordered.
+                // Resuming a name that is not paused succeeds without a change.
                 if (!jobs.resume(name) && !reports.knows(name)) {
                     return null;
                 }
             }
             default ->
-                throw refusal("state '%s' of the jobs named '%s' cannot be ordered; 'paused' and 'running' can"
-                        .formatted(state, name));
+                throw EndpointRequests.invalid(
+                        "Unsupported state '%s' for jobs named '%s': use 'paused' or 'running'".formatted(state, name));
         }
-        return Map.of("name", name, "state", state);
+        return new JobNameStateDescriptor(name, state);
     }
 
-    private static @Nullable UUID id(String text) {
+    /** Parses a job id in its canonical form; null for any other text, which may be a job name. */
+    private static @Nullable UUID jobId(String text) {
         try {
             UUID id = UUID.fromString(text);
-            // It reads shorter forms too, and those may be names.
             return id.toString().equalsIgnoreCase(text) ? id : null;
         } catch (IllegalArgumentException e) {
             return null;
         }
-    }
-
-    private static InvalidEndpointRequestException refusal(String message) {
-        return new InvalidEndpointRequestException(message, message);
-    }
-
-    private static String word(JobStatus status) {
-        return ClusterLifecycle.word(status);
     }
 }

@@ -16,8 +16,8 @@ import org.springframework.boot.health.actuate.endpoint.HttpCodeStatusMapper;
 import org.springframework.boot.health.actuate.endpoint.StatusAggregator;
 
 /**
- * Makes the cluster's health part of readiness, without any property of the application. While runs of workflows are stranded
- * that one part is all of it, and visible to everybody: whoever deploys must see why, and nobody sees anything else.
+ * Adds the health of the cluster to the readiness group. While workflow runs are stranded, the group consists of the workflows
+ * component alone and shows it to every user: a deployment tool must see why the node is not ready, and nothing else.
  */
 final class ReadinessMembership implements HealthEndpointGroupsPostProcessor {
 
@@ -40,7 +40,7 @@ final class ReadinessMembership implements HealthEndpointGroupsPostProcessor {
     private record Groups(HealthEndpointGroups delegate, HealthEndpointGroup readiness)
             implements HealthEndpointGroups, AdditionalPathsMapper {
 
-        // Whoever asks for the mapped paths (Spring Security does) takes the groups for a mapper of theirs.
+        // Spring Boot casts the groups to a mapper of additional paths, for example to configure Spring Security.
         @Override
         public @Nullable List<String> getAdditionalPaths(EndpointId endpoint, WebServerNamespace namespace) {
             return delegate instanceof AdditionalPathsMapper mapper

@@ -29,7 +29,7 @@ import java.util.function.Function;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 
-/** Turns {@link ClusterCron} methods into the handlers of their runs and the definitions of their slots. */
+/** Registers {@link ClusterCron} methods: a handler for the runs and a definition for the slots of each. */
 public final class ClusterCronRegistrar extends HandlerRegistrar {
 
     private final ConfigurableListableBeanFactory beans;
@@ -84,7 +84,7 @@ public final class ClusterCronRegistrar extends HandlerRegistrar {
         String every = attributes.text(cron.every());
         if (expression.isEmpty() == every.isEmpty()) {
             throw new IllegalArgumentException(
-                    "it needs either an expression or every, but has '%s' and '%s'".formatted(expression, every));
+                    "it needs either an expression or an interval, but value is '%s' and every is '%s'".formatted(expression, every));
         }
         String zone = attributes.value("zone", cron.zone(), Function.identity(), usual.zone());
         String schedule = CronEngine.requireSchedule(
@@ -99,7 +99,7 @@ public final class ClusterCronRegistrar extends HandlerRegistrar {
             throw AttributeException.of(
                     "capability",
                     handler.capability(),
-                    "the leader runs it, whatever it offers; use target = ANY_WORKER",
+                    "it has no effect, because the leader runs this cron; set target = ANY_WORKER",
                     null);
         }
         return new CronStore.Definition(
@@ -116,7 +116,7 @@ public final class ClusterCronRegistrar extends HandlerRegistrar {
                 attributes
                         .value("jitter", cron.jitter(), ClusterCronRegistrar::jitter, Duration.ZERO)
                         .toMillis(),
-                // The node that runs it knows.
+                // The handler has its own number of attempts.
                 null);
     }
 
@@ -132,7 +132,7 @@ public final class ClusterCronRegistrar extends HandlerRegistrar {
         AnnotatedMethods.Call method = found.call(beans);
         Class<?>[] parameters = found.method().getParameterTypes();
         if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != CronContext.class)) {
-            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+            throw new IllegalArgumentException("it has the parameters " + Arrays.toString(parameters));
         }
         ObjectProvider<CronContexts> contexts = beans.getBeanProvider(CronContexts.class);
         JobHandler.Code code = (payload, job) ->

@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.cron;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
@@ -49,13 +49,13 @@ public final class CronAutoConfiguration {
     @Order(ComponentOrder.CRONS)
     CronEngine clusterCronEngine(
             ClusterProperties properties,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             JobEngine jobs,
             JobEngine.Dependencies tools,
             CronDeclarations crons) {
         CronProperties cron = properties.cron();
         return new CronEngine(
-                parts.node(),
+                runtime.node(),
                 jobs,
                 crons,
                 tools.monitor(),
@@ -69,12 +69,12 @@ public final class CronAutoConfiguration {
     CronContexts clusterCronContexts(
             ClusterDatabase database,
             Schema schema,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             ObjectProvider<PlatformTransactionManager> managers) {
         return new CronContexts(
-                parts.node(),
+                runtime.node(),
                 new FencedLeadership(
-                        parts.node(), new LeaderStore(schema, database.application()), database.transactions(managers)),
+                        runtime.node(), new LeaderStore(schema, database.application()), database.transactions(managers)),
                 database.application());
     }
 
@@ -82,11 +82,11 @@ public final class CronAutoConfiguration {
     @ConditionalOnMissingBean
     Crons clusterCrons(
             ClusterDatabase database,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             DefaultCrons.Engines engines,
             JobEngine.Dependencies tools,
             CronDeclarations crons) {
-        return new DefaultCrons(parts.node(), engines, crons, database.application(), tools);
+        return new DefaultCrons(runtime.node(), engines, crons, database.application(), tools);
     }
 
     @Bean

@@ -87,7 +87,7 @@ public final class ClusterDaemonRegistrar implements SmartInitializingSingleton 
     private String name(AnnotatedMethods.Found<ClusterDaemon> found) {
         String name = attributes.name(found.annotation().name(), found.method());
         if (name.indexOf('#') >= 0) {
-            throw AttributeException.of("name", name, "must not have a # in it, which numbers instances", null);
+            throw AttributeException.of("name", name, "must not contain #, which separates the number of an instance", null);
         }
         return name;
     }
@@ -96,7 +96,7 @@ public final class ClusterDaemonRegistrar implements SmartInitializingSingleton 
         int instances = attributes.value("instances", daemon.instances(), AttributeReader.atLeast(1), 1);
         if (instances > 1 && daemon.scope() == DaemonScope.NODE) {
             throw AttributeException.of(
-                    "instances", String.valueOf(instances), "of scope NODE there is one on every node", null);
+                    "instances", String.valueOf(instances), "a daemon of scope NODE has one instance on every node", null);
         }
         return instances;
     }
@@ -105,20 +105,20 @@ public final class ClusterDaemonRegistrar implements SmartInitializingSingleton 
         AnnotatedMethods.Call method = found.call(beans);
         AsynchronousHandlers.refuseFuture(
                 found,
-                "A daemon keeps its role until its method has ended, but the work of a future would go on beside its"
+                "A daemon keeps its role until its method has returned, but the work of a future would continue beside its"
                         + " successor.",
                 "Let the method run until it is asked to stop: wait for the future in it, with join() or block().");
         TransactionAttribute transaction = transactions.getTransactionAttribute(found.method(), found.type());
         if (transaction != null && !WITHOUT_TRANSACTION.contains(transaction.getPropagationBehavior())) {
             throw new ClusterStartupException(
-                    "@ClusterDaemon on %s: it is @Transactional. Its transaction would be open, and hold a connection, for as long as the daemon runs."
+                    "@ClusterDaemon on %s: it is @Transactional. Its transaction would stay open and hold a connection for as long as the daemon runs."
                             .formatted(found.place()),
                     "Remove @Transactional from the method, or set propagation = NOT_SUPPORTED if it is on the class. Call"
                             + " DaemonContext.fenced, or a @Transactional method of another bean, for each unit of work.");
         }
         Class<?>[] parameters = found.method().getParameterTypes();
         if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != DaemonContext.class)) {
-            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+            throw new IllegalArgumentException("it has the parameters " + Arrays.toString(parameters));
         }
         return context -> {
             Object returned = parameters.length == 0 ? method.with() : method.with(context);

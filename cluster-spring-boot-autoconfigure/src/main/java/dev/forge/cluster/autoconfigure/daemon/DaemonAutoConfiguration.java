@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.daemon;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
@@ -39,28 +39,28 @@ public final class DaemonAutoConfiguration {
         return new ClusterDaemonRegistrar(beans, handlers, properties.daemon());
     }
 
-    // With a fence of its own: the application may have replaced the Leadership bean.
+    // Uses its own fence, because the application may have replaced the Leadership bean.
     @Bean
     @Order(ComponentOrder.DAEMONS)
     DaemonEngine clusterDaemonEngine(
             ClusterDatabase database,
             Schema schema,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             DaemonHandlers handlers,
             ObjectProvider<PlatformTransactionManager> managers) {
         return new DaemonEngine(
-                parts.node(),
+                runtime.node(),
                 handlers,
                 new FencedLeadership(
-                        parts.node(),
+                        runtime.node(),
                         new LeaderStore(schema, database.application()),
                         database.transactions(managers)));
     }
 
     @Bean
     @ConditionalOnMissingBean
-    Daemons clusterDaemons(Schema schema, ClusterLifecycle.Parts parts, DaemonEngine engine) {
+    Daemons clusterDaemons(Schema schema, NodeRuntime runtime, DaemonEngine engine) {
         return new DefaultDaemons(
-                parts.node(), engine, new DaemonStore(schema, parts.control().shared()));
+                runtime.node(), engine, new DaemonStore(schema, runtime.control().shared()));
     }
 }

@@ -26,33 +26,33 @@ import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.util.ClassUtils;
 import org.springframework.util.ReflectionUtils;
 
-/** Methods with an annotation of ours on all beans, found without creating those that are lazy. */
+/** Finds the annotated methods of all beans without creating lazy beans. */
 public final class AnnotatedMethods {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
-    /** How many beans a message lists. */
+    /** The number of beans that a message lists. */
     private static final int LISTED = 10;
 
     private AnnotatedMethods() {}
 
     /**
-     * A method that was found.
+     * An annotated method.
      *
-     * @param type the bean's own class, behind its proxies
+     * @param type the class of the bean, behind its proxies
      */
     public record Found<A extends Annotation>(String bean, Class<?> type, Method method, A annotation) {
 
-        /** For people. */
+        /** Returns the class and the method, for messages. */
         public String place() {
             return type.getName() + "." + method.getName();
         }
 
-        /** The simple name of the annotation. */
+        /** Returns the simple name of the annotation. */
         public String kind() {
             return annotation.annotationType().getSimpleName();
         }
 
-        /** Refuses final methods of a proxy that is a subclass: they run on the proxy itself, whose fields are null. */
+        /** Rejects final methods of a CGLIB proxy: they would run on the proxy itself, whose fields are null. */
         private void requireOverridable(Class<?> proxy) {
             if (Modifier.isFinal(method.getModifiers()) && !Proxy.isProxyClass(proxy)) {
                 throw new IllegalArgumentException(
@@ -61,7 +61,7 @@ public final class AnnotatedMethods {
             }
         }
 
-        /** How to call it on the bean, which may be a proxy, and is created by the first call if it is lazy. */
+        /** Returns a call of the method on the bean, which may be a proxy. The first call creates a lazy bean. */
         public Call call(ConfigurableListableBeanFactory beans) {
             AsynchronousHandlers.refuseAsync(this, beans);
             OtherSchedulers.refuse(this);
@@ -77,7 +77,7 @@ public final class AnnotatedMethods {
             return arguments -> {
                 try {
                     Object target = beans.getBean(bean);
-                    // A lazy one, of which it was not known whether there would be a proxy.
+                    // A lazy bean: it was unknown before whether it has a proxy.
                     if (target instanceof SpringProxy) {
                         requireOverridable(target.getClass());
                     }
@@ -89,7 +89,7 @@ public final class AnnotatedMethods {
         }
     }
 
-    /** A call that throws what the method throws. */
+    /** Calls the method and throws its exceptions unwrapped. */
     @FunctionalInterface
     public interface Call {
         @Nullable
@@ -97,8 +97,8 @@ public final class AnnotatedMethods {
     }
 
     /**
-     * Warns of the application's own lazy beans that are declared as interfaces: the class, and whether there are annotations on
-     * its methods, is not known before somebody needs the bean, which nobody may ever do.
+     * Warns about lazy beans of the application that are declared as interfaces: their class, and so their annotated methods, is
+     * unknown until the bean is created, which may never happen.
      */
     public static void warnOfHidden(ConfigurableListableBeanFactory beans) {
         List<String> hidden = new ArrayList<>();
@@ -111,7 +111,7 @@ public final class AnnotatedMethods {
         }
         if (!hidden.isEmpty()) {
             log.warn(
-                    "Lazy beans that are declared as interfaces: {}{}. If methods of their classes have @ClusterJob, @ClusterCron,"
+                    "Lazy beans declared as interfaces: {}{}. If methods of their classes have @ClusterJob, @ClusterCron,"
                             + " @ClusterDaemon or @ClusterWorkflow, they are not found and never run. Declare the class as the"
                             + " return type of the @Bean method, or remove @Lazy.",
                     hidden.subList(0, Math.min(hidden.size(), LISTED)),
@@ -119,7 +119,7 @@ public final class AnnotatedMethods {
         }
     }
 
-    /** Whether a method of the application makes the bean, and not one of a library. */
+    /** Returns whether a method of the application, and not of a library, creates the bean. */
     private static boolean isOwn(ConfigurableListableBeanFactory beans, BeanDefinition definition) {
         String factory =
                 definition instanceof AnnotatedBeanDefinition annotated && annotated.getFactoryMethodMetadata() != null
@@ -145,7 +145,7 @@ public final class AnnotatedMethods {
         return found;
     }
 
-    /** The beans that could be the application's, by name, with their classes behind their proxies. */
+    /** Returns the beans that may be the application's by name, with their classes behind their proxies. */
     public static Map<String, Class<?>> types(ConfigurableListableBeanFactory beans) {
         Map<String, Class<?>> types = new LinkedHashMap<>();
         for (String bean : beans.getBeanNamesForType(Object.class, true, false)) {
@@ -166,7 +166,7 @@ public final class AnnotatedMethods {
         try {
             return AutoProxyUtils.determineTargetClass(beans, bean);
         } catch (RuntimeException | LinkageError e) {
-            // Not a bean whose methods could be ours.
+            // Such a bean has no annotated methods.
             return null;
         }
     }

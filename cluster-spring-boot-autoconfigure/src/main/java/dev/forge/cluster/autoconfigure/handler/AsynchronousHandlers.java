@@ -17,10 +17,10 @@ import org.springframework.scheduling.annotation.AsyncAnnotationAdvisor;
 import org.springframework.scheduling.annotation.EnableAsync;
 import org.springframework.util.ClassUtils;
 
-/** Refuses handlers whose work would go on, unwatched, after they have returned. */
+/** Rejects handlers whose work would continue unobserved after they have returned. */
 public final class AsynchronousHandlers {
 
-    /** By name: those of Jakarta, which Spring heeds as well, may be absent. */
+    /** By name, because the annotation of Jakarta, which Spring supports, too, may be absent. */
     private static final Set<String> ASYNC = Set.of(
             "org.springframework.scheduling.annotation.Async",
             "jakarta.ejb.Asynchronous",
@@ -29,8 +29,8 @@ public final class AsynchronousHandlers {
     private AsynchronousHandlers() {}
 
     /**
-     * @throws ClusterStartupException if the method or its class is {@code @Async}, itself or by a meta-annotation, has the
-     *     annotation that {@code @EnableAsync} names instead, or is asynchronous for a reason that only its proxy knows
+     * @throws ClusterStartupException if the method or its class is {@code @Async}, directly or by a meta-annotation, has the
+     *     annotation that {@code @EnableAsync} names instead, or its proxy makes calls asynchronous for another reason
      */
     static void refuseAsync(AnnotatedMethods.Found<?> found, ConfigurableListableBeanFactory beans) {
         Set<String> annotations = new LinkedHashSet<>(ASYNC);
@@ -41,7 +41,7 @@ public final class AsynchronousHandlers {
             if (onMethod.isPresent(annotation) || onClass.isPresent(annotation)) {
                 String name = ClassUtils.getShortName(annotation);
                 throw new ClusterStartupException(
-                        "@%s on %s: its %s is @%s. The call would return before the work is done, and the cluster would take it for completed, whatever becomes of it."
+                        "@%s on %s: its %s is @%s. The call would return before the work is done, and the job would be completed even if the work fails."
                                 .formatted(
                                         found.kind(),
                                         found.place(),
@@ -53,13 +53,13 @@ public final class AsynchronousHandlers {
         }
         if (isAsyncByProxy(found, beans)) {
             throw new ClusterStartupException(
-                    "@%s on %s: the proxy of bean '%s' makes the call asynchronous. The call would return before the work is done, and the cluster would take it for completed, whatever becomes of it."
+                    "@%s on %s: the proxy of bean '%s' makes the call asynchronous. The call would return before the work is done, and the job would be completed even if the work fails."
                             .formatted(found.kind(), found.place(), found.bean()),
                     "Find the annotation that an AsyncAnnotationBeanPostProcessor of the application is configured with, and remove it from the handler: the cluster calls it on a thread of its own.");
         }
     }
 
-    /** Whether Spring has made it asynchronous: an application may configure that without {@code @EnableAsync}. */
+    /** Returns whether its proxy makes calls asynchronous: an application may configure that without {@code @EnableAsync}. */
     private static boolean isAsyncByProxy(AnnotatedMethods.Found<?> found, ConfigurableListableBeanFactory beans) {
         return beans.getSingleton(found.bean()) instanceof Advised proxy
                 && Stream.of(proxy.getAdvisors())
@@ -68,7 +68,7 @@ public final class AsynchronousHandlers {
                                 && async.getPointcut().getMethodMatcher().matches(found.method(), found.type()));
     }
 
-    /** What {@code @EnableAsync(annotation = ...)} names. */
+    /** Returns the annotation that {@code @EnableAsync(annotation = ...)} names. */
     private static List<String> named(ConfigurableListableBeanFactory beans) {
         return Stream.of(beans.getBeanNamesForAnnotation(EnableAsync.class))
                 .map(bean -> beans.findAnnotationOnBean(bean, EnableAsync.class))
@@ -79,15 +79,15 @@ public final class AsynchronousHandlers {
                 .toList();
     }
 
-    /** Whether the method returns a future or a reactive type. */
+    /** Returns whether the method returns a future or a reactive type. */
     static boolean returnsFuture(AnnotatedMethods.Found<?> found) {
         return AsyncResults.isAsync(GenericTypeResolver.resolveReturnType(found.method(), found.type()));
     }
 
     /**
-     * Refuses methods that return a future or a reactive type.
+     * Rejects methods that return a future or a reactive type.
      *
-     * @throws ClusterStartupException if the method returns a future or a reactive type, which it must not because of that
+     * @throws ClusterStartupException with the given reason and action, if the method returns a future or a reactive type
      */
     public static void refuseFuture(AnnotatedMethods.Found<?> found, String reason, String action) {
         if (returnsFuture(found)) {

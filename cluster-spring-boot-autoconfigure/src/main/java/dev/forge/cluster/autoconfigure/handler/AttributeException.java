@@ -3,7 +3,7 @@ package dev.forge.cluster.autoconfigure.handler;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/** An attribute of an annotation cannot be read; says what to do about it. */
+/** An attribute of an annotation is invalid; carries the action that the start-up failure prints. */
 public final class AttributeException extends IllegalArgumentException {
 
     @Serial
@@ -16,7 +16,7 @@ public final class AttributeException extends IllegalArgumentException {
         this.action = action;
     }
 
-    /** An attribute with a value that it cannot have. */
+    /** Creates an exception for an attribute with an invalid value. */
     public static AttributeException of(
             String attribute, String value, @Nullable String reason, @Nullable Throwable cause) {
         return new AttributeException(
@@ -25,7 +25,7 @@ public final class AttributeException extends IllegalArgumentException {
                 cause);
     }
 
-    /** What to do about a wrong annotation: about its attribute if that is what is wrong, otherwise about its method. */
+    /** Returns the action: that of the attribute if it is invalid, otherwise the given one for the method. */
     public static String action(RuntimeException failure, String aboutTheMethod) {
         return failure instanceof AttributeException attribute ? attribute.action : aboutTheMethod;
     }

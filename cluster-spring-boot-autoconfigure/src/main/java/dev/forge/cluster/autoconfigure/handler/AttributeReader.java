@@ -14,9 +14,8 @@ import org.springframework.boot.convert.DurationStyle;
 import org.springframework.util.PlaceholderResolutionException;
 
 /**
- * Reads the text attributes of our annotations: first their placeholders, then what they say. A refusal is an {@link
- * IllegalArgumentException} of the form {@code attribute (value): reason}, to be completed with the place of the
- * annotation.
+ * Reads the text attributes of annotations: resolves placeholders, then parses the value. An invalid value is an {@link
+ * IllegalArgumentException} of the form {@code attribute (value): reason}, to which the caller adds the place of the annotation.
  */
 public final class AttributeReader {
 
@@ -26,7 +25,7 @@ public final class AttributeReader {
         this.beans = beans;
     }
 
-    /** The text with its placeholders filled in; empty where nothing is said. */
+    /** Returns the text with resolved placeholders; empty if the attribute is not set. */
     public String text(String attribute) {
         String resolved;
         try {
@@ -41,14 +40,14 @@ public final class AttributeReader {
         return resolved == null ? "" : resolved.trim();
     }
 
-    /** The same, null where nothing is said. */
+    /** Like the above, but null if the attribute is not set. */
     @Nullable
     public String textOrNull(String attribute) {
         String text = text(attribute);
         return text.isEmpty() ? null : text;
     }
 
-    /** A name: what is said, or else the method's own in kebab case. */
+    /** Returns the name, by default that of the method in kebab case. */
     public String name(String attribute, Method method) {
         String text = text(attribute);
         String name = text.isEmpty() ? kebab(method.getName()) : text;
@@ -57,29 +56,29 @@ public final class AttributeReader {
         return name;
     }
 
-    /** Another name under which jobs may be enqueued. */
+    /** Returns an additional name under which jobs may be enqueued. */
     public String alias(String attribute) {
         String text = text(attribute);
         requireFree("aliases", text);
         return text;
     }
 
-    /** Refuses a name that the cluster uses for itself. */
+    /** Rejects a name that is reserved for the cluster. */
     private static void requireFree(String attribute, String name) {
         if (WorkflowVersion.isJobOfWorkflow(name)) {
             throw AttributeException.of(
                     attribute,
                     name,
-                    "what begins with %s carries runs of workflows".formatted(WorkflowVersion.JOB_PREFIX),
+                    "names that begin with %s are reserved for workflows".formatted(WorkflowVersion.JOB_PREFIX),
                     null);
         }
         if (DaemonStore.isDaemon(name)) {
             throw AttributeException.of(
-                    attribute, name, "what begins with %s belongs to daemons".formatted(DaemonStore.PREFIX), null);
+                    attribute, name, "names that begin with %s are reserved for daemons".formatted(DaemonStore.PREFIX), null);
         }
     }
 
-    /** Refuses a name that is too long or not printable. */
+    /** Rejects a name that is too long or not printable. */
     public static void requireName(String attribute, String text) {
         try {
             Names.require(attribute, text);
@@ -96,19 +95,19 @@ public final class AttributeReader {
                 .toLowerCase(Locale.ROOT);
     }
 
-    /** What the text means, or the usual where nothing is said. */
+    /** Parses the text; returns the default if the attribute is not set. */
     public <T> T value(String attribute, String text, Function<String, T> reading, T usual) {
         String resolved = text(text);
         return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
     }
 
-    /** The same where the usual may be nothing. */
+    /** Like the above, for a default that may be null. */
     public <T> @Nullable T valueOrNull(String attribute, String text, Function<String, T> reading, @Nullable T usual) {
         String resolved = text(text);
         return resolved.isEmpty() ? usual : read(attribute, resolved, reading);
     }
 
-    /** What a text without placeholders means. */
+    /** Parses a text without placeholders. */
     public static <T> T read(String attribute, String text, Function<String, T> reading) {
         try {
             return reading.apply(text);
@@ -121,7 +120,7 @@ public final class AttributeReader {
         return e instanceof NumberFormatException ? "is not a number" : e.getMessage();
     }
 
-    /** A duration such as {@code 30s}. */
+    /** Parses a duration such as {@code 30s}. */
     public static Duration notNegative(String text) {
         Duration duration = parse(text);
         if (duration.isNegative()) {
@@ -141,7 +140,7 @@ public final class AttributeReader {
         }
     }
 
-    /** A duration that is not zero either. */
+    /** Parses a duration of at least a millisecond. */
     public static Duration positive(String text) {
         Duration duration = notNegative(text);
         if (duration.isZero()) {
@@ -153,12 +152,12 @@ public final class AttributeReader {
         return duration;
     }
 
-    /** A whole number. */
+    /** Parses a whole number. */
     public static Function<String, Integer> atLeast(int least) {
         return between(least, Integer.MAX_VALUE);
     }
 
-    /** A whole number. */
+    /** Parses a whole number. */
     public static Function<String, Integer> between(int least, int most) {
         return text -> {
             int number = Integer.parseInt(text);

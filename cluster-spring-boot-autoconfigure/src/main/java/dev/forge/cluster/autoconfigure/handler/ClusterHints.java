@@ -33,8 +33,9 @@ import org.springframework.core.ResolvableType;
 import org.springframework.util.ClassUtils;
 
 /**
- * What a native image must know of handlers, crons, daemons and workflows: their methods are called by reflection, payloads and results become JSON.
- * Types of checkpoints, and of what steps return, appear in no signature: {@code @RegisterReflectionForBinding} on the handler names them.
+ * Registers hints for native images: the methods of handlers, crons, daemons and workflows are called by reflection, and payloads and
+ * results become JSON. Types of checkpoints and of step results appear in no signature, so the application names them with
+ * {@code @RegisterReflectionForBinding} on the handler.
  */
 final class ClusterHints implements BeanRegistrationAotProcessor {
 
@@ -62,7 +63,7 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
 
     private static void register(ReflectionHints hints, Class<?> type, Method method) {
         hints.registerMethod(method, ExecutableMode.INVOKE);
-        // Behind a JDK proxy it is the interface's method that is called.
+        // On a JDK proxy the method of the interface is called.
         for (Class<?> face : ClassUtils.getAllInterfacesForClass(type)) {
             Method declared = ClassUtils.getMethodIfAvailable(face, method.getName(), method.getParameterTypes());
             if (declared != null) {
@@ -84,13 +85,13 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
         BINDING.registerReflectionHints(hints, bound.toArray(Type[]::new));
     }
 
-    /** What is stored of a future or a reactive type is what it ends with. */
+    /** Returns the type that is stored: for a future or a reactive type, that of its value. */
     private static ResolvableType result(Type returned) {
         ResolvableType type = ResolvableType.forType(returned);
         return AsyncResults.isAsync(type.resolve(Object.class)) && type.hasGenerics() ? type.getGeneric(0) : type;
     }
 
-    /** What the cluster itself writes as JSON, the scripts of its schema, and its beans where it is disabled. */
+    /** Registers the JSON types of the cluster, the scripts of its schema and the proxies of a disabled cluster. */
     static final class OwnHints implements RuntimeHintsRegistrar {
 
         @Override

@@ -6,8 +6,8 @@ import org.springframework.beans.factory.config.BeanDefinition;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 
 /**
- * Registers the handlers of one kind, once all beans exist: only then their classes are known for certain. Spring calls it
- * after the same callback of the application's own beans, so that the first of these to call the API may need it earlier.
+ * Registers the handlers of one kind after all beans have been created, because only then all classes are known. Spring calls this
+ * callback after those of the application's beans, so a bean that calls the API there makes the handlers register earlier.
  */
 public abstract class HandlerRegistrar implements SmartInitializingSingleton {
 
@@ -28,7 +28,7 @@ public abstract class HandlerRegistrar implements SmartInitializingSingleton {
         return registered;
     }
 
-    /** Makes all of them register; false, and nothing has happened, while beans are still being created. */
+    /** Makes all registrars register their handlers; returns false without effect while beans are still being created. */
     public static boolean complete(ConfigurableListableBeanFactory beans, ObjectProvider<HandlerRegistrar> registrars) {
         if (registrars.stream().allMatch(HandlerRegistrar::isRegistered)) {
             return true;

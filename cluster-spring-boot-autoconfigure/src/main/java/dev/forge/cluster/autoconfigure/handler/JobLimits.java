@@ -13,10 +13,10 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.core.annotation.MergedAnnotation;
 
-/** How often, how long and with which pauses a handler is tried: what its annotation says, else the properties. */
+/** Attempts, timeout, backoff and retention of a handler: from its annotation, by default from the properties. */
 public final class JobLimits {
 
-    /** Of annotations that do not speak of it. */
+    /** For annotations without these attributes. */
     public static final ClusterJob.Backoff USUAL_BACKOFF =
             MergedAnnotation.of(ClusterJob.Backoff.class).synthesize();
 
@@ -49,12 +49,12 @@ public final class JobLimits {
                 attributes.valueOrNull("retention", retention, AttributeReader::notNegative, completedRetention()));
     }
 
-    /** As the cluster is configured. */
+    /** Returns the limits of the properties. */
     public JobHandler.Limits usual() {
         return of("", USUAL_BACKOFF, Set.of(), "", "");
     }
 
-    /** Zero means deletion at completion, which the node that completes it does. */
+    /** Zero means that the node that completes the job deletes it. */
     private @Nullable Duration completedRetention() {
         Duration configured = properties.retention().completed();
         return configured.isZero() ? configured : null;
@@ -90,7 +90,7 @@ public final class JobLimits {
                 .filter(growth -> growth.name().equals(text.toUpperCase(Locale.ROOT)))
                 .findFirst()
                 .orElseThrow(() -> new IllegalArgumentException(
-                        "there are " + Arrays.toString(JobProperties.Backoff.Strategy.values())));
+                        "use one of " + Arrays.toString(JobProperties.Backoff.Strategy.values())));
     }
 
     private static double number(String text, double least, double most) {
@@ -99,7 +99,7 @@ public final class JobLimits {
             throw new IllegalArgumentException(
                     most == Double.MAX_VALUE
                             ? "must be at least %.0f".formatted(least)
-                            : "must lie between %.0f and %.0f".formatted(least, most));
+                            : "must be between %.0f and %.0f".formatted(least, most));
         }
         return number;
     }

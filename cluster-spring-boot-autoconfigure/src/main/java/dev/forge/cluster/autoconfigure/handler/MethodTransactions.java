@@ -24,7 +24,7 @@ import org.springframework.transaction.annotation.TransactionManagementConfigure
 import org.springframework.transaction.interceptor.TransactionAttribute;
 import org.springframework.util.StringUtils;
 
-/** Which transaction a handler's {@code @Transactional} asks for, so that its job is completed in the same one. */
+/** Reads {@code @Transactional} of handlers, so that a job is completed in the transaction of its handler. */
 public final class MethodTransactions {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
@@ -41,7 +41,7 @@ public final class MethodTransactions {
         this.database = database;
     }
 
-    /** The transaction that the method asks for; null if its job cannot be completed in it, or it asks for none. */
+    /** Returns the transaction of the method; null if it has none, or its job cannot be completed in it. */
     public JobHandler.@Nullable Transaction of(AnnotatedMethods.Found<?> found) {
         TransactionAttribute attribute = transactions.getTransactionAttribute(found.method(), found.type());
         if (attribute == null) {
@@ -51,7 +51,7 @@ public final class MethodTransactions {
         if (!WITHOUT_TRANSACTION.contains(propagation)) {
             AsynchronousHandlers.refuseFuture(
                     found,
-                    "It is @Transactional, but the work of a future would not be part of its transaction.",
+                    "It is @Transactional, but the work of the future would not be part of its transaction.",
                     "Wait for the result inside of the handler and return the value. Or leave @Transactional out: the job"
                             + " then runs at least once, and asynchronous code opens transactions of its own.");
         }
@@ -60,9 +60,9 @@ public final class MethodTransactions {
                 new JobHandler.Transaction(manager(found, attribute), new Opened(attribute));
             case SUPPORTS, REQUIRES_NEW, NOT_SUPPORTED, NEVER -> {
                 log.warn(
-                        "{} runs at least once, not exactly once: @Transactional(propagation = {}) keeps what it writes out"
-                                + " of the transaction that completes its job. Leave the propagation out, or make the"
-                                + " handler idempotent.",
+                        "{} runs at least once, not exactly once: with @Transactional(propagation = {}) its writes are not part"
+                                + " of the transaction that completes its job. Remove the propagation, or make the handler"
+                                + " idempotent.",
                         found.place(),
                         propagation);
                 yield null;
@@ -77,7 +77,7 @@ public final class MethodTransactions {
                 .orElseThrow();
     }
 
-    /** The one that the handler's own proxy would use. */
+    /** Returns the manager that the proxy of the handler would use. */
     private PlatformTransactionManager manager(AnnotatedMethods.Found<?> found, TransactionAttribute attribute) {
         String qualifier = attribute.getQualifier();
         TransactionManager manager = StringUtils.hasText(qualifier)
@@ -88,15 +88,15 @@ public final class MethodTransactions {
         }
         if (!(manager instanceof PlatformTransactionManager own) || database.isForeign(own)) {
             throw new ClusterStartupException(
-                    "@Transactional on %s: its transactions are of another DataSource than the cluster's, so that its job cannot be completed in them"
+                    "@Transactional on %s: its transactions belong to another DataSource than the cluster's, so its job cannot be completed in them"
                             .formatted(found.place()),
                     "Name the right manager, @Transactional(\"...\"). If the handler writes to another database, it runs"
-                            + " at least once: leave the annotation out and put it on a method that the handler calls.");
+                            + " at least once: remove the annotation and put it on a method that the handler calls.");
         }
         return own;
     }
 
-    /** The application's default; null if there is no manager at all. */
+    /** Returns the default manager of the application; null if there is none. */
     private @Nullable TransactionManager unnamed(AnnotatedMethods.Found<?> found) {
         String onClass = BeanFactoryAnnotationUtils.getQualifierValue(found.type());
         if (StringUtils.hasText(onClass)) {
@@ -118,7 +118,7 @@ public final class MethodTransactions {
                     .sorted()
                     .toList();
             throw new ClusterStartupException(
-                    "@Transactional on %s names none of several transaction managers, and none of them is primary: %s"
+                    "@Transactional on %s names no transaction manager, there are several, and none of them is primary: %s"
                             .formatted(found.place(), names),
                     "Name the manager of the cluster's DataSource, such as @Transactional(\"%s\"), or put @Primary on it."
                             .formatted(names.get(0)),
@@ -126,7 +126,7 @@ public final class MethodTransactions {
         }
     }
 
-    /** As declared, but new: the engine is the outermost. */
+    /** The declared definition with propagation REQUIRES_NEW, because the engine opens the outermost transaction. */
     private record Opened(TransactionAttribute declared) implements TransactionDefinition {
 
         @Override

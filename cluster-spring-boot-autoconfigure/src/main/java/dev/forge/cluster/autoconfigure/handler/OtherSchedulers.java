@@ -6,15 +6,15 @@ import org.springframework.core.annotation.MergedAnnotations;
 import org.springframework.core.annotation.MergedAnnotations.SearchStrategy;
 import org.springframework.util.ClassUtils;
 
-/** Refuses handlers that still have the annotation of the scheduler from which they were moved. */
+/** Rejects handlers that still have the annotation of another scheduler. */
 final class OtherSchedulers {
 
-    private static final String RUNS_IT_TOO = "It would run by that schedule in addition, and on every node.";
-    private static final String RUNS_IT_ONCE_TOO = "It would run by that schedule in addition.";
+    private static final String RUNS_IT_TOO = "The method would also run by that schedule, on every node.";
+    private static final String RUNS_IT_ONCE_TOO = "The method would also run by that schedule.";
     private static final String SKIPS_IT =
-            "While ShedLock denies the lock the call does nothing, and the cluster would take it for completed.";
+            "While ShedLock denies the lock, the call does nothing, and the job would be completed.";
 
-    /** By name: all but the first may be absent. */
+    /** By name, because all but the first may be absent. */
     private static final Map<String, String> CONSEQUENCES = Map.of(
             "org.springframework.scheduling.annotation.Scheduled", RUNS_IT_TOO,
             "org.jobrunr.jobs.annotations.Recurring", RUNS_IT_ONCE_TOO,
@@ -23,9 +23,9 @@ final class OtherSchedulers {
     private OtherSchedulers() {}
 
     /**
-     * Refuses methods that another scheduler runs, too, or keeps from running.
+     * Rejects methods that another scheduler runs or suppresses.
      *
-     * @throws ClusterStartupException if another scheduler runs the method, too, or keeps it from running
+     * @throws ClusterStartupException if the method has an annotation of another scheduler
      */
     public static void refuse(AnnotatedMethods.Found<?> found) {
         MergedAnnotations annotations = MergedAnnotations.from(found.method(), SearchStrategy.TYPE_HIERARCHY);
@@ -33,7 +33,7 @@ final class OtherSchedulers {
             if (annotations.isPresent(annotation)) {
                 String name = ClassUtils.getShortName(annotation);
                 throw new ClusterStartupException(
-                        "@%s on %s: its method is @%s, too. %s"
+                        "@%s on %s: the method is also @%s. %s"
                                 .formatted(found.kind(), found.place(), name, consequence),
                         "Remove @%s from the method. If you need both for a while, call it from a second method."
                                 .formatted(name));

@@ -84,7 +84,7 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
                 .mapToObj(i -> GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], found.type()))
                 .toList();
         if (payloads.size() > 1 || parameters.length > payloads.size() + 1) {
-            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+            throw new IllegalArgumentException("it has the parameters " + Arrays.toString(parameters));
         }
         JobHandler.Code code = (payload, context) -> {
             @Nullable Object[] arguments = new @Nullable Object[parameters.length];

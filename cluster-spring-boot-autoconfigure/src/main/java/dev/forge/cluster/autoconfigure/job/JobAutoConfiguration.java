@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.job;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.MissingPayloadCodec;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
@@ -78,13 +78,13 @@ public final class JobAutoConfiguration {
     @Order(ComponentOrder.JOBS)
     JobEngine clusterJobEngine(
             ClusterProperties properties,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             JobHandlers handlers,
             JobEngine.Dependencies tools,
             JobSlots slots,
             Environment environment) {
         return new JobEngine(
-                parts.node(),
+                runtime.node(),
                 work(properties, slots, Threading.VIRTUAL.isActive(environment)),
                 handlers,
                 tools,
@@ -96,16 +96,15 @@ public final class JobAutoConfiguration {
     Jobs clusterJobs(
             ClusterDatabase database,
             ClusterProperties properties,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             JobEngine engine,
             JobEngine.Dependencies tools,
             JobHandlers handlers) {
         return new DefaultJobs(
-                parts.node(),
+                runtime.node(),
                 engine,
                 handlers,
-                new DefaultJobs.Dependencies(
-                        database.application(), parts.control().shared(), tools));
+                new DefaultJobs.Dependencies(database.application(), runtime.control().shared(), tools));
     }
 
     private static CrashRule crash(JobProperties job) {

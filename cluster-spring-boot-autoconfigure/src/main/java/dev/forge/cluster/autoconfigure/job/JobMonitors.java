@@ -7,7 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Several monitors as one: which of them there are depends on the libraries that are present. */
+/** Combines the monitors that the libraries on the class path provide. */
 public record JobMonitors(List<JobMonitor> all) implements JobMonitor {
 
     public static JobMonitor of(List<JobMonitor> all) {

@@ -24,8 +24,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Decides how many jobs run at once on this node. A transactional handler holds a connection of the application's pool while it
- * runs, and so does a transactional step of a workflow. Where a number is not configured, these leave at least a third of the
- * pool, and two connections, to requests, health and everything else.
+ * runs, and so does a transactional step of a workflow. Numbers that are not configured leave at least a third of the pool, and at
+ * least two connections, to requests, health checks and all other uses.
  */
 public final class JobSlots implements NodeComponent {
 
@@ -48,19 +48,19 @@ public final class JobSlots implements NodeComponent {
         this.database = database;
     }
 
-    /** Of the default executor. */
+    /** Returns the slots of the default executor. */
     public int jobs() {
         Choice chosen = choice;
         return chosen != null ? chosen.jobs : orElse(cluster.worker().maxConcurrentJobs(), USUAL_JOBS);
     }
 
-    /** Of a node that leads, for runs of crons. */
+    /** Returns the slots of a leader for cron runs. */
     public int crons() {
         Choice chosen = choice;
         return chosen != null ? chosen.crons : orElse(cluster.cron().maxConcurrentJobs(), USUAL_CRONS);
     }
 
-    /** Decides, now that all handlers are known. */
+    /** Decides, after all handlers are known. */
     @Override
     public void prepare() {
         choice = choice(demand(), ClusterDatabase.HIKARI ? HikariPool.of(database) : null);
@@ -74,7 +74,7 @@ public final class JobSlots implements NodeComponent {
                 : List.of("Slots: " + chosen.explanation);
     }
 
-    /** Warns of settings that may take all connections. */
+    /** Warns about settings that may use all connections. */
     @Override
     public void begin() {
         Choice chosen = choice;
@@ -86,12 +86,12 @@ public final class JobSlots implements NodeComponent {
     /** A pool of connections. */
     record Pool(String name, int size) {
 
-        /** How many connections are left to everything that is not a job. */
+        /** Returns the number of connections that jobs leave free. */
         int free() {
             return Math.max(LEAST_FREE, (size + 2) / 3);
         }
 
-        /** How many connections jobs may hold at once. */
+        /** Returns the number of connections that jobs may hold at once. */
         int spare() {
             return Math.max(0, size - free());
         }
@@ -101,7 +101,7 @@ public final class JobSlots implements NodeComponent {
      * A kind of slots.
      *
      * @param present whether this node has them
-     * @param configured how many; null: not configured
+     * @param configured the configured number; null if not configured
      * @param transactional whether one of their handlers holds a connection while it runs
      */
     record Kind(boolean present, @Nullable Integer configured, boolean transactional) {
@@ -116,18 +116,18 @@ public final class JobSlots implements NodeComponent {
     }
 
     /**
-     * What may hold connections.
+     * The slots that may hold connections.
      *
-     * @param jobs of the default executor
-     * @param crons of a node that may lead
-     * @param others slots of further executors, which are always configured, whose handlers hold connections
+     * @param jobs the slots of the default executor
+     * @param crons the slots of a leader for cron runs
+     * @param others the slots of additional executors, which are always configured, whose handlers hold connections
      */
     record Demand(Kind jobs, Kind crons, int others) {}
 
     /**
-     * What was decided.
+     * The decision.
      *
-     * @param explanation for the log; empty: nothing to say
+     * @param explanation for the log; empty if there is nothing to explain
      */
     record Choice(
             int jobs,
@@ -142,7 +142,7 @@ public final class JobSlots implements NodeComponent {
             return new Choice(jobs, crons, explanation(demand, jobs, crons), null);
         }
         if (demand.crons.holds() && demand.crons.configured == null) {
-            // A part of what there is: the default executor needs the larger one.
+            // The default executor gets the larger part.
             int room = demand.jobs.holds() ? pool.spare() / 3 : pool.spare() - demand.others;
             crons = Math.max(1, Math.min(USUAL_CRONS, room));
         }
@@ -155,7 +155,7 @@ public final class JobSlots implements NodeComponent {
                 || crons < orElse(demand.crons.configured, USUAL_CRONS);
         String reason = lowered
                 ? (". Transactional handlers and steps hold a connection while they run: %d of the %d connections of the pool"
-                                + " '%s' stay free for everything else. For more slots raise"
+                                + " '%s' stay free for other uses. For more slots, raise"
                                 + " spring.datasource.hikari.maximum-pool-size, or set %s.")
                         .formatted(Math.max(0, pool.size - held), pool.size, pool.name, keys(demand))
                 : "";
@@ -183,7 +183,7 @@ public final class JobSlots implements NodeComponent {
                 .formatted(held, pool.name, pool.size, pool.free(), sizeFor(held), keys(demand));
     }
 
-    /** The settings that decide how many connections are held. */
+    /** Returns the settings that decide how many connections are held. */
     private static String keys(Demand demand) {
         return Stream.of(
                         demand.jobs.holds() ? "forge.cluster.worker.max-concurrent-jobs" : "",
@@ -193,7 +193,7 @@ public final class JobSlots implements NodeComponent {
                 .collect(Collectors.joining(", "));
     }
 
-    /** The smallest pool that can spare as many connections. */
+    /** Returns the smallest pool that can spare that many connections. */
     private static int sizeFor(int held) {
         int size = held + LEAST_FREE;
         while (new Pool("", size).spare() < held) {
@@ -240,7 +240,7 @@ public final class JobSlots implements NodeComponent {
         return configured != null ? configured : usual;
     }
 
-    /** Apart, so that HikariCP may be absent. */
+    /** A class of its own, because HikariCP may be absent. */
     private static final class HikariPool {
 
         static @Nullable Pool of(ClusterDatabase database) {

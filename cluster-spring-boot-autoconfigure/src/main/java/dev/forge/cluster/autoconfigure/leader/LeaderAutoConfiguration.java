@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.leader;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.FencedLeadership;
@@ -26,10 +26,10 @@ public final class LeaderAutoConfiguration {
     Leadership clusterLeadership(
             ClusterDatabase database,
             Schema schema,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             ObjectProvider<PlatformTransactionManager> managers) {
         return new FencedLeadership(
-                parts.node(), new LeaderStore(schema, database.application()), database.transactions(managers));
+                runtime.node(), new LeaderStore(schema, database.application()), database.transactions(managers));
     }
 
     @Bean

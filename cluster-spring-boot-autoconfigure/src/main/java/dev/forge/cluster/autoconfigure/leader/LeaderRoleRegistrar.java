@@ -7,7 +7,7 @@ import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 
-/** Stands for election to the roles that beans are annotated with. */
+/** Makes the node a candidate for the roles of beans with {@link LeaderRole}. */
 final class LeaderRoleRegistrar implements SmartInitializingSingleton {
 
     private final ConfigurableListableBeanFactory beans;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.lock;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
@@ -24,17 +24,17 @@ public final class LockAutoConfiguration {
 
     @Bean
     @Order(ComponentOrder.LOCKS)
-    LockCleanUp clusterLockCleanUp(Schema schema, ClusterLifecycle.Parts parts) {
+    LockCleanUp clusterLockCleanUp(Schema schema, NodeRuntime runtime) {
         return new LockCleanUp(
-                new LockStore(schema, parts.node().membership()), StartupActionStore.KEPT_LOCKS, parts.node()::nanos);
+                new LockStore(schema, runtime.node().membership()), StartupActionStore.KEPT_LOCKS, runtime.node()::nanos);
     }
 
     @Bean
     @ConditionalOnMissingBean
-    ClusterLocks clusterLocks(ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
+    ClusterLocks clusterLocks(ClusterProperties properties, Schema schema, NodeRuntime runtime) {
         return new DefaultClusterLocks(
-                parts.node(),
-                new LockStore(schema, parts.control().shared()),
+                runtime.node(),
+                new LockStore(schema, runtime.control().shared()),
                 properties.lock().leaseDuration());
     }
 }

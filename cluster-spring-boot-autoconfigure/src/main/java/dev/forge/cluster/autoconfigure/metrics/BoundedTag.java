@@ -4,8 +4,8 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * A tag whose values somebody makes up at run time. A meter is never removed, so only the first values become tags; further
- * ones share {@link #OTHER}.
+ * A tag whose values are created at run time. Meters are never removed, so only the first values become tags; further values share
+ * {@link #OTHER}.
  */
 final class BoundedTag {
 
@@ -18,7 +18,7 @@ final class BoundedTag {
         this.most = most;
     }
 
-    /** The value itself, or {@link #OTHER}. */
+    /** Returns the value itself, or {@link #OTHER}. */
     String of(String value) {
         if (known.contains(value)) {
             return value;

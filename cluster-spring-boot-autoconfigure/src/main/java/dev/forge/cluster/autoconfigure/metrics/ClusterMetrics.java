@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.job.JobReports;
 import dev.forge.cluster.internal.node.Node;
@@ -29,8 +29,8 @@ import org.springframework.scheduling.TaskScheduler;
 import org.springframework.transaction.TransactionException;
 
 /**
- * Gauges of the cluster. What describes the whole of it is published by the metrics_aggregator alone, which takes its
- * series away when it no longer leads: otherwise a sum over nodes would count everything several times.
+ * Gauges of the cluster. Only the metrics_aggregator publishes cluster-wide gauges, and removes them when it no longer leads;
+ * otherwise a sum over all nodes would count everything several times.
  */
 public final class ClusterMetrics {
 
@@ -50,7 +50,7 @@ public final class ClusterMetrics {
     private volatile double pendingLogins = Double.NaN;
     private final ConcurrentHashMap<String, Boolean> roles = new ConcurrentHashMap<>();
 
-    /** What there is to be told of the whole cluster, and who asks for it in time. */
+    /** The sources of the cluster-wide gauges. */
     public record Sources(
             Node node,
             NodeStore nodes,
@@ -91,7 +91,7 @@ public final class ClusterMetrics {
             synchronized (clusterWide) {
                 forget();
                 for (NodeStatus status : NodeStatus.values()) {
-                    String word = ClusterLifecycle.word(status);
+                    String word = EnumText.hyphenated(status);
                     clusterWide.add(Gauge.builder("forge.cluster.nodes", () -> count(word))
                             .description("Nodes of the cluster by status")
                             .tag("cluster", cluster)
@@ -99,12 +99,12 @@ public final class ClusterMetrics {
                             .register(registry));
                 }
                 clusterWide.add(Gauge.builder("forge.cluster.queue.oldest.age", () -> oldestAge)
-                        .description("For how long the oldest due job has been waiting")
+                        .description("How long the oldest due job has been waiting")
                         .baseUnit("seconds")
                         .tag("cluster", cluster)
                         .register(registry));
                 clusterWide.add(Gauge.builder("forge.cluster.oauth2.pending", () -> pendingLogins)
-                        .description("OAuth2 logins that have begun and neither ended nor expired")
+                        .description("OAuth2 logins that have begun and are neither completed nor expired")
                         .tag("cluster", cluster)
                         .register(registry));
                 counting = sources.scheduler.scheduleWithFixedDelay(this::count, COUNT_INTERVAL);
@@ -179,7 +179,7 @@ public final class ClusterMetrics {
             sources.daemons
                     .counts()
                     .forEach(count -> rows.add(MultiGauge.Row.of(
-                            Tags.of("daemon", count.name(), "status", ClusterLifecycle.word(count.status())),
+                            Tags.of("daemon", count.name(), "status", EnumText.hyphenated(count.status())),
                             count.instances())));
         } catch (DataAccessException e) {
             rows.clear();
@@ -191,7 +191,7 @@ public final class ClusterMetrics {
         }
     }
 
-    /** Not when somebody asks: counting many jobs takes its time. */
+    /** Counts in the background, because counting many jobs takes too long for a scrape. */
     void countJobs() {
         List<MultiGauge.Row<?>> rows = new ArrayList<>();
         double oldest = Double.NaN;
@@ -199,11 +199,11 @@ public final class ClusterMetrics {
             sources.jobs
                     .unfinished()
                     .forEach(count -> rows.add(MultiGauge.Row.of(
-                            Tags.of("job", count.name(), "status", ClusterLifecycle.word(count.status())),
+                            Tags.of("job", count.name(), "status", EnumText.hyphenated(count.status())),
                             count.jobs())));
             oldest = sources.jobs.oldestAge().toMillis() / 1000.0;
         } catch (DataAccessException e) {
-            // Nothing is better than what was true once.
+            // No value is better than an outdated one.
             rows.clear();
         }
         synchronized (clusterWide) {

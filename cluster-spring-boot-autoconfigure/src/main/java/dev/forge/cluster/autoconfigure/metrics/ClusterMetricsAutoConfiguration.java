@@ -1,5 +1,6 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.internal.daemon.DaemonStore;
@@ -22,7 +23,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
-/** Meters, observations and traces, as far as the application has what they need. */
+/** Adds meters, observations and traces if the application has the libraries they need. */
 @AutoConfiguration(
         after = ClusterAutoConfiguration.class,
         afterName = {
@@ -44,22 +45,22 @@ public final class ClusterMetricsAutoConfiguration {
                 ClusterAutoConfiguration.ClusterName name,
                 Leadership leadership,
                 Schema schema,
-                ClusterLifecycle.Parts parts) {
+                NodeRuntime runtime) {
             return new ClusterMetrics(
                     registry,
                     name.text(),
                     leadership,
                     new ClusterMetrics.Sources(
-                            parts.node(),
-                            new NodeStore(schema, parts.control().shared()),
-                            new JobReports(schema, parts.control().shared()),
-                            new DaemonStore(schema, parts.control().shared()),
-                            new WorkflowReports(schema, parts.control().shared()),
+                            runtime.node(),
+                            new NodeStore(schema, runtime.control().shared()),
+                            new JobReports(schema, runtime.control().shared()),
+                            new DaemonStore(schema, runtime.control().shared()),
+                            new WorkflowReports(schema, runtime.control().shared()),
                             new StateStore(
                                     schema,
-                                    parts.control().shared(),
-                                    parts.control().shared()),
-                            parts.scheduler()));
+                                    runtime.control().shared(),
+                                    runtime.control().shared()),
+                            runtime.scheduler()));
         }
 
         @Bean

@@ -12,7 +12,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 
-/** Timers and counters of what this node does with jobs. Tagged by the names it has handlers for, never by ids. */
+/** Timers and counters of the jobs on this node, tagged by the names of its handlers and never by ids. */
 public final class JobMeters implements JobMonitor {
 
     private static final Set<String> OBSERVED =
@@ -33,16 +33,16 @@ public final class JobMeters implements JobMonitor {
     private final MeterRegistry registry;
     private final String cluster;
     private final Timer claims;
-    // An application can create crons at run time, say one for each customer.
+    // An application can create crons at run time, for example one per customer.
     private final BoundedTag crons = new BoundedTag(1_000);
-    // The registry finds a meter by building its id anew each time, which is much for something done that often.
+    // Cached, because a look-up in the registry builds the id of the meter each time.
     private final ConcurrentMap<String, Timer> waits = new ConcurrentHashMap<>();
 
     public JobMeters(MeterRegistry registry, String cluster) {
         this.registry = registry;
         this.cluster = cluster;
         this.claims = Timer.builder("forge.cluster.job.claim")
-                .description("How long claims took, those that found nothing among them")
+                .description("Duration of claims, including those that found no job")
                 .tag("cluster", cluster)
                 .register(registry);
     }
@@ -52,7 +52,7 @@ public final class JobMeters implements JobMonitor {
         waits.computeIfAbsent(
                         name,
                         job -> Timer.builder("forge.cluster.job.wait")
-                                .description("How long jobs had been due when their handler began")
+                                .description("Time between the due time of jobs and the start of their handlers")
                                 .tag("cluster", cluster)
                                 .tag("job", job)
                                 .register(registry))
@@ -66,7 +66,7 @@ public final class JobMeters implements JobMonitor {
 
     @Override
     public void retried(String name) {
-        count("forge.cluster.job.retries", "Failed attempts that will be repeated", name);
+        count("forge.cluster.job.retries", "Failed attempts that will be retried", name);
     }
 
     @Override
@@ -76,18 +76,18 @@ public final class JobMeters implements JobMonitor {
 
     @Override
     public void claimLost(String name) {
-        count("forge.cluster.job.claims.lost", "Jobs that were taken from this node while it had them", name);
+        count("forge.cluster.job.claims.lost", "Jobs whose claim this node lost while it held them", name);
     }
 
     @Override
     public void recovered(String name) {
-        count("forge.cluster.job.recoveries", "Jobs that this node took from dead or silent ones", name);
+        count("forge.cluster.job.recoveries", "Jobs that this node recovered from dead or unresponsive nodes", name);
     }
 
     @Override
     public void fired(String cron, CronRun.Outcome result) {
         Counter.builder("forge.cluster.cron.fires")
-                .description("Slots of crons that this node has decided")
+                .description("Cron slots that this node has decided")
                 .tag("cluster", cluster)
                 .tag("cron", crons.of(cron))
                 .tag("result", result.name())

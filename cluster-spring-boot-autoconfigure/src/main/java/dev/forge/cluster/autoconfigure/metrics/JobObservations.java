@@ -15,20 +15,20 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 
 /**
- * An observation around each attempt, of jobs and of steps of workflows, from the beginning of its transaction to the commit.
- * That of a job receives what the enqueuer attached to it, so that a tracer links the two.
+ * Observes each attempt of jobs and of workflow steps, from the beginning of its transaction to the commit. The observation of a job
+ * receives the trace headers that the enqueuer attached, so that a tracer links the two.
  */
 public final class JobObservations implements JobMonitor {
 
     static final String NAME = "forge.cluster.job.execution";
-    /** Of workflows. */
+    /** Tags of workflows. */
     static final String STEP = "forge.cluster.workflow.step";
-    /** Of steps that are undone. */
+    /** Tags of compensations. */
     static final String COMPENSATION = "forge.cluster.workflow.compensation";
 
     private static final Logger log = GuardedLogger.of(JobObservations.class);
 
-    /** Names of steps per workflow that become tags. A name that holds an id would make a meter for each run. */
+    /** The number of step names per workflow that become tags. A name that contains an id would create a meter for each run. */
     private static final int MOST_STEPS = 100;
 
     private final ObservationRegistry registry;
@@ -70,7 +70,7 @@ public final class JobObservations implements JobMonitor {
         }
         boolean undoing = attempt.undoing();
         Observation observation = Observation.createNotStarted(undoing ? COMPENSATION : STEP, registry)
-                .contextualName((undoing ? "undo step " : "step ") + attempt.step())
+                .contextualName((undoing ? "compensate step " : "step ") + attempt.step())
                 .lowCardinalityKeyValue("cluster", cluster)
                 .lowCardinalityKeyValue("workflow", attempt.workflow())
                 .lowCardinalityKeyValue("version", attempt.version())
@@ -87,8 +87,8 @@ public final class JobObservations implements JobMonitor {
                 .of(attempt.step());
         if (!tag.equals(attempt.step()) && crowded.add(attempt.workflow())) {
             log.warn(
-                    "Workflow {}: more than {} distinct step names; meters of further ones, such as '{}', have the tag step={}."
-                            + " Leave ids out of step names: the place in the method tells steps of one name apart.",
+                    "Workflow {}: more than {} distinct step names; meters of further names, such as '{}', have the tag step={}."
+                            + " Remove ids from step names: steps of the same name are told apart by their position.",
                     attempt.workflow(),
                     MOST_STEPS,
                     attempt.step(),
@@ -125,7 +125,7 @@ public final class JobObservations implements JobMonitor {
         try {
             return job.metadata();
         } catch (RuntimeException e) {
-            log.debug("job {}: its metadata cannot be read", job.id(), e);
+            log.debug("Job {}: could not read its metadata", job.id(), e);
             return Map.of();
         }
     }

@@ -4,7 +4,7 @@ import dev.forge.cluster.internal.job.JobEngine;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 
-/** How many handlers of this node ignore that they were told to stop. One series: which they are, the health says. */
+/** Counts the handlers of this node that ignore the interrupt. One series without tags: the health details name the handlers. */
 public final class StuckHandlerGauge {
 
     public StuckHandlerGauge(MeterRegistry registry, String cluster, JobEngine engine) {

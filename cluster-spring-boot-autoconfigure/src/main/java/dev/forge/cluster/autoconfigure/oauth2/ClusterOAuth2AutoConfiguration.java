@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.oauth2;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClientAddress;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.JacksonPayloadCodec;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
@@ -43,8 +43,8 @@ import org.springframework.security.oauth2.core.endpoint.OAuth2AuthorizationRequ
 import tools.jackson.databind.json.JsonMapper;
 
 /**
- * Lets an OAuth2 login that began on one node be completed on any other. An {@link AuthorizationRequestRepository} of the
- * application's takes precedence: then nothing here is.
+ * Lets an OAuth2 login that began on one node be completed on any other. Backs off if the application defines an {@link
+ * AuthorizationRequestRepository}.
  */
 @AutoConfiguration(
         after = ClusterAutoConfiguration.class,
@@ -62,13 +62,13 @@ import tools.jackson.databind.json.JsonMapper;
 @Conditional(OnClusterEnabled.class)
 public final class ClusterOAuth2AutoConfiguration {
 
-    // On the table itself, not on the bean: every node that serves requests logs people in, an observer too, and only
-    // Spring Security's own mapper knows how to write such a request and which types may be read.
+    // Uses the table and not the bean: every node that serves requests handles logins, an observer, too, and only the mapper of
+    // Spring Security knows how to write such a request and which types may be read.
     @Bean
     AuthorizationRequestRepository<OAuth2AuthorizationRequest> clusterAuthorizationRequests(
             ClusterDatabase database,
             Schema schema,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             ClusterProperties properties,
             ObjectProvider<LoginAdmission.Monitor> monitors) {
         JsonMapper mapper = JsonMapper.builder()
@@ -77,7 +77,7 @@ public final class ClusterOAuth2AutoConfiguration {
         return new SharedAuthorizationRequests(
                 DefaultClusterStateStore.ofAnyNode(
                         new StateStore(
-                                schema, database.application(), parts.control().shared()),
+                                schema, database.application(), runtime.control().shared()),
                         new JacksonPayloadCodec(mapper),
                         Math.toIntExact(properties.job().maxPayloadSize().toBytes())),
                 properties.oauth2().ttl(),
@@ -97,8 +97,8 @@ public final class ClusterOAuth2AutoConfiguration {
         LoginAdmission.Monitor clusterLoginMeters(MeterRegistry registry, ClusterAutoConfiguration.ClusterName name) {
             return reason -> Counter.builder("forge.cluster.oauth2.rejections")
                     .description(
-                            "Logins that could not begin on this node: full, too many are pending; rate, too many from"
-                                    + " one address")
+                            "Logins that were refused on this node: full (too many are pending) or rate (too many from one"
+                                    + " address)")
                     .tag("cluster", name.text())
                     .tag("reason", reason)
                     .register(registry)
@@ -106,7 +106,7 @@ public final class ClusterOAuth2AutoConfiguration {
         }
     }
 
-    /** Spring Security looks for no such bean, so each chain is told of it. */
+    /** Sets the repository in each filter chain, because Spring Security does not look for such a bean. */
     @Bean
     Customizer<HttpSecurity> clusterAuthorizationRequestsCustomizer(
             AuthorizationRequestRepository<OAuth2AuthorizationRequest> requests) {
@@ -114,8 +114,8 @@ public final class ClusterOAuth2AutoConfiguration {
     }
 
     /**
-     * Asks when every configurer has been initialized, since one may add another, and before those of the logins build
-     * their filters: it is the first of the chain.
+     * Runs after every configurer has been initialized, because one may add another, and before the login configurers build their
+     * filters: it is the first of the chain.
      */
     private static final class SharedLogins extends AbstractHttpConfigurer<SharedLogins, HttpSecurity> {
 
@@ -142,8 +142,8 @@ public final class ClusterOAuth2AutoConfiguration {
     }
 
     /**
-     * Answers a login that is refused with its own status. Spring Security would answer 500 and log a stack trace each time,
-     * which is what a flood wants. A handler that the application sets by a post-processor of its own comes later and wins.
+     * Responds to a refused login with its status. Spring Security would respond with 500 and log a stack trace each time, which makes
+     * a flood more expensive. A handler that the application sets with its own post-processor is applied later and wins.
      */
     @Order(Ordered.HIGHEST_PRECEDENCE)
     private static final class RefusalAnswers implements ObjectPostProcessor<OAuth2AuthorizationRequestRedirectFilter> {
@@ -163,11 +163,11 @@ public final class ClusterOAuth2AutoConfiguration {
                     response.getWriter().write("Too many logins have begun. Try again later.");
                     return;
                 }
-                // As Spring Security does by itself; a registration that does not exist is the client's mistake.
+                // As Spring Security does; an unknown registration is a mistake of the client.
                 if (failure.getCause() instanceof IllegalArgumentException) {
-                    log.warn("OAuth2: a login could not begin", failure);
+                    log.warn("OAuth2: could not begin a login", failure);
                 } else {
-                    log.error("OAuth2: a login could not begin", failure);
+                    log.error("OAuth2: could not begin a login", failure);
                 }
                 response.sendError(
                         HttpStatus.INTERNAL_SERVER_ERROR.value(), HttpStatus.INTERNAL_SERVER_ERROR.getReasonPhrase());

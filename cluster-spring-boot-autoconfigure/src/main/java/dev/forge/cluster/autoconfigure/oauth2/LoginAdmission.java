@@ -15,9 +15,9 @@ import org.slf4j.LoggerFactory;
 import org.springframework.http.HttpStatus;
 
 /**
- * Decides whether another OAuth2 login may begin. Anybody may begin one, and each is a row until it is completed or expires:
- * one address begins so many per minute on this node, and the cluster keeps so many pending ones. Those that are pending
- * stay: a flood closes the login for newcomers, but ends no login under way.
+ * Decides whether another OAuth2 login may begin. Anyone may begin one, and each is a row until it is completed or expires. So the
+ * logins of one address per minute on this node are limited, and the pending logins of the cluster. Pending logins are kept: a flood
+ * blocks new logins, but cancels none.
  */
 final class LoginAdmission {
 
@@ -27,7 +27,7 @@ final class LoginAdmission {
     private static final Duration MINUTE = Duration.ofMinutes(1);
     private static final Duration RETRY_WHEN_FULL = Duration.ofSeconds(30);
 
-    /** While there is no room nobody counts again for so long: counting is what a flood would cost the database. */
+    /** How long a full cluster is not counted again: during a flood, counting is the load on the database. */
     private static final Duration REMEMBERED = Duration.ofSeconds(1);
 
     private final ClientAddress addresses;
@@ -37,10 +37,10 @@ final class LoginAdmission {
     private final Monitor monitor;
     private final LongSupplier nanos;
 
-    /** Since when there has been no room, as far as this node knows; 0: there is. */
+    /** When this node found the cluster full; 0 if it is not. */
     private final AtomicLong fullSince = new AtomicLong();
 
-    /** Hears why a login was refused: {@code full} or {@code rate}. */
+    /** Receives the reason of a refused login: {@code full} or {@code rate}. */
     interface Monitor {
         void refused(String reason);
     }
@@ -63,7 +63,7 @@ final class LoginAdmission {
         return maxPending;
     }
 
-    /** @throws LoginRefusedException if the address has begun too many, or there was no room a moment ago */
+    /** @throws LoginRefusedException if the address has begun too many logins, or the cluster was full a moment ago */
     void require(HttpServletRequest request) {
         if (perAddress != null) {
             RateLimitDecision decision = limits.tryAcquire(NAME, addresses.of(request), perAddress, 1);
@@ -82,20 +82,20 @@ final class LoginAdmission {
         }
     }
 
-    /** A login was stored: there is room. */
+    /** Is told that a login was stored, so the cluster is not full. */
     void admitted() {
         if (fullSince.getAndSet(0) != 0) {
-            log.info("OAuth2 logins: there is room again");
+            log.info("OAuth2: logins are accepted again");
         }
     }
 
-    /** There was no room for a login; what to throw. */
+    /** Is told that the cluster is full; returns the exception to throw. */
     LoginRefusedException refused() {
         long now = nanos.getAsLong();
         if (fullSince.getAndSet(now == 0 ? 1 : now) == 0) {
             log.warn(
-                    "OAuth2 logins: {} are pending, more than that (forge.cluster.oauth2.max-pending) are refused with 503"
-                            + " until some are completed or expire. If this is not a flood, raise the limit",
+                    "OAuth2: {} logins are pending (forge.cluster.oauth2.max-pending). New logins are refused with status 503 until"
+                            + " some are completed or expire. If this is not a flood, raise the limit.",
                     maxPending);
         }
         return full();

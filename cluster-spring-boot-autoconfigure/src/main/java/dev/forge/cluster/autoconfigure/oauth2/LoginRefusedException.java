@@ -3,7 +3,7 @@ package dev.forge.cluster.autoconfigure.oauth2;
 import java.time.Duration;
 import org.springframework.http.HttpStatus;
 
-/** A login that cannot begin now because too many others have. */
+/** A login that is refused because too many have begun. */
 final class LoginRefusedException extends RuntimeException {
 
     private static final long serialVersionUID = 1L;
@@ -12,7 +12,7 @@ final class LoginRefusedException extends RuntimeException {
     private final Duration retryAfter;
 
     LoginRefusedException(HttpStatus status, Duration retryAfter, String message) {
-        // Without a stack: floods are made of these.
+        // Without a stack trace, because a flood creates many of these.
         super(message, null, false, false);
         this.status = status;
         this.retryAfter = retryAfter;

@@ -25,16 +25,16 @@ import org.springframework.security.oauth2.core.endpoint.OAuth2AuthorizationRequ
 import org.springframework.security.oauth2.core.endpoint.OAuth2ParameterNames;
 
 /**
- * Logins under way, where every node finds them, each for the browser that began it.
+ * Stores pending logins where every node finds them, each bound to the browser that began it.
  *
- * <p>That browser has a secret, in a cookie; a request is kept under the hash of secret and state. Without the secret a
- * state is unknown, so nobody can have another's browser complete a login of his own (login CSRF), use up another's login
- * by its state alone, or make use of what he reads in the table. An HTTP session did that by being the browser's own.
+ * <p>The browser has a secret in a cookie; an authorization request is stored under the hash of secret and state. Without the secret
+ * the state is worthless: an attacker can neither make another browser complete the attacker's login (login CSRF), nor consume a login
+ * by its state alone, nor use rows read from the table. An HTTP session provides the same binding.
  */
 final class SharedAuthorizationRequests implements AuthorizationRequestRepository<OAuth2AuthorizationRequest> {
 
     static final String COOKIE = "forge-oauth2";
-    /** Browsers accept a cookie of such a name only from this very host, over TLS: no neighbour can plant one. */
+    /** Browsers accept a cookie with this prefix only from this host over TLS, so no sibling domain can set it. */
     static final String SECURE_COOKIE = "__Host-" + COOKIE;
 
     private static final Logger log = LoggerFactory.getLogger(SharedAuthorizationRequests.class);
@@ -75,15 +75,15 @@ final class SharedAuthorizationRequests implements AuthorizationRequestRepositor
         }
         String state = login.getState();
         if (state == null || state.isBlank()) {
-            throw new IllegalArgumentException("an authorization request without a state");
+            throw new IllegalArgumentException("the authorization request has no state");
         }
         admission.require(request);
-        // The one it has serves a second tab too; a new one would make the first tab's login unknown.
+        // The secret is shared by all tabs; a new one would invalidate the login of another tab.
         String known = secret(request);
         String secret = known != null ? known : secrets.generateKey();
         switch (states.putLogin(key(secret, state), login, timeToLive, admission.maxPending())) {
             case STORED -> admission.admitted();
-            case KEY_TAKEN -> throw new IllegalStateException("this browser has begun a login with that state already");
+            case KEY_TAKEN -> throw new IllegalStateException("this browser has already begun a login with that state");
             case FULL -> throw admission.refused();
         }
         response.addHeader(
@@ -92,7 +92,7 @@ final class SharedAuthorizationRequests implements AuthorizationRequestRepositor
 
     private ResponseCookie cookie(String secret, OAuth2AuthorizationRequest login, HttpServletRequest request) {
         boolean secure = request.isSecure();
-        // An identity provider that answers by a form posts it from its own site.
+        // With response_mode=form_post the identity provider sends the callback as a cross-site POST.
         boolean posted = "form_post".equals(login.getAdditionalParameters().get("response_mode"));
         String path = request.getContextPath();
         return ResponseCookie.from(secure ? SECURE_COOKIE : COOKIE, secret)
@@ -110,7 +110,7 @@ final class SharedAuthorizationRequests implements AuthorizationRequestRepositor
         return state == null || state.isBlank() || secret == null ? null : key(secret, state);
     }
 
-    // All secrets are equally long: no other pair makes the same text.
+    // All secrets have the same length, so the concatenation is unambiguous.
     private static String key(String secret, String state) {
         try {
             byte[] hash =
@@ -143,7 +143,7 @@ final class SharedAuthorizationRequests implements AuthorizationRequestRepositor
         try {
             return answer.get().orElse(null);
         } catch (IllegalArgumentException e) {
-            log.warn("a login under way cannot be read here, was it begun by another version? It has to begin anew", e);
+            log.warn("OAuth2: could not read a pending login, perhaps written by another version; the user must log in again", e);
             return null;
         }
     }

@@ -5,7 +5,7 @@ import java.net.UnknownHostException;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
-/** An address or a network, {@code 10.0.0.0/8}. */
+/** An IP address or a network such as {@code 10.0.0.0/8}. */
 public final class AddressRange {
 
     private static final Pattern V4 =
@@ -20,7 +20,7 @@ public final class AddressRange {
         this.bits = bits;
     }
 
-    /** @throws IllegalArgumentException if it is neither */
+    /** @throws IllegalArgumentException if the text is neither an address nor a network */
     static AddressRange of(String text) {
         int slash = text.indexOf('/');
         byte[] network = bytes(slash < 0 ? text : text.substring(0, slash));
@@ -43,6 +43,7 @@ public final class AddressRange {
         }
     }
 
+    /** Returns whether an address belongs to this range; false for an address of the other IP version. */
     public boolean contains(byte[] address) {
         if (address.length != network.length) {
             return false;
@@ -56,7 +57,7 @@ public final class AddressRange {
         return true;
     }
 
-    /** Of an address in digits, never of a name that somebody would have to look up; null if it is none. */
+    /** Parses a numeric address; returns null for any other text, and never looks up a host name. */
     public static byte @Nullable [] bytes(String text) {
         int zone = text.indexOf('%');
         String address = zone < 0 ? text : text.substring(0, zone);

@@ -6,6 +6,7 @@ import static dev.forge.cluster.autoconfigure.properties.PropertyRules.notBlank;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.shorter;
 
+import dev.forge.cluster.leader.LostLeadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
 import java.util.ArrayList;
@@ -16,12 +17,12 @@ import org.springframework.boot.context.properties.NestedConfigurationProperty;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * Everything that can be configured. An unknown key under {@code forge.cluster} fails start-up like a wrong value does.
+ * All settings of the cluster. An unknown key under {@code forge.cluster} fails the start, as an invalid value does.
  *
- * @param enabled Whether this application takes part in a cluster. If not, its beans can be injected, but reject calls.
- * @param name Name of the cluster in logs, metrics and the endpoint; spring.application.name by default.
+ * @param enabled Whether this application is part of a cluster. If false, the beans of the API can be injected but reject all calls.
+ * @param name Name of the cluster in logs, metrics and the endpoint. Default: spring.application.name.
  * @param discovery How nodes find each other.
- * @param controlConnections Connections reserved for the cluster's own statements, beside the application's pool.
+ * @param controlConnections Number of connections for the cluster's own statements, in addition to the application's pool.
  */
 @ConfigurationProperties(prefix = "forge.cluster", ignoreUnknownFields = false)
 public record ClusterProperties(
@@ -50,8 +51,8 @@ public record ClusterProperties(
         @DefaultValue @NestedConfigurationProperty WorkflowProperties workflow,
         @DefaultValue @NestedConfigurationProperty HealthProperties health) {
 
-    /** A cluster of as many nodes is nothing special. */
-    private static final int FEW_NODES = 10;
+    /** The size of an ordinary cluster, for the warning about pending logins. */
+    private static final int ORDINARY_NODES = 10;
 
     public ClusterProperties {
         notBlank("name", name);
@@ -61,36 +62,43 @@ public record ClusterProperties(
                 node.mode() != NodeMode.LEADER || node.roles().contains(NodeRole.SCHEDULER),
                 "node.mode",
                 "leader",
-                "needs the role scheduler, which %s lacks".formatted(named("node.roles", node.roles())));
+                "needs the role scheduler, which is missing in %s".formatted(named("node.roles", node.roles())));
     }
 
-    /** What is allowed but unwise, in sentences for the log. */
+    /** Returns warnings about settings that are valid but unwise or without effect. */
     public List<String> warnings() {
         var warnings = new ArrayList<String>();
         if (job.leaseDuration().compareTo(job.heartbeatInterval().multipliedBy(3)) < 0) {
-            warnings.add("%s is less than three times %s: a single late heartbeat may cost a running job its claim"
+            warnings.add("%s is less than three times %s: a running job may lose its claim after a single late heartbeat"
                     .formatted(
                             named("job.lease-duration", job.leaseDuration()),
                             named("job.heartbeat-interval", job.heartbeatInterval())));
         }
         if (oauth2.enabled()
                 && oauth2.maxPerMinute() > 0
-                && oauth2.pendingOfOneAddress() * FEW_NODES > oauth2.maxPending()) {
+                && oauth2.pendingOfOneAddress() * ORDINARY_NODES > oauth2.maxPending()) {
             warnings.add(
-                    "%s lets one client address keep %d logins pending on each node (%s): on %d nodes it reaches %s and closes the login for everybody"
+                    "%s lets one client address keep %d logins pending on each node (%s): on %d nodes it can reach %s and block the login of all users"
                             .formatted(
                                     named("oauth2.max-per-minute", oauth2.maxPerMinute()),
                                     oauth2.pendingOfOneAddress(),
                                     named("oauth2.ttl", oauth2.ttl()),
-                                    FEW_NODES,
+                                    ORDINARY_NODES,
                                     named("oauth2.max-pending", oauth2.maxPending())));
+        }
+        if (node.mode() != NodeMode.LEADER && node.onLostLeadership() != LostLeadership.NOT_READY) {
+            warnings.add("%s has no effect: it applies to %s only, not to %s"
+                    .formatted(
+                            named("node.on-lost-leadership", node.onLostLeadership()),
+                            named("node.mode", NodeMode.LEADER),
+                            named("node.mode", node.mode())));
         }
         return warnings;
     }
 
     /** How nodes find each other. */
     public enum Discovery {
-        /** Through the table of nodes. */
+        /** Through the table forge_nodes. */
         POSTGRES
     }
 }

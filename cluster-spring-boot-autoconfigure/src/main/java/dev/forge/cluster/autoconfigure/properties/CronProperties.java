@@ -14,12 +14,12 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * Defaults of crons.
  *
  * @param zone Time zone of cron expressions.
- * @param misfire What to do with slots that nobody could fire in time: skip, fire-once or catch-up.
+ * @param misfire What happens to slots that could not fire in time: skip, fire-once or catch-up.
  * @param misfireThreshold How late a slot may fire without being a misfire.
- * @param catchUpLimit How many missed slots catch-up fires at most.
- * @param maxConcurrentJobs How many runs of crons the leader works on at once; those for any worker do not count. By default
- *     4, or fewer if crons are transactional and the application's HikariCP pool is small.
- * @param retention How long it is kept in the ledger what became of slots.
+ * @param catchUpLimit Largest number of missed slots that catch-up fires.
+ * @param maxConcurrentJobs Number of cron runs that the leader executes at once, not counting crons for any worker. Default: 4, or
+ *     fewer if crons are transactional and the application's HikariCP pool is small.
+ * @param retention How long the outcomes of slots are kept.
  */
 public record CronProperties(
         @DefaultValue("UTC") String zone,
@@ -46,15 +46,16 @@ public record CronProperties(
         }
     }
 
-    /** What to do with missed slots. */
+    /** What happens to missed slots. */
     public enum Misfire {
-        /** Nothing. */
+        /** They are dropped. */
         SKIP,
-        /** Fire once for all of them. */
+        /** One run replaces all of them. */
         FIRE_ONCE,
-        /** Fire each of them. */
+        /** Each of them runs, up to catch-up-limit. */
         CATCH_UP;
 
+        /** Returns the constant of the API. */
         public dev.forge.cluster.cron.Misfire policy() {
             return dev.forge.cluster.cron.Misfire.valueOf(name());
         }

@@ -11,10 +11,10 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 /**
  * Defaults of daemons.
  *
- * @param restartDelay Pause before a daemon that threw, or returned and may, is started again; twice as long each time
- *     that it ends soon, up to five minutes.
- * @param startupDelay For how long a node must have been up before it runs a daemon.
- * @param maxRestarts How many times in a row a daemon that threw is started again; without limit by default.
+ * @param restartDelay Delay before a daemon that has failed or returned is restarted. Doubles each time the daemon ends soon after
+ *     its start, up to five minutes.
+ * @param startupDelay How long a node must have been running before it starts daemons.
+ * @param maxRestarts Number of restarts in a row after failures. Default: unlimited.
  */
 public record DaemonProperties(
         @DefaultValue("5s") Duration restartDelay,

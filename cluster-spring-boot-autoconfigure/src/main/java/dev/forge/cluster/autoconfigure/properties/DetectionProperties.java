@@ -6,11 +6,10 @@ import java.time.Duration;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * How a dead node is noticed.
+ * Detection of dead nodes.
  *
- * @param interval Pause between two looks at the other nodes.
- * @param livenessLock Whether each node holds a session-bound lock, by whose absence a crash is seen in under a
- *     second.
+ * @param interval Interval at which a node checks the other nodes.
+ * @param livenessLock Whether each node holds a session-bound lock whose loss reveals a crash in under a second.
  */
 public record DetectionProperties(
         @DefaultValue("250ms") Duration interval,

@@ -6,11 +6,11 @@ import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the dedicated connections reach the database.
+ * Dedicated connections to the database.
  *
- * @param url JDBC URL of the dedicated connections, past a pooler; the DataSource's own by default.
- * @param username User of the dedicated connections; the DataSource's own by default.
- * @param password Password of the dedicated connections; the DataSource's own by default.
+ * @param url JDBC URL of the dedicated connections, to bypass a pooler. Default: the URL of the DataSource.
+ * @param username User of the dedicated connections. Default: the user of the DataSource.
+ * @param password Password of the dedicated connections. Default: the password of the DataSource.
  */
 public record DirectConnectionProperties(
         @Nullable String url,
@@ -32,7 +32,7 @@ public record DirectConnectionProperties(
 
     @Override
     public String toString() {
-        // Neither the password nor a URL's parameters, among which it may be.
+        // Without the password and the parameters of the URL, which may contain it.
         return "DirectConnection[url=%s, username=%s]"
                 .formatted(url == null ? null : url.replaceAll("\\?.*", ""), username);
     }

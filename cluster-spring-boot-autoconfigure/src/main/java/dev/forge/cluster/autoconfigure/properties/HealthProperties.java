@@ -3,8 +3,8 @@ package dev.forge.cluster.autoconfigure.properties;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * What the health component reports.
+ * Health and readiness.
  *
- * @param readinessIncludesDatabase Whether a node without its database is not ready.
+ * @param readinessIncludesDatabase Whether a node that cannot reach the database is not ready.
  */
 public record HealthProperties(@DefaultValue("true") boolean readinessIncludesDatabase) {}

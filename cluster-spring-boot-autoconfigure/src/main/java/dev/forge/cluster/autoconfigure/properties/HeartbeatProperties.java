@@ -10,14 +10,14 @@ import java.time.Duration;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * How a node shows that it lives.
+ * Heartbeats of nodes.
  *
- * @param interval Pause between two heartbeats.
+ * @param interval Interval between heartbeats.
  * @param adaptive Whether the interval grows while the cluster does not change.
- * @param maxInterval How far an adaptive interval grows.
- * @param staleThreshold Silence after which the others call the node stale; at least twice its interval.
- * @param deadThreshold Silence after which the others call the node dead and take over what it held; at least three
- *     times its interval.
+ * @param maxInterval Longest interval if adaptive.
+ * @param staleThreshold Time without a heartbeat after which other nodes mark the node stale. At least twice the interval.
+ * @param deadThreshold Time without a heartbeat after which other nodes declare the node dead and take over its work. At least three
+ *     times the interval.
  */
 public record HeartbeatProperties(
         @DefaultValue("5s") Duration interval,

@@ -14,16 +14,16 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 import org.springframework.util.unit.DataSize;
 
 /**
- * How jobs are held, retried and kept.
+ * Defaults of jobs.
  *
- * @param leaseDuration How long a running job belongs to its node without a sign of life.
- * @param heartbeatInterval Pause between two signs of life of a running job.
- * @param claimStartTimeout How long a claimed job may wait for its start before others may have it.
- * @param maxAttempts How often a job is tried before it has failed.
- * @param timeout How long an attempt may take before it is interrupted and has failed; no limit by default.
- * @param crashPolicy What a crash of the node costs the job: requeue spends no attempt, fail counts as one.
- * @param maxRecoveries How many crashes a job may survive before it is abandoned.
- * @param maxPayloadSize How large a payload may be.
+ * @param leaseDuration How long a node keeps its claim on a running job without renewing it.
+ * @param heartbeatInterval Interval at which a node renews the leases of its running jobs.
+ * @param claimStartTimeout How long a claimed job may wait for its start before other nodes may claim it.
+ * @param maxAttempts Number of attempts before a job fails for good.
+ * @param timeout How long an attempt may run before it is interrupted and counts as failed. Default: unlimited.
+ * @param crashPolicy Effect of a node crash on a running job: requeue consumes no attempt, fail consumes one.
+ * @param maxRecoveries Number of node crashes after which a job is abandoned.
+ * @param maxPayloadSize Largest size of a payload.
  */
 public record JobProperties(
         @DefaultValue("60s") Duration leaseDuration,
@@ -47,23 +47,22 @@ public record JobProperties(
         require(maxPayloadSize.toBytes() > 0, "job.max-payload-size", maxPayloadSize, "must be larger than zero");
     }
 
-    /** What a crash of its node costs a job. */
+    /** Effect of a node crash on a running job. */
     public enum CrashPolicy {
-        /** No attempt; the crash counts as a recovery. */
+        /** Consumes no attempt; the crash counts as a recovery. */
         REQUEUE,
-        /** An attempt. */
+        /** Consumes an attempt. */
         FAIL
     }
 
     /**
-     * How long a failed job waits for its next attempt.
+     * Delay before the next attempt of a failed job.
      *
-     * @param strategy How the delay grows with the attempts.
-     * @param delay How long a job waits before its second attempt.
-     * @param multiplier Factor by which an exponential delay grows at each attempt.
-     * @param maxDelay How long a job waits at most.
-     * @param jitter Share of the delay that is left to chance, so that jobs which failed together do not return
-     *     together.
+     * @param strategy How the delay grows with each attempt.
+     * @param delay Delay before the second attempt.
+     * @param multiplier Factor by which an exponential delay grows with each attempt.
+     * @param maxDelay Longest delay.
+     * @param jitter Random share of the delay, so that jobs that failed together are not retried together.
      */
     public record Backoff(
             @DefaultValue("exponential") Strategy strategy,
@@ -85,17 +84,17 @@ public record JobProperties(
 
         /** How a delay grows. */
         public enum Strategy {
-            /** Multiplied at each attempt. */
+            /** Multiplied with each attempt. */
             EXPONENTIAL,
-            /** Longer by the same amount at each attempt. */
+            /** Longer by the same amount with each attempt. */
             LINEAR,
-            /** Always the same. */
+            /** The same for each attempt. */
             FIXED
         }
     }
 
     /**
-     * How long finished jobs are kept; zero deletes them at once.
+     * Retention of finished jobs; zero deletes them at once.
      *
      * @param completed How long completed and cancelled jobs are kept.
      * @param failed How long failed and abandoned jobs are kept.

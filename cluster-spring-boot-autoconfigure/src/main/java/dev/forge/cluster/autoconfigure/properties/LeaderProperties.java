@@ -9,12 +9,12 @@ import java.time.Duration;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * How leaders are elected.
+ * Leader election.
  *
- * @param strategy Advisory-lock, lease, or auto: advisory-lock unless a transaction pooler is in between.
- * @param checkInterval Pause between two tries of a candidate.
- * @param leaseDuration How long a leader may lead without renewing.
- * @param renewInterval Pause between two renewals.
+ * @param strategy How leaders are elected: advisory-lock, lease, or auto (advisory-lock unless a transaction pooler is detected).
+ * @param checkInterval Interval at which a candidate tries to become leader.
+ * @param leaseDuration How long a leader keeps its role without renewing its lease.
+ * @param renewInterval Interval at which a leader renews its lease.
  */
 public record LeaderProperties(
         @DefaultValue("auto") LeaderStrategy strategy,
@@ -22,9 +22,9 @@ public record LeaderProperties(
         @DefaultValue("5s") Duration leaseDuration,
         @DefaultValue("1s") Duration renewInterval) {
 
-    /** A leader without a good round trip for this long stops believing that it leads. */
+    /** A leader that could not renew its lease for this long no longer considers itself the leader. */
     public static final Duration LOCAL_DEADLINE = Duration.ofSeconds(3);
-    /** The server frees the locks of a session that was cut off after this long. */
+    /** The server releases the locks of a disconnected session after this time. */
     static final Duration SERVER_RELEASE = Duration.ofSeconds(7);
 
     public LeaderProperties {
@@ -32,24 +32,24 @@ public record LeaderProperties(
         positive("leader.lease-duration", leaseDuration);
         positive("leader.renew-interval", renewInterval);
         shorter("leader.renew-interval", renewInterval, "leader.lease-duration", leaseDuration);
-        // The order in which a leader that was cut off loses power: by itself, by its lease, by the server.
+        // A disconnected leader must lose its role in this order: locally, by the end of its lease, by the server.
         require(
                 leaseDuration.compareTo(LOCAL_DEADLINE) > 0,
                 "leader.lease-duration",
                 leaseDuration,
-                "must be longer than the %s after which a leader without the database stops by itself"
+                "must be longer than the %s after which a leader without the database resigns"
                         .formatted(PropertyRules.text(LOCAL_DEADLINE)));
         require(
                 leaseDuration.compareTo(SERVER_RELEASE) < 0,
                 "leader.lease-duration",
                 leaseDuration,
-                "must be shorter than the %s after which the server frees the locks of a lost session"
+                "must be shorter than the %s after which the server releases the locks of a lost session"
                         .formatted(PropertyRules.text(SERVER_RELEASE)));
         require(
                 renewInterval.compareTo(LOCAL_DEADLINE) < 0,
                 "leader.renew-interval",
                 renewInterval,
-                "must be shorter than the %s after which a leader without the database stops by itself"
+                "must be shorter than the %s after which a leader without the database resigns"
                         .formatted(PropertyRules.text(LOCAL_DEADLINE)));
     }
 }

@@ -7,15 +7,14 @@ import java.time.Duration;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * Logins with Spring Security's OAuth2 client.
+ * Logins with the OAuth2 client of Spring Security.
  *
- * @param enabled Whether a login that began on one node may be completed on any other. Switch it off where the security
- *     chain sets an AuthorizationRequestRepository of its own that is no bean.
- * @param ttl How long a login may take from the redirect to the identity provider to its callback.
- * @param maxPending How many logins may be pending in the whole cluster. While there are as many, a new one is refused
- *     with 503.
- * @param maxPerMinute How many logins one client address may begin per minute on each node; more are refused with 429.
- *     0 for no limit. Over the ttl, on all nodes, they should be far fewer than max-pending.
+ * @param enabled Whether a login that began on one node can be completed on any other. Disable it if the security filter chain sets an
+ *     AuthorizationRequestRepository that is not a bean.
+ * @param ttl Longest time between the redirect to the identity provider and its callback.
+ * @param maxPending Number of pending logins in the whole cluster. Beyond it, new logins are rejected with status 503.
+ * @param maxPerMinute Number of logins that one client address may begin per minute on each node; 0 for no limit. Beyond it, logins are
+ *     rejected with status 429. The number over the ttl on all nodes should be far below max-pending.
  */
 public record OAuth2Properties(
         @DefaultValue("true") boolean enabled,
@@ -23,22 +22,22 @@ public record OAuth2Properties(
         @DefaultValue("10000") int maxPending,
         @DefaultValue("30") int maxPerMinute) {
 
-    private static final Duration LONGEST_LOGIN = Duration.ofDays(1);
-    private static final int MOST_PENDING = 100_000;
+    private static final Duration MAX_TTL = Duration.ofDays(1);
+    private static final int MAX_PENDING = 100_000;
 
     public OAuth2Properties {
-        // A cookie's age is counted in seconds.
+        // The maximum age of a cookie is in seconds.
         require(ttl.compareTo(Duration.ofSeconds(1)) >= 0, "oauth2.ttl", ttl, "must not be shorter than 1s");
-        require(ttl.compareTo(LONGEST_LOGIN) <= 0, "oauth2.ttl", ttl, "must not be longer than a day");
+        require(ttl.compareTo(MAX_TTL) <= 0, "oauth2.ttl", ttl, "must not be longer than a day");
         require(
-                maxPending >= 1 && maxPending <= MOST_PENDING,
+                maxPending >= 1 && maxPending <= MAX_PENDING,
                 "oauth2.max-pending",
                 maxPending,
-                "must lie between 1 and %d: they are counted when a login begins".formatted(MOST_PENDING));
+                "must be between 1 and %d, because pending logins are counted when a login begins".formatted(MAX_PENDING));
         atLeast(0, "oauth2.max-per-minute", maxPerMinute);
     }
 
-    /** What one address can begin on one node before the first of it expires: a burst, and what comes back meanwhile. */
+    /** Returns the number of logins one address can begin on one node within the ttl: the burst and the refill. */
     long pendingOfOneAddress() {
         return maxPerMinute + maxPerMinute * ttl.toSeconds() / 60;
     }

@@ -3,6 +3,7 @@ package dev.forge.cluster.autoconfigure.properties;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.runtime.Names;
 import java.time.Duration;
+import java.util.Collection;
 import org.jspecify.annotations.Nullable;
 
 /** What values may be. Every refusal names the key and the value; where two disagree, both. */
@@ -33,7 +34,7 @@ public final class PropertyRules {
     }
 
     public static void between(double least, double most, String key, double value) {
-        require(value >= least && value <= most, key, value, "must lie between %s and %s".formatted(least, most));
+        require(value >= least && value <= most, key, value, "must be between %s and %s".formatted(least, most));
     }
 
     static void notBlank(String key, @Nullable String value) {
@@ -42,7 +43,7 @@ public final class PropertyRules {
                 value == null || value.chars().noneMatch(Character::isISOControl),
                 key,
                 value == null ? null : Names.printable(value),
-                "must not hold control characters");
+                "must not contain control characters");
     }
 
     public static void shorter(String key, Duration value, String otherKey, Duration other) {
@@ -56,7 +57,7 @@ public final class PropertyRules {
     public static void require(
             boolean holds, String key, Duration value, String otherwise, String otherKey, Duration other) {
         if (!holds) {
-            // Perhaps only the other one was set.
+            // The user may have set only the other key.
             throw new ClusterStartupException(
                     "%s %s %s".formatted(named(key, value), otherwise, named(otherKey, other)),
                     "Change %s%s or %s%s in the application's configuration.".formatted(PREFIX, key, PREFIX, otherKey));
@@ -71,16 +72,26 @@ public final class PropertyRules {
         }
     }
 
+    /** Returns the key with its value, {@code forge.cluster.node.mode (leader)}. */
     public static String named(String key, @Nullable Object value) {
-        return PREFIX + key + " (" + (value instanceof Duration duration ? text(duration) : value) + ")";
+        return PREFIX + key + " (" + text(value) + ")";
     }
 
-    /** Whole ones, rather too many. */
+    private static @Nullable Object text(@Nullable Object value) {
+        if (value instanceof Collection<?> collection) {
+            return collection.stream().map(PropertyRules::text).toList();
+        }
+        return value instanceof Duration duration
+                ? text(duration)
+                : value instanceof Enum<?> constant ? EnumText.hyphenated(constant) : value;
+    }
+
+    /** Returns the duration in seconds, rounded up. */
     public static long wholeSeconds(Duration duration) {
         return duration.plusNanos(999_999_999).toSeconds();
     }
 
-    /** As a person would write it in application.yml. */
+    /** Returns the duration as a person would write it in application.yml. */
     public static String text(Duration duration) {
         if (duration.getNano() % 1_000_000 != 0) {
             return duration.toNanos() + "ns";

@@ -8,16 +8,15 @@ import java.util.List;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * How rate limits are kept.
+ * Rate limits.
  *
- * @param mode Hybrid counts users and addresses on each node and global limits in the database; strict counts
- *     everything in the database.
- * @param onDatabaseLoss What a limit kept in the database does while that is out of reach: local counts on the node,
- *     deny, allow.
- * @param maxLocalBuckets How many buckets of users, addresses and expressions a node keeps; the least used ones are
- *     forgotten.
- * @param trustedProxies Addresses and networks of proxies whose X-Forwarded-For is believed when calls are limited by
- *     address.
+ * @param mode Where calls are counted. Hybrid: per user and address on each node, global limits in the database. Strict: all in the
+ *     database.
+ * @param onDatabaseLoss Behaviour of limits in the database while the database is unreachable: local (count on the node), deny or
+ *     allow.
+ * @param maxLocalBuckets Number of buckets of users, addresses and expressions that a node keeps. The least recently used ones are
+ *     evicted.
+ * @param trustedProxies Addresses and networks of proxies whose X-Forwarded-For header is trusted when calls are limited by address.
  */
 public record RateLimitProperties(
         @DefaultValue("hybrid") Mode mode,
@@ -30,7 +29,7 @@ public record RateLimitProperties(
         trustedProxies.forEach(RateLimitProperties::range);
     }
 
-    /** The trusted proxies, to be compared with. */
+    /** Returns the parsed trusted proxies. */
     public List<AddressRange> trustedRanges() {
         return trustedProxies.stream().map(RateLimitProperties::range).toList();
     }
@@ -48,19 +47,19 @@ public record RateLimitProperties(
 
     /** Where calls are counted. */
     public enum Mode {
-        /** Users and addresses on each node, global limits in the database. */
+        /** Calls of users and addresses on each node, global limits in the database. */
         HYBRID,
-        /** Everything in the database. */
+        /** All calls in the database. */
         STRICT
     }
 
-    /** What to do without the database. */
+    /** Behaviour while the database is unreachable. */
     public enum DatabaseLoss {
-        /** Count on the node. */
+        /** Counts on the node. */
         LOCAL,
-        /** Refuse every call. */
+        /** Rejects all calls. */
         DENY,
-        /** Admit every call. */
+        /** Permits all calls. */
         ALLOW
     }
 }

@@ -9,12 +9,11 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * Where the cluster's tables are.
+ * Schema of the cluster's tables.
  *
- * @param mode What to do when the schema is missing or behind: migrate installs it, validate refuses to start (and
- *     needs no Flyway), none believes that it is current.
- * @param name The schema that holds the cluster; the connection's current schema by default. One schema is one
- *     cluster.
+ * @param mode What happens at start-up if the schema is missing or outdated: migrate installs it, validate fails the start (and needs
+ *     no Flyway), none does not check.
+ * @param name Schema that holds the tables. One schema is one cluster. Default: the current schema of the connection.
  */
 public record SchemaProperties(
         @DefaultValue("migrate") SchemaMode mode, @Nullable String name) {
@@ -24,6 +23,6 @@ public record SchemaProperties(
                 name == null || name.getBytes(StandardCharsets.UTF_8).length <= 63,
                 "schema.name",
                 name,
-                "is longer than the 63 bytes of a PostgreSQL name");
+                "is longer than 63 bytes, the longest name in PostgreSQL");
     }
 }

@@ -6,9 +6,9 @@ import java.time.Duration;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * How the node leaves.
+ * Shutdown of the node.
  *
- * @param drainTimeout How long running work may take to finish before it is interrupted and given back.
+ * @param drainTimeout How long running jobs may take to finish before they are interrupted and returned to the queue.
  */
 public record ShutdownProperties(@DefaultValue("30s") Duration drainTimeout) {
     public ShutdownProperties {

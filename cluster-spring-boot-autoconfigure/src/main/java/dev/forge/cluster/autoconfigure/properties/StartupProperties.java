@@ -7,9 +7,9 @@ import java.time.Duration;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * Work that one node does for all when they start.
+ * Actions that run once in the cluster when nodes start.
  *
- * @param leaseDuration How long work that one node does for all at start-up may take before another node may begin it.
+ * @param leaseDuration How long a start-up action may run before another node may run it.
  * @param waitTimeout How long StartupCoordinator.once waits for another node that runs the action.
  */
 public record StartupProperties(

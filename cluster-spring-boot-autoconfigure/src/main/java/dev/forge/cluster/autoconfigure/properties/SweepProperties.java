@@ -8,11 +8,11 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * How abandoned claims are found.
+ * Recovery of jobs from failed nodes.
  *
- * @param interval Pause between two sweeps.
- * @param startupGrace How long after a start, an outage or a server restart nothing is swept;
- *     forge.cluster.job.lease-duration by default.
+ * @param interval Interval between sweeps.
+ * @param startupGrace Time after a start, an outage or a restart of the server during which no job is recovered. Default:
+ *     forge.cluster.job.lease-duration.
  */
 public record SweepProperties(
         @DefaultValue("10s") Duration interval, @Nullable Duration startupGrace) {

@@ -3,15 +3,15 @@ package dev.forge.cluster.autoconfigure.properties;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * How workers learn of new work before they poll.
+ * Wake-ups of workers.
  *
- * @param type What tells workers of new work; a ClusterCoordinator bean takes precedence.
+ * @param type What notifies workers of new jobs. A ClusterCoordinator bean takes precedence.
  */
 public record WakeupProperties(@DefaultValue("postgres") Type type) {
 
-    /** What carries the news. */
+    /** What notifies workers of new jobs. */
     public enum Type {
-        /** LISTEN and NOTIFY. */
+        /** LISTEN and NOTIFY of PostgreSQL. */
         POSTGRES,
         /** Redis publish and subscribe. */
         REDIS,

@@ -15,17 +15,17 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
 /**
- * How this node works on jobs.
+ * Execution of jobs on this node.
  *
- * @param maxConcurrentJobs How many jobs run at once on the default executor. By default 10, or fewer if it runs transactional
+ * @param maxConcurrentJobs Number of jobs that run at once on the default executor. Default: 10, or fewer if it runs transactional
  *     handlers or workflows, which hold connections: at least a third of the application's HikariCP pool stays free.
- * @param prefetch How many claimed jobs may wait for a free slot; measured from how long jobs take by default.
- * @param pollInterval Pause between two looks for work when nothing wakes the worker.
- * @param claiming Whether workers share the jobs by claiming them. False: this node expects to be the only worker,
- *     takes nothing while there is another, and is not ready then.
- * @param executors Further executors by name, each with slots of its own.
- * @param routing Which jobs run on which executor: the first rule that matches decides.
- * @param defaultExecutor The executor of jobs that no rule matches.
+ * @param prefetch Number of claimed jobs that may wait for a free slot. Default: adapted to the duration of jobs.
+ * @param pollInterval Interval at which the worker polls for jobs if no wake-up arrives.
+ * @param claiming Whether workers share the jobs by claiming them. If false, this node must be the only worker; while there is another
+ *     one, it runs no jobs and is not ready.
+ * @param executors Additional executors by name, each with its own slots.
+ * @param routing Rules that assign jobs to executors. The first rule that matches applies.
+ * @param defaultExecutor Executor of jobs that match no rule.
  */
 public record WorkerProperties(
         @Nullable Integer maxConcurrentJobs,
@@ -36,6 +36,7 @@ public record WorkerProperties(
         @DefaultValue List<Route> routing,
         @DefaultValue(WorkerProperties.DEFAULT_EXECUTOR) String defaultExecutor) {
 
+    /** The name of the default executor. */
     public static final String DEFAULT_EXECUTOR = "default";
 
     public WorkerProperties {
@@ -47,7 +48,7 @@ public record WorkerProperties(
                 !known.containsKey(DEFAULT_EXECUTOR),
                 "worker.executors." + DEFAULT_EXECUTOR,
                 known.keySet(),
-                "is there already; its size is forge.cluster.worker.max-concurrent-jobs");
+                "is built in; set its size with forge.cluster.worker.max-concurrent-jobs");
         known.forEach((name, executor) ->
                 atLeast(1, "worker.executors." + name + ".max-concurrent-jobs", executor.maxConcurrentJobs));
         requireExecutor(known, "worker.default-executor", defaultExecutor);
@@ -59,7 +60,7 @@ public record WorkerProperties(
         executors = known;
     }
 
-    /** Which executor runs the jobs of a name. */
+    /** Returns the executor for a job name. */
     public Function<String, String> routes() {
         Map<NamePattern, String> routes = new LinkedHashMap<>();
         routing.forEach(route -> routes.put(
@@ -76,10 +77,11 @@ public record WorkerProperties(
                 DEFAULT_EXECUTOR.equals(name) || (name != null && known.containsKey(name)),
                 key,
                 name,
-                "is not an executor; known are default and forge.cluster.worker.executors %s"
+                "is not an executor; use default or one of forge.cluster.worker.executors %s"
                         .formatted(known.keySet()));
     }
 
+    /** Rejects a malformed pattern. */
     public static void requirePattern(String key, @Nullable String pattern) {
         try {
             new NamePattern(pattern == null ? "" : pattern);
@@ -91,15 +93,15 @@ public record WorkerProperties(
     /**
      * An executor.
      *
-     * @param maxConcurrentJobs How many jobs run at once on it.
+     * @param maxConcurrentJobs Number of jobs that run at once on the executor.
      */
     public record Executor(int maxConcurrentJobs) {}
 
     /**
      * A routing rule.
      *
-     * @param pattern Names of jobs: segments separated by ::, * within a segment, ** for any number of segments.
-     * @param executor Where these jobs run.
+     * @param pattern Pattern of job names: segments separated by ::, * within a segment, ** for any number of segments.
+     * @param executor Executor of the jobs that match.
      */
     public record Route(@Nullable String pattern, @Nullable String executor) {}
 }

@@ -9,15 +9,13 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 import org.springframework.util.unit.DataSize;
 
 /**
- * How workflows affect readiness, and how large a run may become.
+ * Workflows.
  *
- * @param readinessInterval Pause between two looks for runs that this code cannot continue.
- * @param strandedScope Node: a run whose code this node lacks makes it unready; cluster: only one whose code no live
- *     node has.
- * @param maxPendingSignals How many signals of one run may wait to be consumed; further ones are rejected.
- * @param maxPendingSignalsSize How large the payloads of these signals may be altogether.
- * @param maxHistorySize How large the input and the recorded results of one run may be altogether; a run that exceeds
- *     it fails.
+ * @param readinessInterval Interval at which a node checks for runs that its code cannot continue.
+ * @param strandedScope Which runs make a node unready. Node: runs whose code this node lacks. Cluster: runs whose code no live node has.
+ * @param maxPendingSignals Number of signals of one run that may wait to be consumed. Further signals are rejected.
+ * @param maxPendingSignalsSize Total size of the payloads of these signals.
+ * @param maxHistorySize Total size of the input and the recorded results of one run. A run that exceeds it fails.
  */
 public record WorkflowProperties(
         @DefaultValue("2s") Duration readinessInterval,
@@ -26,17 +24,17 @@ public record WorkflowProperties(
         @DefaultValue("16MB") DataSize maxPendingSignalsSize,
         @DefaultValue("32MB") DataSize maxHistorySize) {
 
-    private static final int MOST_SIGNALS = 100_000;
+    private static final int MAX_SIGNALS = 100_000;
     private static final DataSize LARGEST = DataSize.ofMegabytes(512);
 
     public WorkflowProperties {
         positive("workflow.readiness-interval", readinessInterval);
         atLeast(1, "workflow.max-pending-signals", maxPendingSignals);
         require(
-                maxPendingSignals <= MOST_SIGNALS,
+                maxPendingSignals <= MAX_SIGNALS,
                 "workflow.max-pending-signals",
                 maxPendingSignals,
-                "must not exceed %d".formatted(MOST_SIGNALS));
+                "must not exceed %d".formatted(MAX_SIGNALS));
         size("workflow.max-pending-signals-size", maxPendingSignalsSize);
         size("workflow.max-history-size", maxHistorySize);
     }
@@ -46,11 +44,11 @@ public record WorkflowProperties(
         require(value.compareTo(LARGEST) <= 0, key, value, "must not exceed 512MB");
     }
 
-    /** Who must have the code of a run. */
+    /** Which runs make a node unready. */
     public enum StrandedScope {
-        /** This node. */
+        /** Runs whose code this node lacks. */
         NODE,
-        /** Any live node. */
+        /** Runs whose code no live node has. */
         CLUSTER
     }
 }

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.ratelimit;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
@@ -45,7 +45,7 @@ import org.springframework.web.bind.annotation.RestControllerAdvice;
 import org.springframework.web.servlet.HandlerExceptionResolver;
 import org.springframework.web.servlet.ModelAndView;
 
-/** Limits how often things are called. */
+/** Configures rate limits. */
 @AutoConfiguration(
         after = ClusterAutoConfiguration.class,
         afterName = "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration")
@@ -54,17 +54,17 @@ public final class RateLimitAutoConfiguration {
 
     @Bean
     @Order(ComponentOrder.CLEAN_UP)
-    BucketCleanUp clusterBucketCleanUp(Schema schema, ClusterLifecycle.Parts parts) {
-        return new BucketCleanUp(new RateLimitStore(schema, parts.control()), parts.node()::nanos);
+    BucketCleanUp clusterBucketCleanUp(Schema schema, NodeRuntime runtime) {
+        return new BucketCleanUp(new RateLimitStore(schema, runtime.control()), runtime.node()::nanos);
     }
 
-    /** Calls are gathered: more would only wait for the same rows. */
+    /** Concurrent calls share one statement, so more connections would only wait for the same rows. */
     private static final int CONNECTIONS = 1;
 
     @Bean
     @ConditionalOnMissingBean(RateLimiterBackend.class)
-    SharedBuckets clusterSharedBuckets(Schema schema, ClusterLifecycle.Parts parts) {
-        return new SharedBuckets(schema, parts.control().apart(CONNECTIONS));
+    SharedBuckets clusterSharedBuckets(Schema schema, NodeRuntime runtime) {
+        return new SharedBuckets(schema, runtime.control().apart(CONNECTIONS));
     }
 
     @Bean
@@ -91,7 +91,7 @@ public final class RateLimitAutoConfiguration {
         return new RateLimitRules(beans, caller);
     }
 
-    // Static, and asking for the rest when it is needed: it is there before other beans.
+    // Static and with lazy dependencies, because a bean post-processor is created before other beans.
     @Bean
     static RateLimitedPostProcessor clusterRateLimitedPostProcessor(
             ObjectProvider<RateLimiter> limiter,
@@ -108,7 +108,7 @@ public final class RateLimitAutoConfiguration {
         @Bean
         RateLimitMonitor clusterRateLimitMeters(MeterRegistry registry, ClusterAutoConfiguration.ClusterName name) {
             return limit -> Counter.builder("forge.cluster.ratelimit.rejections")
-                    .description("Calls that a limit did not admit on this node")
+                    .description("Calls that a limit denied on this node")
                     .tag("cluster", name.text())
                     .tag("limit", limit)
                     .register(registry)
@@ -128,7 +128,7 @@ public final class RateLimitAutoConfiguration {
         }
     }
 
-    /** Before those that take every exception for a failure of the application. */
+    /** Ordered before exception handlers that treat every exception as a failure of the application. */
     @Order(0)
     @RestControllerAdvice
     static final class RateLimitAdvice {
@@ -163,7 +163,7 @@ public final class RateLimitAutoConfiguration {
         }
     }
 
-    /** For handlers that are no controllers, whose exceptions no advice sees. */
+    /** For handlers that are not controllers: an advice does not see their exceptions. */
     static final class Fallback implements HandlerExceptionResolver, Ordered {
 
         private static final Logger log = LoggerFactory.getLogger(Fallback.class);
@@ -178,7 +178,7 @@ public final class RateLimitAutoConfiguration {
                 response.setHeader(HttpHeaders.RETRY_AFTER, String.valueOf(retryAfter(denied)));
                 response.sendError(HttpStatus.TOO_MANY_REQUESTS.value());
             } catch (IOException gone) {
-                log.debug("a client left before it was told that it is limited", gone);
+                log.debug("Client disconnected before it received the response of a denied call", gone);
             }
             return new ModelAndView();
         }

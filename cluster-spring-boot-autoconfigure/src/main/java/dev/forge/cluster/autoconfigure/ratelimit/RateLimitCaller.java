@@ -25,7 +25,7 @@ import org.springframework.util.ClassUtils;
 import org.springframework.web.context.request.RequestContextHolder;
 import org.springframework.web.context.request.ServletRequestAttributes;
 
-/** Who calls, and how to tell it how its bucket stands. */
+/** Determines the caller of a limited method, and reports the state of its bucket in the response. */
 final class RateLimitCaller {
 
     private static final ClassLoader LOADER = RateLimitCaller.class.getClassLoader();
@@ -44,17 +44,17 @@ final class RateLimitCaller {
         this.trusted = trusted;
     }
 
-    /** @throws IllegalArgumentException if nothing here could ever tell whose bucket it is */
+    /** @throws IllegalArgumentException if this application can never determine the caller */
     void require(RateLimitRule rule) {
         if (rule.key() == RateLimitKey.IP && !SERVLET) {
-            throw new IllegalArgumentException("key (IP): there are no addresses without Spring MVC");
+            throw new IllegalArgumentException("key (IP): addresses are known only with Spring MVC");
         }
         if (rule.key() == RateLimitKey.USER && !SERVLET && !SECURITY) {
-            throw new IllegalArgumentException("key (USER): there are no users without Spring MVC or Spring Security");
+            throw new IllegalArgumentException("key (USER): users are known only with Spring MVC or Spring Security");
         }
     }
 
-    /** Whose bucket it is; null: everybody's. */
+    /** Returns the key of the bucket; null for the bucket of all callers. */
     @Nullable
     String key(RateLimitRule rule, MethodInvocation call) {
         if (rule.expression() != null) {
@@ -90,7 +90,7 @@ final class RateLimitCaller {
         }
         if (value == null) {
             throw new IllegalStateException(
-                    "@RateLimited on %s: expression (%s) has no value, so that there is no bucket"
+                    "@RateLimited on %s: expression (%s) is null, so there is no bucket"
                             .formatted(rule.place(), expression.getExpressionString()));
         }
         return value.toString();
@@ -110,14 +110,14 @@ final class RateLimitCaller {
         return "ip:" + address;
     }
 
-    /** Puts it into the headers of the answer, if there will be one. */
+    /** Adds the headers to the response of the current request, if there is one. */
     static void tell(String name, RateLimitDecision decision) {
         if (SERVLET) {
             Web.tell(name, decision);
         }
     }
 
-    /** Apart, so that Spring MVC may be absent. */
+    /** A class of its own, because Spring MVC may be absent. */
     private static final class Web {
 
         private static @Nullable ServletRequestAttributes current() {
@@ -145,7 +145,7 @@ final class RateLimitCaller {
         }
     }
 
-    /** Apart, so that Spring Security may be absent. */
+    /** A class of its own, because Spring Security may be absent. */
     private static final class Security {
 
         private static final AuthenticationTrustResolver TRUST = new AuthenticationTrustResolverImpl();

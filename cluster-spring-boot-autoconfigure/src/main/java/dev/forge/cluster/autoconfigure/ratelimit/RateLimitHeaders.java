@@ -7,8 +7,8 @@ import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 
 /**
- * The headers that tell a client how its bucket stands: those of the current draft of the IETF ({@code RateLimit},
- * {@code RateLimit-Policy}), and those of its predecessors, which most clients know.
+ * The headers that report the state of the bucket to the client: those of the current IETF draft ({@code RateLimit},
+ * {@code RateLimit-Policy}) and those of earlier drafts, which most clients support.
  */
 final class RateLimitHeaders {
 
@@ -16,7 +16,7 @@ final class RateLimitHeaders {
 
     private RateLimitHeaders() {}
 
-    /** Of several limits that a request meets, the one with the least left is told, and one that denied it above all. */
+    /** If several limits apply to a request, the headers report a limit that denied it, or else the one with the least left. */
     static void add(HttpServletRequest request, HttpServletResponse response, String name, RateLimitDecision decision) {
         if (request.getAttribute(TOLD) instanceof RateLimitDecision told
                 && decision.allowed()
@@ -32,7 +32,7 @@ final class RateLimitHeaders {
         response.setHeader("RateLimit", "%s;r=%d;t=%d".formatted(quoted(name), decision.remaining(), reset));
     }
 
-    /** Windows have whole seconds there: ten each tenth of a second are told as a hundred each second. */
+    /** Windows are in whole seconds: 10 calls per 0.1 s are reported as 100 calls per second. */
     static String policy(RateLimit limit) {
         long window = PropertyRules.wholeSeconds(limit.per());
         double quota = limit.requests() * (window * 1e9 / limit.per().toNanos());

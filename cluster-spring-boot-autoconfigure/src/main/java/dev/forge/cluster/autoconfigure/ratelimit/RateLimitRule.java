@@ -24,10 +24,10 @@ import org.springframework.expression.spel.standard.SpelExpressionParser;
 import org.springframework.util.ClassUtils;
 
 /**
- * What a {@link RateLimited} says.
+ * The attributes of a {@link RateLimited}.
  *
- * @param named whether it says its name, or that is derived
- * @param expression instead of the key
+ * @param named whether the name is set, and not derived from the method
+ * @param expression replaces the key
  */
 record RateLimitRule(
         String name,
@@ -40,7 +40,7 @@ record RateLimitRule(
     private static final ParameterNameDiscoverer PARAMETERS = new DefaultParameterNameDiscoverer();
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
 
-    /** @throws IllegalArgumentException saying which attribute is wrong */
+    /** @throws IllegalArgumentException naming the invalid attribute */
     static RateLimitRule of(RateLimited limited, Class<?> type, Method method, AttributeReader attributes) {
         String name = attributes.textOrNull(limited.name());
         Expression expression =
@@ -67,7 +67,7 @@ record RateLimitRule(
                 type.getName() + "." + method.getName());
     }
 
-    /** Whether both can share buckets. */
+    /** Returns whether both can share buckets. */
     boolean isLike(RateLimitRule other) {
         return limit.equals(other.limit)
                 && key == other.key
@@ -85,7 +85,7 @@ record RateLimitRule(
         return value;
     }
 
-    /** Refuses variables that are no parameters of the method; only where the names of parameters are known. */
+    /** Rejects variables that are not parameters of the method, if the names of the parameters are known. */
     private static void requireKnownVariables(Expression expression, Method method) {
         @Nullable String @Nullable [] names = PARAMETERS.getParameterNames(method);
         if (names == null || !(expression instanceof SpelExpression spel)) {
@@ -106,7 +106,7 @@ record RateLimitRule(
         }
     }
 
-    /** The variables that it reads, unless it assigns them itself. */
+    /** Returns the variables that the expression reads and does not assign itself. */
     private static Set<String> variables(SpelNode node) {
         Set<String> variables = new LinkedHashSet<>();
         if (node instanceof VariableReference) {

@@ -19,7 +19,7 @@ import org.springframework.context.expression.AnnotatedElementKey;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.util.ReflectionUtils;
 
-/** The rules of {@link RateLimited} methods. All are read at the start, so that a wrong one fails there. */
+/** The rules of {@link RateLimited} methods. All are read at the start, so that an invalid one fails the start. */
 final class RateLimitRules implements SmartInitializingSingleton {
 
     private final ConfigurableListableBeanFactory beans;
@@ -33,7 +33,7 @@ final class RateLimitRules implements SmartInitializingSingleton {
         this.callers = callers;
     }
 
-    /** What limits that method: its own annotation, or else, if it is public, that of its class. */
+    /** Returns the rule of a method: its own annotation or, for a public method, that of its class. */
     static @Nullable RateLimited annotation(Method method, Class<?> type) {
         Method specific = AopUtils.getMostSpecificMethod(method, type);
         if (ReflectionUtils.isObjectMethod(specific) || specific.isSynthetic()) {
@@ -47,7 +47,7 @@ final class RateLimitRules implements SmartInitializingSingleton {
     }
 
     RateLimitRule of(Method method, Class<?> type) {
-        // The class of a JDK proxy has a name that is another one on each node.
+        // The name of the class of a JDK proxy differs between nodes.
         Method declared = Proxy.isProxyClass(type) ? declared(method, type) : method;
         Class<?> owner = Proxy.isProxyClass(type) ? declared.getDeclaringClass() : type;
         return rules.computeIfAbsent(new AnnotatedElementKey(declared, owner), key -> read(declared, owner));
@@ -96,40 +96,40 @@ final class RateLimitRules implements SmartInitializingSingleton {
         });
     }
 
-    /** Not of one that it overrides. */
+    /** Ignores the annotation of an overridden method. */
     private static boolean isOwn(Method method, Class<?> type) {
         return AopUtils.getMostSpecificMethod(method, type).equals(method);
     }
 
     private void refuseUnlessProxied(String bean, Class<?> type, Method method) {
         int modifiers = method.getModifiers();
-        // Methods of a JDK proxy are final, but those of its interfaces are what is called.
+        // Methods of a JDK proxy are final, but callers use those of its interfaces.
         boolean hidden = Modifier.isPrivate(modifiers) || Modifier.isStatic(modifiers) || Modifier.isFinal(modifiers);
         if (hidden && !Proxy.isProxyClass(type)) {
-            throw refusal(type, method, "it is private, static or final, so that no proxy sees its calls", null);
+            throw refusal(type, method, "it is private, static or final, so its calls bypass the proxy", null);
         }
-        // Those that are created later are seen by the post-processor in any case.
+        // The post-processor sees all beans that are created later.
         if (beans.containsSingleton(bean) && !RateLimitedPostProcessor.limits(beans.getBean(bean))) {
             throw refusal(
                     type,
                     method,
-                    "calls of bean '%s' go past the limiter: it was created too early, or is a proxy of its own kind"
+                    "calls of bean '%s' bypass the limiter: the bean was created too early, or has a proxy of its own"
                             .formatted(bean),
                     null);
         }
     }
 
     private static void refuseUnlessShared(Class<?> type, Method method, RateLimitRule rule, RateLimitRule other) {
-        // Overloads are one thing to whoever limits it.
+        // Overloads share one limit.
         if ((!rule.named() || !other.named()) && !rule.place().equals(other.place())) {
             throw refusal(
-                    type, method, "its name would be %s, as that of %s".formatted(rule.name(), other.place()), null);
+                    type, method, "its derived name %s is that of %s, too".formatted(rule.name(), other.place()), null);
         }
         if (!rule.isLike(other)) {
             throw refusal(
                     type,
                     method,
-                    "it shares the name %s with %s, but not the limit".formatted(rule.name(), other.place()),
+                    "it has the same name %s as %s, but another limit".formatted(rule.name(), other.place()),
                     null);
         }
     }
@@ -138,8 +138,8 @@ final class RateLimitRules implements SmartInitializingSingleton {
             Class<?> type, Method method, @Nullable String reason, @Nullable RuntimeException cause) {
         String message = "@RateLimited on %s.%s: %s".formatted(type.getName(), method.getName(), reason);
         String usual =
-                "It takes requests, per, and for each of several buckets a key or an expression; name tells methods"
-                        + " apart whose classes and methods are called alike.";
+                "Set requests and per, and a key or an expression for separate buckets. Set name if classes and methods"
+                        + " have the same names.";
         String action = cause == null ? usual : AttributeException.action(cause, usual);
         return cause == null
                 ? new ClusterStartupException(message, action)

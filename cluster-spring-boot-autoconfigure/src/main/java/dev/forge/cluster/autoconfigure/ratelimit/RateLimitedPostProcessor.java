@@ -17,7 +17,7 @@ import org.springframework.aop.support.DefaultPointcutAdvisor;
 import org.springframework.aop.support.StaticMethodMatcherPointcut;
 import org.springframework.util.ClassUtils;
 
-/** Puts the limiter before {@link RateLimited} methods, outside of their transactions. */
+/** Applies the limiter to {@link RateLimited} methods, outside of their transactions. */
 final class RateLimitedPostProcessor extends AbstractBeanFactoryAwareAdvisingPostProcessor {
 
     @Serial
@@ -36,7 +36,7 @@ final class RateLimitedPostProcessor extends AbstractBeanFactoryAwareAdvisingPos
                 new Limit(limiter, rules, caller));
     }
 
-    /** Whether calls of that bean meet the limiter. */
+    /** Returns whether calls of the bean pass the limiter. */
     static boolean limits(Object bean) {
         return bean instanceof Advised advised
                 && Arrays.stream(advised.getAdvisors()).anyMatch(advisor -> advisor.getAdvice() instanceof Limit);

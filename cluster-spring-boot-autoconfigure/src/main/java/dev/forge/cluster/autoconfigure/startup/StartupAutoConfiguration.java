@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.startup;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.StartupProperties;
@@ -23,15 +23,15 @@ public final class StartupAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     StartupCoordinator clusterStartupCoordinator(
-            ClusterLocks locks, ClusterProperties properties, Schema schema, ClusterLifecycle.Parts parts) {
+            ClusterLocks locks, ClusterProperties properties, Schema schema, NodeRuntime runtime) {
         StartupProperties startup = properties.startup();
         return new DefaultStartupCoordinator(
                 locks,
                 startup.leaseDuration(),
                 new StartupActions(
-                        parts.node(),
+                        runtime.node(),
                         schema,
-                        parts.control(),
+                        runtime.control(),
                         StartupActions.Timing.waitingFor(startup.waitTimeout())));
     }
 }

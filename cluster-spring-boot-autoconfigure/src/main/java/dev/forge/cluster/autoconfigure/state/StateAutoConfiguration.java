@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.state;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.MissingPayloadCodec;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
@@ -27,8 +27,8 @@ public final class StateAutoConfiguration {
 
     @Bean
     @Order(ComponentOrder.CLEAN_UP)
-    StateCleanUp clusterStateCleanUp(Schema schema, ClusterLifecycle.Parts parts) {
-        return new StateCleanUp(new StateStore(schema, parts.control(), parts.control()), parts.node()::nanos);
+    StateCleanUp clusterStateCleanUp(Schema schema, NodeRuntime runtime) {
+        return new StateCleanUp(new StateStore(schema, runtime.control(), runtime.control()), runtime.node()::nanos);
     }
 
     @Bean
@@ -36,12 +36,12 @@ public final class StateAutoConfiguration {
     ClusterStateStore clusterStateStore(
             ClusterDatabase database,
             Schema schema,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             ObjectProvider<PayloadCodec> codec,
             ClusterProperties properties) {
         return new DefaultClusterStateStore(
-                parts.node(),
-                new StateStore(schema, database.application(), parts.control().shared()),
+                runtime.node(),
+                new StateStore(schema, database.application(), runtime.control().shared()),
                 codec.getIfAvailable(MissingPayloadCodec::new),
                 Math.toIntExact(properties.job().maxPayloadSize().toBytes()));
     }

@@ -1,37 +1,37 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
-/** What can carry a word to all nodes. Whatever it throws ends the link, and another one is opened. */
+/** A message broker that can send a text to all nodes. An exception of any method ends the link, and a new one is opened. */
 interface Broker {
 
-    /** As {@code forge.cluster.wakeup.type} calls it. */
+    /** Returns the value of {@code forge.cluster.wakeup.type}. */
     String type();
 
-    /** Where nodes of this cluster meet, for operators. */
-    String place();
+    /** Returns the name of the channel or topic of this cluster, for operators. */
+    String destination();
 
-    /** Opens a link. May take as long as the client library wants to. */
-    Link open(Ear ear) throws Exception;
+    /** Opens a link. May block for as long as the client library does. */
+    Link open(Receiver receiver) throws Exception;
 
-    /** What one link of a node hears. Called on threads of the client library, which it does not hold up. */
-    interface Ear {
+    /** Receives the messages of one link. Called on threads of the client library, which it does not block. */
+    interface Receiver {
 
-        /** Whose ear this is; another one for each link. */
+        /** Returns the id of the link, under which it sends; each link has a new one. */
         String owner();
 
-        /** What somebody said to all, or the owner to itself. */
-        void hear(String text);
+        /** Receives a text that another node published, or that this link sent to itself. */
+        void receive(String text);
 
-        /** The link is known to be broken. */
+        /** Is told that the link is broken. */
         void lost(Throwable cause);
     }
 
-    /** A connection, used by one thread. */
+    /** A connection to the broker, used by one thread. */
     interface Link extends AutoCloseable {
 
-        void tellAll(String text) throws Exception;
+        void publish(String text) throws Exception;
 
-        /** Goes to the broker and comes back to this link's own ear, and to no other. */
-        void tellSelf(String text) throws Exception;
+        /** Sends a text through the broker to this link's own receiver, and to no other. */
+        void sendToSelf(String text) throws Exception;
 
         @Override
         void close();

@@ -20,65 +20,40 @@ import org.springframework.context.SmartLifecycle;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
 /**
- * News of work by way of a broker that may come and go. One thread owns the link: it opens it, sends, closes it, and opens
- * the next one. That a link works is not believed but tried: every two seconds the node says something to itself through
- * the broker, and one that it has not heard for five seconds is lost. Without a link workers poll; there is one warning
- * when that begins and one line when it is over.
+ * Sends and receives wake-ups through a broker that may be unreachable at times. One thread owns the link to the broker: it opens
+ * the link, sends, closes it and opens the next one. The link is probed: every two seconds the node sends a message to itself
+ * through the broker, and a link that has returned none for five seconds is lost. Without a link workers poll; one warning is logged
+ * when that begins and one line when it ends.
  */
 public final class BrokerCoordinator implements ClusterCoordinator, WakeupChannel, SmartLifecycle {
 
     private static final Logger log = GuardedLogger.of(BrokerCoordinator.class);
 
-    private static final String WORK = " work";
-    private static final String PROBE = " probe";
-
-    /** Until the first one is heard: a subscription may take effect a little after it was asked for. */
+    /** The pause between probes until the first one returns: a subscription may take effect with a delay. */
     private static final Duration FIRST_PROBES = Duration.ofMillis(100);
 
     private static final double JITTER = 0.25;
-    /** For the last news to leave, and for a client library that must be interrupted. */
+    /** How long a stop waits for the last message to be sent, and again for an interrupted client library. */
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(1);
-
-    /**
-     * How long things take.
-     *
-     * @param probe pause between two words to oneself
-     * @param patience how long none may be heard; three times as long while a link is opened, which may mean to load and to
-     *     start the client library
-     * @param firstRetry pause before the next link; doubled, after each that did not work, up to the last
-     */
-    record Timing(Duration probe, Duration patience, Duration firstRetry, Duration lastRetry) {
-
-        static final Timing USUAL =
-                new Timing(Duration.ofSeconds(2), Duration.ofSeconds(5), Duration.ofMillis(250), Duration.ofSeconds(5));
-
-        Duration patience(boolean serving) {
-            return serving ? patience : patience.multipliedBy(3);
-        }
-
-        Duration watch() {
-            return patience.dividedBy(10);
-        }
-    }
 
     private final Broker broker;
     private final Duration pollInterval;
-    private final Timing timing;
+    private final BrokerTiming timing;
     private final List<Runnable> listeners = new CopyOnWriteArrayList<>();
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
-    private boolean news;
+    private boolean pendingWork;
     private boolean reported;
     private boolean everConnected;
     private long lastWatch;
-    private @Nullable Visit current;
+    private @Nullable LinkSession current;
     private @Nullable Thread thread;
     private @Nullable ThreadPoolTaskScheduler watcher;
     private volatile boolean connected;
 
-    /** @param pollInterval after which workers look for work by themselves */
-    BrokerCoordinator(Broker broker, Duration pollInterval, Timing timing) {
+    /** @param pollInterval the interval at which workers poll, for the log */
+    BrokerCoordinator(Broker broker, Duration pollInterval, BrokerTiming timing) {
         this.broker = broker;
         this.pollInterval = pollInterval;
         this.timing = timing;
@@ -93,7 +68,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
     public void notifyNewWork(JobPriority priority) {
         lock.lock();
         try {
-            news = true;
+            pendingWork = true;
             changed.signalAll();
         } finally {
             lock.unlock();
@@ -110,7 +85,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
         return connected;
     }
 
-    // Life --------------------------------------------------------------------------------------------------
+    // Start and stop ----------------------------------------------------------------------------------------
 
     @Override
     public void start() {
@@ -119,7 +94,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
             if (thread != null) {
                 return;
             }
-            news = false;
+            pendingWork = false;
             reported = false;
             everConnected = false;
             lastWatch = System.nanoTime();
@@ -130,14 +105,14 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
             watcher.setThreadNamePrefix("forge-cluster-wakeup-watch-");
             watcher.setDaemon(true);
             watcher.initialize();
-            // It ends with its scheduler.
+            // The task ends with its scheduler.
             var unused = watcher.scheduleWithFixedDelay(this::watchOrFail, timing.watch());
         } finally {
             lock.unlock();
         }
     }
 
-    /** After the node has left: what it gave back is still announced. */
+    /** Runs after the node has left the cluster, so that the jobs the node returned are still announced. */
     @Override
     public void stop() {
         Thread ending;
@@ -177,7 +152,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
         }
     }
 
-    /** There before the node joins, and until it has left. */
+    /** Starts before the node joins and stops after it has left. */
     @Override
     public int getPhase() {
         return ClusterLifecycle.PHASE - 1;
@@ -186,30 +161,26 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
     // The link ----------------------------------------------------------------------------------------------
 
     private void run() {
-        Duration retry = timing.firstRetry;
+        Duration retry = timing.firstRetry();
         while (isCurrent()) {
-            // What was meant for the former link.
+            // Clears an interrupt that was meant for the previous link.
             Thread.interrupted();
-            var visit = new Visit();
-            begin(visit);
-            try (Broker.Link link = broker.open(visit)) {
-                visit.serve(link);
+            var session = new LinkSession();
+            begin(session);
+            try (Broker.Link link = broker.open(session)) {
+                session.serve(link);
             } catch (Exception | Error e) {
-                // An Error too: without this thread nobody would look for the broker any more.
-                lost(visit, e);
+                // Errors, too: without this thread the broker would never be tried again.
+                lost(session, e);
             } finally {
-                end(visit);
+                end(session);
             }
-            retry = visit.heard ? timing.firstRetry : min(retry.multipliedBy(2), timing.lastRetry);
+            retry = session.probed ? timing.firstRetry() : timing.nextRetry(retry);
             pause(retry);
         }
     }
 
-    private static Duration min(Duration a, Duration b) {
-        return a.compareTo(b) < 0 ? a : b;
-    }
-
-    // A thread that did not end in time must not go on beside its successor.
+    // A thread that did not end in time must not continue beside its successor.
     private boolean isCurrent() {
         lock.lock();
         try {
@@ -219,22 +190,22 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
         }
     }
 
-    private void begin(Visit visit) {
+    private void begin(LinkSession session) {
         lock.lock();
         try {
             if (thread == Thread.currentThread()) {
-                current = visit;
+                current = session;
             }
         } finally {
             lock.unlock();
         }
     }
 
-    private void end(Visit visit) {
+    private void end(LinkSession session) {
         lock.lock();
         try {
-            visit.over = true;
-            if (current == visit) {
+            session.over = true;
+            if (current == session) {
                 current = null;
                 connected = false;
             }
@@ -244,7 +215,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
     }
 
     private void pause(Duration retry) {
-        // All nodes lose a broker in the same moment; they need not come back in the same one.
+        // All nodes lose a broker at the same moment; the jitter spreads their reconnections.
         double factor = 1 + JITTER * RandomGenerator.getDefault().nextDouble();
         lock.lock();
         try {
@@ -253,71 +224,70 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
                 nanos = changed.awaitNanos(nanos);
             }
         } catch (InterruptedException e) {
-            log.debug("wake-ups: woken early", e);
+            log.debug("Wake-ups: pause interrupted", e);
         } finally {
             lock.unlock();
         }
     }
 
-    // A task that throws may not be repeated, and then nobody would watch the link any more.
+    // A task that throws is not scheduled again.
     private void watchOrFail() {
         try {
             watch();
         } catch (RuntimeException | Error e) {
-            log.warn("wake-ups: could not watch the link to {}; trying again", broker.type(), ErrorText.loggable(e));
+            log.warn("Wake-ups: could not check the link to {}; will retry", broker.type(), ErrorText.loggable(e));
         }
     }
 
-    /** Finds out that a link which should answer does not, whatever its thread hangs in. */
+    /** Detects a link whose probes do not return, even if its thread hangs. */
     private void watch() {
-        Visit doubted = null;
-        Duration patience = timing.patience;
+        LinkSession silent = null;
+        Duration patience = timing.patience();
         lock.lock();
         try {
             long now = System.nanoTime();
-            Visit visit = current;
-            if (visit != null
+            LinkSession session = current;
+            if (session != null
                     && now - lastWatch > timing.watch().multipliedBy(4).toNanos()) {
-                // This process stood still: it could not hear anything.
-                visit.lastSign = now;
+                // This process was paused and could not receive anything.
+                session.lastResponse = now;
             }
             lastWatch = now;
-            if (visit != null) {
-                patience = timing.patience(visit.serving);
-                doubted = now - visit.lastSign > patience.toNanos() ? visit : null;
+            if (session != null) {
+                patience = timing.patience(session.serving);
+                silent = now - session.lastResponse > patience.toNanos() ? session : null;
             }
         } finally {
             lock.unlock();
         }
-        if (doubted != null) {
-            lost(doubted, new IllegalStateException("no answer within " + PropertyRules.text(patience)));
+        if (silent != null) {
+            lost(silent, new IllegalStateException("no response within " + PropertyRules.text(patience)));
         }
     }
 
-    private void lost(Visit visit, Throwable cause) {
+    private void lost(LinkSession session, Throwable cause) {
         lock.lock();
         try {
             Thread owner = thread;
-            if (current != visit || owner == null) {
+            if (current != session || owner == null) {
                 return;
             }
-            visit.lastSign = System.nanoTime();
+            session.lastResponse = System.nanoTime();
             connected = false;
             if (!reported) {
                 reported = true;
                 log.warn(
-                        "wake-ups: {} is out of reach ({}); workers poll every {} until it is back",
+                        "Wake-ups: {} is unreachable ({}). Workers poll every {} until it is back.",
                         broker.type(),
                         reason(cause),
                         PropertyRules.text(pollInterval));
-                log.debug("wake-ups: {}", broker.type(), cause);
+                log.debug("Wake-ups: {} failed", broker.type(), cause);
             }
-            if (visit.serving && !visit.over) {
-                visit.over = true;
+            if (session.serving && !session.over) {
+                session.over = true;
                 changed.signalAll();
-                // It may hang in the client library. One that is about to open a link is left alone: an interrupt could
-                // leave behind a connection that nobody knows, and opening ends by itself, when the broker is back if
-                // not before.
+                // The thread may hang in the client library. It is not interrupted while it opens a link: that could leak a
+                // connection, and opening ends by itself, at the latest when the broker is back.
                 owner.interrupt();
             }
         } finally {
@@ -330,7 +300,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
             String message = cause.getMessage();
             return ErrorText.firstLine(message != null ? message : cause.toString());
         } catch (RuntimeException | Error e) {
-            // Its own methods throw.
+            // The methods of the exception throw.
             return ErrorText.brief(cause);
         }
     }
@@ -340,12 +310,12 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
     }
 
     /** One link, from its opening to its end. */
-    private final class Visit implements Broker.Ear {
+    private final class LinkSession implements Broker.Receiver {
 
         private final String owner = UUID.randomUUID().toString();
-        private volatile boolean heard;
-        // Under the lock.
-        private long lastSign = System.nanoTime();
+        private volatile boolean probed;
+        // Guarded by the lock.
+        private long lastResponse = System.nanoTime();
         private boolean serving;
         private boolean over;
 
@@ -354,48 +324,48 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
             try {
                 long nextProbe = System.nanoTime();
                 while (true) {
-                    boolean told = awaitNews(nextProbe);
-                    if (told) {
-                        tellOthers(link);
+                    boolean announce = awaitWork(nextProbe);
+                    if (announce) {
+                        announceWork(link);
                     }
                     if (!isWanted()) {
                         return;
                     }
                     if (System.nanoTime() - nextProbe >= 0) {
-                        link.tellSelf(owner + PROBE);
-                        nextProbe = System.nanoTime() + (heard ? timing.probe : FIRST_PROBES).toNanos();
+                        link.sendToSelf(WakeupMessage.probe(owner));
+                        nextProbe = System.nanoTime() + (probed ? timing.probe() : FIRST_PROBES).toNanos();
                     }
                 }
             } catch (Exception e) {
-                // Said before the link is closed, which may take its time.
+                // Reported before the link is closed, which may take long.
                 BrokerCoordinator.this.lost(this, e);
             } finally {
                 serving(false);
-                // It has done its work: closing must not stumble over it.
+                // The interrupt has served its purpose and must not disturb closing.
                 Thread.interrupted();
             }
         }
 
-        private void tellOthers(Broker.Link link) throws Exception {
+        private void announceWork(Broker.Link link) throws Exception {
             try {
-                link.tellAll(owner + WORK);
+                link.publish(WakeupMessage.work(owner));
             } catch (Exception e) {
-                // It is still to be said.
+                // The next link sends it.
                 notifyNewWork(JobPriority.NORMAL);
                 throw e;
             }
         }
 
-        private boolean awaitNews(long until) throws InterruptedException {
+        private boolean awaitWork(long until) throws InterruptedException {
             lock.lock();
             try {
                 long nanos = until - System.nanoTime();
-                while (!news && wanted() && nanos > 0) {
+                while (!pendingWork && wanted() && nanos > 0) {
                     nanos = changed.awaitNanos(nanos);
                 }
-                boolean told = news && !over;
-                news = news && over;
-                return told;
+                boolean announce = pendingWork && !over;
+                pendingWork = pendingWork && over;
+                return announce;
             } finally {
                 lock.unlock();
             }
@@ -418,7 +388,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
             lock.lock();
             try {
                 serving = value;
-                lastSign = System.nanoTime();
+                lastResponse = System.nanoTime();
             } finally {
                 lock.unlock();
             }
@@ -430,47 +400,37 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
         }
 
         @Override
-        public void hear(String text) {
-            if (text.equals(owner + PROBE)) {
-                answered();
-            } else if (text.endsWith(WORK) && isOther(text.substring(0, text.length() - WORK.length()))) {
+        public void receive(String text) {
+            if (text.equals(WakeupMessage.probe(owner))) {
+                probeReturned();
+            } else if (WakeupMessage.isWorkOfAnother(text, owner)) {
                 wakeAll();
             }
         }
 
-        // Whatever somebody sends there: what is not from a node of ours is not for us.
-        private boolean isOther(String from) {
-            try {
-                return !from.equals(owner) && UUID.fromString(from).toString().equals(from);
-            } catch (IllegalArgumentException e) {
-                log.debug("wake-ups: cannot make sense of a message from '{}'", from);
-                return false;
-            }
-        }
-
-        private void answered() {
+        private void probeReturned() {
             lock.lock();
             try {
                 if (over || current != this || thread == null) {
                     return;
                 }
-                lastSign = System.nanoTime();
-                if (heard) {
+                lastResponse = System.nanoTime();
+                if (probed) {
                     return;
                 }
-                heard = true;
+                probed = true;
                 connected = true;
                 if (reported) {
-                    log.info("wake-ups: {} is back", broker.type());
+                    log.info("Wake-ups: {} is back", broker.type());
                 } else if (!everConnected) {
-                    log.info("Wake-ups: {}, {}", broker.type(), broker.place());
+                    log.info("Wake-ups: {}, {}", broker.type(), broker.destination());
                 }
                 reported = false;
                 everConnected = true;
             } finally {
                 lock.unlock();
             }
-            // Others may have said something while nobody listened.
+            // Wake-ups of other nodes may have been missed.
             wakeAll();
         }
 
@@ -478,7 +438,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
         public void lost(Throwable cause) {
             lock.lock();
             try {
-                // One that breaks before it is used is not used.
+                // A link that breaks before it is used is not used.
                 over |= !serving;
             } finally {
                 lock.unlock();

@@ -11,10 +11,10 @@ import org.springframework.data.redis.connection.Subscription;
 import org.springframework.data.redis.connection.SubscriptionListener;
 
 /**
- * Redis by way of Jedis, where listening takes a thread that does nothing else. If the server hangs, that thread stays
- * until it answers or the connection breaks; nobody minds what it hears by then.
+ * Uses Redis through Jedis, where a subscription blocks a thread. If the server hangs, that thread remains until the server responds
+ * or the connection breaks; messages it receives then are ignored.
  */
-record JedisBroker(RedisConnectionFactory factory, String place) implements Broker {
+record JedisBroker(RedisConnectionFactory factory, String destination) implements Broker {
 
     @Override
     public String type() {
@@ -22,47 +22,47 @@ record JedisBroker(RedisConnectionFactory factory, String place) implements Brok
     }
 
     @Override
-    public Link open(Ear ear) {
-        RedisConnection speaking = factory.getConnection();
+    public Link open(Receiver receiver) {
+        RedisConnection publishing = factory.getConnection();
         try {
-            var link = new JedisLink(speaking, factory.getConnection(), place, ear);
+            var link = new JedisLink(publishing, factory.getConnection(), destination, receiver);
             var executor = new SimpleAsyncTaskExecutor("forge-cluster-wakeup-listen-");
             executor.setDaemon(true);
             executor.execute(link::listen);
             return link;
         } catch (RuntimeException e) {
-            speaking.close();
+            publishing.close();
             throw e;
         }
     }
 
     private static final class JedisLink implements Link, MessageListener, SubscriptionListener {
 
-        private final RedisConnection speaking;
+        private final RedisConnection publishing;
         private final RedisConnection listening;
         private final String channel;
-        private final Ear ear;
+        private final Receiver receiver;
         private volatile boolean closed;
 
-        JedisLink(RedisConnection speaking, RedisConnection listening, String channel, Ear ear) {
-            this.speaking = speaking;
+        JedisLink(RedisConnection publishing, RedisConnection listening, String channel, Receiver receiver) {
+            this.publishing = publishing;
             this.listening = listening;
             this.channel = channel;
-            this.ear = ear;
+            this.receiver = receiver;
         }
 
         void listen() {
             try (listening) {
                 listening.subscribe(this, bytes(channel), bytes(own()));
-                ear.lost(new IllegalStateException("the subscription has ended"));
+                receiver.lost(new IllegalStateException("the subscription has ended"));
             } catch (RuntimeException e) {
-                ear.lost(e);
+                receiver.lost(e);
             }
         }
 
         @Override
         public void onMessage(Message message, byte @Nullable [] pattern) {
-            ear.hear(new String(message.getBody(), StandardCharsets.UTF_8));
+            receiver.receive(new String(message.getBody(), StandardCharsets.UTF_8));
         }
 
         @Override
@@ -73,17 +73,17 @@ record JedisBroker(RedisConnectionFactory factory, String place) implements Brok
         }
 
         @Override
-        public void tellAll(String text) {
-            speaking.publish(bytes(channel), bytes(text));
+        public void publish(String text) {
+            publishing.publish(bytes(channel), bytes(text));
         }
 
         @Override
-        public void tellSelf(String text) {
-            speaking.publish(bytes(own()), bytes(text));
+        public void sendToSelf(String text) {
+            publishing.publish(bytes(own()), bytes(text));
         }
 
         private String own() {
-            return channel + ":" + ear.owner();
+            return channel + ":" + receiver.owner();
         }
 
         private static byte[] bytes(String text) {
@@ -93,12 +93,12 @@ record JedisBroker(RedisConnectionFactory factory, String place) implements Brok
         @Override
         public void close() {
             closed = true;
-            try (speaking) {
+            try (publishing) {
                 unsubscribe();
             }
         }
 
-        // Then the thread that listens returns, and closes its connection.
+        // Makes the listening thread return and close its connection.
         private void unsubscribe() {
             Subscription subscription = listening.getSubscription();
             if (subscription != null) {

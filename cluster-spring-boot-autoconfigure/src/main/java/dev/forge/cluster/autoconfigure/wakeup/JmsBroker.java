@@ -14,17 +14,17 @@ import java.time.Duration;
 import org.slf4j.Logger;
 
 /**
- * A JMS topic, on a connection of its own. The broker itself keeps a node's own words from it, by a selector, all but
- * those that it says to itself.
+ * Uses a JMS topic on a connection of its own. A selector keeps the broker from delivering a node's own messages to it, except those
+ * that the node sends to itself.
  */
-record JmsBroker(ConnectionFactory factory, String place) implements Broker {
+record JmsBroker(ConnectionFactory factory, String destination) implements Broker {
 
     private static final Logger log = GuardedLogger.of(JmsBroker.class);
 
     private static final String FROM = "forgeFrom";
     private static final String TO = "forgeTo";
 
-    /** Old news is none; long enough for clocks that differ. */
+    /** How long a message is useful; long enough for clocks that differ. */
     private static final Duration TIME_TO_LIVE = Duration.ofMinutes(1);
 
     @Override
@@ -33,45 +33,45 @@ record JmsBroker(ConnectionFactory factory, String place) implements Broker {
     }
 
     @Override
-    public Link open(Ear ear) throws JMSException {
+    public Link open(Receiver receiver) throws JMSException {
         Connection connection = factory.createConnection();
         try {
-            listenForBreaks(connection, ear);
-            // One for each direction: a session that delivers messages belongs to the thread that delivers them.
+            listenForExceptions(connection, receiver);
+            // A session for each direction: one that delivers messages may be used by the delivering thread only.
             Session in = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
             in.createConsumer(
-                            in.createTopic(place),
-                            "(%2$s IS NULL AND %1$s <> '%3$s') OR %2$s = '%3$s'".formatted(FROM, TO, ear.owner()))
-                    .setMessageListener(message -> hear(message, ear));
+                            in.createTopic(destination),
+                            "(%2$s IS NULL AND %1$s <> '%3$s') OR %2$s = '%3$s'".formatted(FROM, TO, receiver.owner()))
+                    .setMessageListener(message -> receive(message, receiver));
             Session out = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
-            Topic topic = out.createTopic(place);
+            Topic topic = out.createTopic(destination);
             MessageProducer producer = out.createProducer(topic);
             producer.setDeliveryMode(DeliveryMode.NON_PERSISTENT);
             producer.setTimeToLive(TIME_TO_LIVE.toMillis());
             connection.start();
-            return new JmsLink(connection, out, producer, ear.owner());
+            return new JmsLink(connection, out, producer, receiver.owner());
         } catch (JMSException | RuntimeException e) {
             closeAfter(e, connection);
             throw e;
         }
     }
 
-    // Where a container keeps the connection to itself, the probes notice in its stead.
-    private static void listenForBreaks(Connection connection, Ear ear) {
+    // A container may manage the connection and forbid listeners; probes notice a broken link then.
+    private static void listenForExceptions(Connection connection, Receiver receiver) {
         try {
-            connection.setExceptionListener(ear::lost);
+            connection.setExceptionListener(receiver::lost);
         } catch (JMSException e) {
-            log.debug("wake-ups: this connection tells nobody when it breaks", e);
+            log.debug("Wake-ups: this JMS connection does not accept an exception listener", e);
         }
     }
 
-    private static void hear(Message message, Ear ear) {
+    private static void receive(Message message, Receiver receiver) {
         try {
             if (message instanceof TextMessage text && text.getText() != null) {
-                ear.hear(text.getText());
+                receiver.receive(text.getText());
             }
         } catch (JMSException e) {
-            log.debug("wake-ups: cannot read a message", e);
+            log.debug("Wake-ups: could not read a message", e);
         }
     }
 
@@ -87,12 +87,12 @@ record JmsBroker(ConnectionFactory factory, String place) implements Broker {
             implements Link {
 
         @Override
-        public void tellAll(String text) throws JMSException {
+        public void publish(String text) throws JMSException {
             producer.send(message(text));
         }
 
         @Override
-        public void tellSelf(String text) throws JMSException {
+        public void sendToSelf(String text) throws JMSException {
             Message message = message(text);
             message.setStringProperty(TO, owner);
             producer.send(message);
@@ -109,7 +109,7 @@ record JmsBroker(ConnectionFactory factory, String place) implements Broker {
             try {
                 connection.close();
             } catch (JMSException e) {
-                log.debug("wake-ups: closing a connection", e);
+                log.debug("Wake-ups: could not close a connection", e);
             }
         }
     }

@@ -12,12 +12,11 @@ import java.util.concurrent.CompletionStage;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 
 /**
- * Redis by way of Lettuce: two connections of its own from the application's client, one that listens and one that
- * speaks. Not those of Spring Data: they are closed with an UNSUBSCRIBE, which waits for a server that is gone, and what
- * they send waits in the shared connection until that has reconnected. Here nothing waits, and a broken connection is
- * closed before Lettuce has repaired it.
+ * Uses Redis through Lettuce: two connections of the application's client, one that listens and one that publishes. Connections of
+ * Spring Data are not used: closing them sends an UNSUBSCRIBE and waits for a server that may be gone, and their messages wait in the
+ * shared connection until it has reconnected. Here nothing waits, and a broken connection is closed before Lettuce repairs it.
  */
-record LettuceBroker(LettuceConnectionFactory factory, String place) implements Broker {
+record LettuceBroker(LettuceConnectionFactory factory, String destination) implements Broker {
 
     @Override
     public String type() {
@@ -25,11 +24,11 @@ record LettuceBroker(LettuceConnectionFactory factory, String place) implements 
     }
 
     @Override
-    public Link open(Ear ear) {
+    public Link open(Receiver receiver) {
         AbstractRedisClient client = factory.getRequiredNativeClient();
         var listening = connect(client);
         try {
-            var link = new LettuceLink(listening, connect(client), place, ear);
+            var link = new LettuceLink(listening, connect(client), destination, receiver);
             link.begin();
             return link;
         } catch (RuntimeException e) {
@@ -44,54 +43,54 @@ record LettuceBroker(LettuceConnectionFactory factory, String place) implements 
                 : ((RedisClient) client).connectPubSub(StringCodec.UTF8);
     }
 
-    // Nobody waits for the end of what may be broken.
+    // Does not wait: the connection may be broken.
     private static void drop(StatefulRedisPubSubConnection<String, String> connection) {
         var unused = connection.closeAsync();
     }
 
     private record LettuceLink(
             StatefulRedisPubSubConnection<String, String> listening,
-            StatefulRedisPubSubConnection<String, String> speaking,
+            StatefulRedisPubSubConnection<String, String> publishing,
             String channel,
-            Ear ear)
+            Receiver receiver)
             implements Link {
 
         void begin() {
             listening.addListener(new RedisPubSubAdapter<>() {
                 @Override
                 public void message(String channel, String text) {
-                    ear.hear(text);
+                    receiver.receive(text);
                 }
             });
             var breaks = new RedisConnectionStateListener() {
                 @Override
                 public void onRedisDisconnected(RedisChannelHandler<?, ?> connection) {
-                    ear.lost(new IllegalStateException("disconnected"));
+                    receiver.lost(new IllegalStateException("disconnected"));
                 }
             };
             listening.addListener(breaks);
-            speaking.addListener(breaks);
+            publishing.addListener(breaks);
             watch(listening.async().subscribe(channel, own()));
         }
 
         @Override
-        public void tellAll(String text) {
-            watch(speaking.async().publish(channel, text));
+        public void publish(String text) {
+            watch(publishing.async().publish(channel, text));
         }
 
         @Override
-        public void tellSelf(String text) {
-            watch(speaking.async().publish(own(), text));
+        public void sendToSelf(String text) {
+            watch(publishing.async().publish(own(), text));
         }
 
         private String own() {
-            return channel + ":" + ear.owner();
+            return channel + ":" + receiver.owner();
         }
 
-        // A refusal; silence is noticed by the probes.
+        // Notices a rejected command; probes notice a command without a response.
         private void watch(CompletionStage<?> command) {
             command.exceptionally(failure -> {
-                ear.lost(failure);
+                receiver.lost(failure);
                 return null;
             });
         }
@@ -99,7 +98,7 @@ record LettuceBroker(LettuceConnectionFactory factory, String place) implements 
         @Override
         public void close() {
             drop(listening);
-            drop(speaking);
+            drop(publishing);
         }
     }
 }

@@ -25,8 +25,8 @@ import org.springframework.jms.connection.SingleConnectionFactory;
 import org.springframework.util.ClassUtils;
 
 /**
- * What wakes workers instead of PostgreSQL, if the application has chosen so and has no {@link ClusterCoordinator} of its
- * own. A choice that cannot be met fails the start: polling in its stead would look like a slow cluster.
+ * Sends wake-ups through a broker instead of PostgreSQL if {@code forge.cluster.wakeup.type} says so and the application has no
+ * {@link ClusterCoordinator} of its own. A type whose client is missing fails the start: polling instead would look like a slow cluster.
  */
 @AutoConfiguration(before = ClusterAutoConfiguration.class)
 @Conditional(OnClusterEnabled.class)
@@ -41,12 +41,12 @@ public final class WakeupAutoConfiguration {
 
         @Bean
         ClusterCoordinator clusterCoordinator() {
-            return new Silence();
+            return new NoWakeups();
         }
     }
 
-    /** Nobody tells anybody; workers poll. */
-    public static final class Silence implements ClusterCoordinator, WakeupChannel {
+    /** Sends no wake-ups: workers poll. */
+    public static final class NoWakeups implements ClusterCoordinator, WakeupChannel {
 
         @Override
         public String type() {
@@ -55,12 +55,12 @@ public final class WakeupAutoConfiguration {
 
         @Override
         public void notifyNewWork(JobPriority priority) {
-            // They will find it.
+            // Workers find it when they poll.
         }
 
         @Override
         public void registerWakeupListener(Runnable listener) {
-            // It has nothing to hear.
+            // There are no wake-ups.
         }
     }
 
@@ -75,18 +75,18 @@ public final class WakeupAutoConfiguration {
         @Bean
         BrokerCoordinator clusterCoordinator(
                 ObjectProvider<RedisConnectionFactory> factories, Schema schema, ClusterProperties properties) {
-            RedisConnectionFactory factory = theOne(
+            RedisConnectionFactory factory = onlyBean(
                     factories,
                     "redis",
                     "RedisConnectionFactory",
                     "Add spring-boot-starter-data-redis and set spring.data.redis.*, or define one.");
-            return coordinator(broker(factory, place(schema)), properties);
+            return coordinator(broker(factory, destination(schema)), properties);
         }
 
-        private static Broker broker(RedisConnectionFactory factory, String place) {
+        private static Broker broker(RedisConnectionFactory factory, String destination) {
             return LETTUCE && factory instanceof LettuceConnectionFactory lettuce
-                    ? new LettuceBroker(lettuce, place)
-                    : new JedisBroker(factory, place);
+                    ? new LettuceBroker(lettuce, destination)
+                    : new JedisBroker(factory, destination);
         }
     }
 
@@ -114,18 +114,18 @@ public final class WakeupAutoConfiguration {
         @Bean
         BrokerCoordinator clusterCoordinator(
                 ObjectProvider<ConnectionFactory> factories, Schema schema, ClusterProperties properties) {
-            ConnectionFactory factory = theOne(
+            ConnectionFactory factory = onlyBean(
                     factories,
                     "jms",
                     "jakarta.jms.ConnectionFactory",
                     "Add spring-boot-starter-activemq or spring-boot-starter-artemis and configure it, or define one.");
-            return coordinator(new JmsBroker(SPRING_JMS ? Shared.behind(factory) : factory, place(schema)), properties);
+            return coordinator(new JmsBroker(SPRING_JMS ? Shared.behind(factory) : factory, destination(schema)), properties);
         }
 
-        /** Apart, so that Spring JMS may be absent. */
+        /** A class of its own, because Spring JMS may be absent. */
         private static final class Shared {
 
-            // It never closes anything, and would keep the consumers of links that are over.
+            // A shared connection is never closed, and would keep the consumers of closed links.
             static ConnectionFactory behind(ConnectionFactory factory) {
                 return factory instanceof SingleConnectionFactory single && single.getTargetConnectionFactory() != null
                         ? single.getTargetConnectionFactory()
@@ -149,35 +149,35 @@ public final class WakeupAutoConfiguration {
     }
 
     private static BrokerCoordinator coordinator(Broker broker, ClusterProperties properties) {
-        return new BrokerCoordinator(broker, properties.worker().pollInterval(), BrokerCoordinator.Timing.USUAL);
+        return new BrokerCoordinator(broker, properties.worker().pollInterval(), BrokerTiming.DEFAULT);
     }
 
     /**
-     * Where the nodes of one cluster meet: clusters may share a broker. Whatever could mean something to a broker (dots,
-     * stars, commas) is replaced; should two clusters meet because of that, they wake each other in vain, no more.
+     * Returns the name of the channel or topic of this cluster: clusters may share a broker. Characters that may have a meaning to a
+     * broker (dots, stars, commas) are replaced. Two clusters that get the same name that way only wake each other in vain.
      */
-    static String place(Schema schema) {
-        return "forge-cluster.%s.%s".formatted(plain(schema.database()), plain(schema.name()));
+    static String destination(Schema schema) {
+        return "forge-cluster.%s.%s".formatted(withoutSpecialCharacters(schema.database()), withoutSpecialCharacters(schema.name()));
     }
 
-    private static String plain(String name) {
+    private static String withoutSpecialCharacters(String name) {
         return name.replaceAll("[^A-Za-z0-9_-]", "_");
     }
 
-    private static <T> T theOne(ObjectProvider<T> beans, String value, String type, String action) {
+    private static <T> T onlyBean(ObjectProvider<T> beans, String value, String type, String action) {
         T bean;
         try {
             bean = beans.getIfAvailable();
         } catch (NoUniqueBeanDefinitionException e) {
             throw new ClusterStartupException(
-                    "%s (%s): there are several %s beans, none of them primary: %s"
+                    "%s (%s): there are several %s beans, and none of them is primary: %s"
                             .formatted(KEY, value, type, e.getBeanNamesFound()),
-                    "Put @Primary on the one to use, or define a ClusterCoordinator bean.",
+                    "Put @Primary on the bean to use, or define a ClusterCoordinator bean.",
                     e);
         }
         if (bean == null) {
             throw new ClusterStartupException(
-                    "%s (%s) needs a %s bean, and there is none".formatted(KEY, value, type), action);
+                    "%s (%s) needs a %s bean, but there is none".formatted(KEY, value, type), action);
         }
         return bean;
     }

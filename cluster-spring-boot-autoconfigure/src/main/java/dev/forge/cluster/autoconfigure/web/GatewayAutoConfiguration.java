@@ -10,9 +10,11 @@ import jakarta.servlet.ServletException;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
+import java.util.Collection;
 import java.util.List;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.actuate.endpoint.EndpointId;
@@ -26,11 +28,15 @@ import org.springframework.context.annotation.Conditional;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.Ordered;
 import org.springframework.core.env.Environment;
+import org.springframework.http.server.PathContainer;
+import org.springframework.http.server.RequestPath;
 import org.springframework.util.StringUtils;
 import org.springframework.util.function.SingletonSupplier;
 import org.springframework.web.filter.OncePerRequestFilter;
+import org.springframework.web.util.pattern.PathPattern;
+import org.springframework.web.util.pattern.PathPatternParser;
 
-/** Keeps application requests off nodes that do not have the role gateway. */
+/** Makes nodes without the role gateway refuse all requests except those to Actuator. */
 @AutoConfiguration(after = ClusterAutoConfiguration.class)
 @ConditionalOnClass({Filter.class, OncePerRequestFilter.class})
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
@@ -42,36 +48,51 @@ public final class GatewayAutoConfiguration {
         return new GatewayFilter(OnClusterRole.roles(environment).contains(NodeRole.GATEWAY), actuator);
     }
 
-    /** Whether a path, without the context's, belongs to Actuator or stands for it. */
-    interface ActuatorPaths extends Predicate<String> {}
+    /** Tests whether a path within the application belongs to Actuator, or to a health probe of the cluster. */
+    interface ActuatorPaths extends Predicate<PathContainer> {
+
+        /** @param patterns patterns of {@link PathPattern} */
+        static ActuatorPaths of(Stream<String> patterns) {
+            List<PathPattern> parsed =
+                    patterns.map(PathPatternParser.defaultInstance::parse).toList();
+            return path -> parsed.stream().anyMatch(pattern -> pattern.matches(path));
+        }
+    }
 
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(PathMappedEndpoints.class)
     static class ActuatorConfiguration {
 
-        // Asked at the first request: the endpoints are discovered late.
+        // Resolved with the first request: endpoints are discovered after the filters are created.
         @Bean
         ActuatorPaths clusterActuatorPaths(ObjectProvider<PathMappedEndpoints> endpoints, Environment environment) {
             String servlet =
                     StringUtils.trimTrailingCharacter(environment.getProperty("spring.mvc.servlet.path", ""), '/');
-            Supplier<List<String>> paths = SingletonSupplier.of(() -> endpoints.stream()
-                    .flatMap(mapped -> Stream.of(
-                                    Stream.of(mapped.getBasePath()),
-                                    mapped.getAllPaths().stream(),
-                                    mapped
-                                            .getAdditionalPaths(WebServerNamespace.SERVER, EndpointId.of("health"))
-                                            .stream())
-                            .flatMap(all -> all))
-                    // Actuator at the root has its endpoints there, not everything.
+            Supplier<ActuatorPaths> paths = SingletonSupplier.of(() -> ActuatorPaths.of(endpoints.stream()
+                    .flatMap(ActuatorConfiguration::paths)
+                    // With the base path "/" only the paths of the endpoints belong to Actuator.
                     .filter(path -> path.length() > 1)
-                    .map(path -> servlet + path)
-                    .toList());
-            return path -> paths.get().stream().anyMatch(own -> path.equals(own) || path.startsWith(own + "/"));
+                    .map(path -> servlet + path + "/**")));
+            return path -> paths.get().test(path);
+        }
+
+        private static Stream<String> paths(PathMappedEndpoints endpoints) {
+            return Stream.of(
+                            List.of(endpoints.getBasePath()),
+                            endpoints.getAllPaths(),
+                            endpoints.getAdditionalPaths(WebServerNamespace.SERVER, EndpointId.of("health")))
+                    .flatMap(Collection::stream);
         }
     }
 
-    /** Answers 503 to everything but Actuator, so that a misguided load balancer turns away. */
+    /**
+     * Responds with status 503 to all requests except those to Actuator, so that a load balancer that routes to this node by mistake
+     * stops doing so. The path is matched as Spring MVC does: decoded, segment by segment, without path parameters.
+     */
     public static final class GatewayFilter extends OncePerRequestFilter implements Ordered {
+
+        /** Encoded slashes, which some containers decode. */
+        private static final Pattern SLASHES = Pattern.compile("[/\\\\]");
 
         private final boolean gateway;
         private final ObjectProvider<ActuatorPaths> actuator;
@@ -83,9 +104,20 @@ public final class GatewayAutoConfiguration {
 
         @Override
         protected boolean shouldNotFilter(HttpServletRequest request) {
-            String path =
-                    request.getRequestURI().substring(request.getContextPath().length());
-            return gateway || actuator.stream().anyMatch(paths -> paths.test(path));
+            if (gateway) {
+                return true;
+            }
+            PathContainer path = RequestPath.parse(request.getRequestURI(), request.getContextPath())
+                    .pathWithinApplication();
+            return !hasDotSegment(path) && actuator.stream().anyMatch(paths -> paths.test(path));
+        }
+
+        /** The container resolves dot segments when it selects a servlet, so such a path may lead out of Actuator. */
+        private static boolean hasDotSegment(PathContainer path) {
+            return path.elements().stream()
+                    .filter(PathContainer.PathSegment.class::isInstance)
+                    .flatMap(segment -> SLASHES.splitAsStream(((PathContainer.PathSegment) segment).valueToMatch()))
+                    .anyMatch(part -> part.equals(".") || part.equals(".."));
         }
 
         @Override

@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** {@code /_api/health} and {@code /_api/ready}, for probes that know no Actuator. Both say a word, never a count. */
+/** {@code /_api/health} and {@code /_api/ready}, for probes that do not support Actuator. Both return a status without counts. */
 final class HealthAliases {
 
     static final String HEALTH = "/_api/health";
@@ -19,17 +19,17 @@ final class HealthAliases {
     private final Own own;
 
     /**
-     * Whether the node is to get requests.
+     * Whether the node accepts requests.
      *
-     * @param status as Actuator calls it
+     * @param status the status code of Actuator
      */
     record Verdict(String status, boolean ready) {}
 
     /**
-     * What there is to go by without Actuator.
+     * The sources of readiness without Actuator.
      *
-     * @param accepting whether the application wants requests
-     * @param stranded whether runs of workflows are in flight that have no code
+     * @param accepting whether the application accepts traffic
+     * @param stranded whether workflow runs are in flight whose code is missing
      */
     record Own(
             Node node,
@@ -53,14 +53,14 @@ final class HealthAliases {
         }
     }
 
-    /** @param actuator what its readiness group says; null if there is none */
+    /** @param actuator returns the result of the readiness group of Actuator; null if there is none */
     HealthAliases(String version, Supplier<@Nullable Verdict> actuator, Own own) {
         this.version = version;
         this.actuator = actuator;
         this.own = own;
     }
 
-    /** The process answers, which is all that it says. */
+    /** Reports that the process responds, and nothing else. */
     Map<String, Object> health() {
         return Map.<String, Object>of("status", "UP", "version", version);
     }

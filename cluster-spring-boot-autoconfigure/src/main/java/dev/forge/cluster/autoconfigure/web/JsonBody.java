@@ -21,16 +21,16 @@ import tools.jackson.databind.DeserializationFeature;
 import tools.jackson.databind.json.JsonMapper;
 
 /**
- * The body of a request, read by ourselves: however large it says it is, and it is, no more than the limit is held. What
- * Jackson bounds by itself (nesting, digits of a number) stays bounded.
+ * Reads the body of a request without the application's converters: never more than the limit is held in memory, whatever the headers
+ * say. The limits of Jackson (nesting, digits of a number) apply, too.
  */
 final class JsonBody {
 
-    /** Not the application's: what a request means must not depend on how it writes its own JSON. */
+    /** Not the application's mapper: the meaning of a request must not depend on its configuration. */
     private static final JsonMapper MAPPER = JsonMapper.builder(JsonFactory.builder()
-                    // Which of two members counts, readers disagree about.
+                    // Parsers disagree about which of two equal members counts.
                     .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
-                    // Halves of surrogate pairs come back as they came.
+                    // Unpaired surrogates are written as they were read.
                     .enable(JsonWriteFeature.ESCAPE_NON_ASCII)
                     .build())
             .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
@@ -55,7 +55,7 @@ final class JsonBody {
         try {
             body = request.getInputStream().readNBytes(limit + 1);
         } catch (IOException e) {
-            throw Refusal.malformed("the body broke off, or its chunks are malformed");
+            throw Refusal.malformed("the body is incomplete, or its chunks are malformed");
         }
         if (body.length > limit) {
             throw tooLarge(limit);
@@ -72,7 +72,7 @@ final class JsonBody {
     private static void requireJson(HttpServletRequest request) {
         String encoding = request.getHeader("Content-Encoding");
         if (encoding != null && !encoding.equalsIgnoreCase("identity")) {
-            throw new Refusal(HttpStatus.UNSUPPORTED_MEDIA_TYPE, "a body with Content-Encoding is not read");
+            throw new Refusal(HttpStatus.UNSUPPORTED_MEDIA_TYPE, "a body with Content-Encoding is not supported");
         }
         String type = request.getContentType();
         try {
@@ -84,7 +84,7 @@ final class JsonBody {
                 }
             }
         } catch (InvalidMediaTypeException e) {
-            // As wrong as another type.
+            // Treated like another type.
         }
         throw new Refusal(HttpStatus.UNSUPPORTED_MEDIA_TYPE, TYPE);
     }
@@ -110,10 +110,10 @@ final class JsonBody {
         try {
             return MAPPER.readValue(text, Object.class);
         } catch (ArithmeticException | NumberFormatException e) {
-            // Jackson passes them on as they are.
-            throw Refusal.malformed("the body holds a number beyond all bounds");
+            // Jackson does not validate them.
+            throw Refusal.malformed("the body contains a number that is too large");
         } catch (StreamConstraintsException e) {
-            // Jackson gave up before it parsed the number, and names a setting that is none of the client's.
+            // The message of Jackson names a setting that is of no use to the client.
             requireShortNumbers(text);
             throw Refusal.malformed("the body is nested too deeply, or a name or text in it is too long");
         } catch (JacksonException e) {
@@ -131,7 +131,7 @@ final class JsonBody {
         }
     }
 
-    /** As it goes out. */
+    /** Writes a value as JSON. */
     static byte[] write(Object value) {
         return MAPPER.writeValueAsString(value).getBytes(StandardCharsets.UTF_8);
     }

@@ -8,8 +8,8 @@ import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The members of a JSON object that a client has sent. Members that nobody knows are refused: a misspelt one would
- * otherwise be ignored without a word. A member that is null counts as absent.
+ * The members of a JSON object that a client has sent. Unknown members are rejected, because a misspelt one would be ignored silently.
+ * A member that is null counts as absent.
  */
 final class JsonFields {
 
@@ -22,10 +22,10 @@ final class JsonFields {
     }
 
     /**
-     * The members of an object.
+     * Returns the members of an object.
      *
-     * @param what what it is, for people
-     * @throws Refusal if it is not an object, or has others than these
+     * @param what the name of the object in messages
+     * @throws Refusal if the value is not an object, or has unknown members
      */
     static JsonFields of(@Nullable Object json, String what, Set<String> known) {
         if (!(json instanceof Map<?, ?> map)) {
@@ -35,7 +35,7 @@ final class JsonFields {
         map.forEach((key, value) -> values.put(String.valueOf(key), value));
         for (String key : values.keySet()) {
             if (!known.contains(key)) {
-                throw Refusal.malformed("%s has an unknown member '%s'; known are %s"
+                throw Refusal.malformed("%s has an unknown member '%s'; known members are %s"
                         .formatted(
                                 what,
                                 key.length() > SHOWN ? key.substring(0, SHOWN) + "..." : key,
@@ -50,7 +50,7 @@ final class JsonFields {
         return values.get(key);
     }
 
-    /** A text that PostgreSQL can store and people can read; null if there is none. */
+    /** Returns a printable text; null if the member is absent. */
     @Nullable
     String text(String key, int longest) {
         Object value = values.get(key);

@@ -7,20 +7,20 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.HttpStatus;
 
-/** JSON-RPC 2.0: single calls, batches and notifications. What a method does is not its business. */
+/** Handles single calls, batches and notifications of JSON-RPC 2.0. */
 final class JsonRpc {
 
     static final int LARGEST_BATCH = 20;
 
     private final Map<String, Method> methods;
 
-    /** Takes its params, returns its result, or throws. */
+    /** A method: takes the params and returns the result, or throws. */
     @FunctionalInterface
     interface Method {
         Object call(@Nullable Object params, Submitter client);
     }
 
-    /** What can go wrong, by the numbers of the specification and, from -32000 down, our own. */
+    /** The error codes: those of the specification and, from -32000 down, those of the cluster. */
     private enum Fault {
         PARSE_ERROR(-32700, "Parse error"),
         INVALID_REQUEST(-32600, "Invalid Request"),
@@ -52,7 +52,7 @@ final class JsonRpc {
         this.methods = methods;
     }
 
-    /** Answers a body; null if there is nothing to answer, as to notifications. */
+    /** Returns the response to a body; null if there is none, as for notifications. */
     @Nullable
     Object answer(byte[] body, Submitter client) {
         Object request;
@@ -65,7 +65,7 @@ final class JsonRpc {
             return call(request, client);
         }
         if (batch.isEmpty() || batch.size() > LARGEST_BATCH) {
-            return error(null, Fault.INVALID_REQUEST, "a batch must hold 1 to %d calls".formatted(LARGEST_BATCH), null);
+            return error(null, Fault.INVALID_REQUEST, "a batch must contain 1 to %d calls".formatted(LARGEST_BATCH), null);
         }
         List<Object> answers = new ArrayList<>();
         for (Object each : batch) {
@@ -102,7 +102,7 @@ final class JsonRpc {
     private Map<String, Object> perform(@Nullable Object id, String method, @Nullable Object params, Submitter client) {
         Method code = methods.get(method);
         if (code == null) {
-            return error(id, Fault.METHOD_NOT_FOUND, "there is " + methods.keySet(), null);
+            return error(id, Fault.METHOD_NOT_FOUND, "known methods are " + methods.keySet(), null);
         }
         try {
             Map<String, Object> answer = envelope(id);
@@ -130,7 +130,7 @@ final class JsonRpc {
         return answer;
     }
 
-    @SuppressWarnings("NullAway") // the id of an answer may be null, and must be there then
+    @SuppressWarnings("NullAway") // The id of a response may be null, and must be present then.
     private static Map<String, Object> envelope(@Nullable Object id) {
         var answer = new LinkedHashMap<String, Object>();
         answer.put("jsonrpc", "2.0");

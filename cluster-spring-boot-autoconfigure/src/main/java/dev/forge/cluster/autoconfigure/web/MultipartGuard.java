@@ -11,14 +11,14 @@ import org.springframework.http.MediaType;
 import org.springframework.web.filter.OncePerRequestFilter;
 
 /**
- * Refuses multipart bodies at our paths. Spring MVC takes these apart before it asks who will answer, so that a malformed one
- * would be a 500. Without an order of its own, hence behind the application's security.
+ * Rejects multipart bodies at the paths of the cluster. Spring MVC parses them before it selects a handler, so a malformed one would
+ * cause status 500. Has no order, so it runs after the application's security filters.
  */
 final class MultipartGuard extends OncePerRequestFilter {
 
     private final Predicate<String> ours;
 
-    /** @param ours whether a path, without the context's, is one of ours */
+    /** @param ours tests whether a path without the context path belongs to the cluster */
     MultipartGuard(Predicate<String> ours) {
         this.ours = ours;
     }

@@ -14,7 +14,7 @@ import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.http.HttpStatus;
 import org.springframework.transaction.TransactionException;
 
-/** A request over HTTP that cannot be served: its status, and a sentence for the client. */
+/** A rejected HTTP request: the status and a message for the client. */
 final class Refusal extends RuntimeException {
 
     private static final long serialVersionUID = 1L;
@@ -26,7 +26,7 @@ final class Refusal extends RuntimeException {
     private final transient @Nullable Map<String, Object> place;
 
     private Refusal(HttpStatus status, String detail, @Nullable Map<String, Object> place, @Nullable Throwable cause) {
-        // An answer rather than a fault: nobody reads its stack.
+        // Without a stack trace: it is a response and not a failure.
         super(detail, cause, false, false);
         this.status = status;
         this.detail = detail;
@@ -41,26 +41,26 @@ final class Refusal extends RuntimeException {
         return new Refusal(HttpStatus.BAD_REQUEST, detail);
     }
 
-    /** The same for a name that does not exist and for one that is not on the list: names must not be probed. */
+    /** The same response for an unknown name and for one that is not allowed, so that clients cannot probe names. */
     static Refusal unknownName() {
-        return new Refusal(HttpStatus.NOT_FOUND, "no job of that name can be submitted here");
+        return new Refusal(HttpStatus.NOT_FOUND, "no job with that name can be submitted here");
     }
 
     static Refusal unavailable() {
-        return new Refusal(HttpStatus.SERVICE_UNAVAILABLE, "the database does not answer; try again");
+        return new Refusal(HttpStatus.SERVICE_UNAVAILABLE, "the database does not respond; try again");
     }
 
-    /** What a failure means to the client; only what was written for clients passes on. */
+    /** Converts a failure into a response; only messages that are written for clients are passed on. */
     static Refusal of(RuntimeException failure) {
         if (failure instanceof Refusal refusal) {
             return refusal;
         }
         if (failure instanceof UnknownJobException) {
-            // Its message names the jobs that there are.
+            // The message of the exception lists the existing jobs.
             return unknownName();
         }
         if (failure instanceof JobRejectedException && isCodecFailure(failure)) {
-            log.debug("a request over HTTP holds a payload that cannot be written", failure);
+            log.debug("HTTP: could not write the payload of a request as JSON", failure);
             return malformed("the payload cannot be written as JSON");
         }
         if (failure instanceof JobRejectedException) {
@@ -70,24 +70,24 @@ final class Refusal extends RuntimeException {
             return new Refusal(HttpStatus.SERVICE_UNAVAILABLE, String.valueOf(failure.getMessage()), null, failure);
         }
         if (failure instanceof DataIntegrityViolationException) {
-            // A number too large for PostgreSQL, say. Which one, it says in words that quote the statement.
-            log.debug("a request over HTTP holds what cannot be stored", failure);
-            return new Refusal(HttpStatus.BAD_REQUEST, "holds a value that PostgreSQL cannot store", null, failure);
+            // For example a number that is too large. The message of PostgreSQL quotes the statement, so it is not passed on.
+            log.debug("HTTP: PostgreSQL cannot store a value of a request", failure);
+            return new Refusal(HttpStatus.BAD_REQUEST, "contains a value that PostgreSQL cannot store", null, failure);
         }
         if (failure instanceof DataAccessException || failure instanceof TransactionException) {
-            log.warn("a request over HTTP was answered with 503: {}", ErrorText.brief(failure));
+            log.warn("HTTP: rejected a request with status 503: {}", ErrorText.brief(failure));
             return unavailable();
         }
-        log.error("a request over HTTP failed", ErrorText.loggable(failure));
-        return new Refusal(HttpStatus.INTERNAL_SERVER_ERROR, "something went wrong; the log says what", null, failure);
+        log.error("HTTP: a request failed", ErrorText.loggable(failure));
+        return new Refusal(HttpStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of the server", null, failure);
     }
 
-    /** The codec's own words may name classes. */
+    /** The message of the codec may name classes. */
     private static boolean isCodecFailure(RuntimeException failure) {
         return failure.getCause() != null && failure.getCause().getCause() != null;
     }
 
-    /** Says which of several it was. */
+    /** Adds which of several tasks was rejected. */
     Refusal at(int index, @Nullable String id) {
         var known = new LinkedHashMap<String, Object>();
         known.put("index", index);
@@ -105,7 +105,7 @@ final class Refusal extends RuntimeException {
         return detail;
     }
 
-    /** As RFC 9457 describes it. */
+    /** Returns the members of a problem as in RFC 9457. */
     Map<String, Object> problem() {
         var problem = new LinkedHashMap<String, Object>();
         problem.put("title", status.getReasonPhrase());
@@ -114,7 +114,7 @@ final class Refusal extends RuntimeException {
         return problem;
     }
 
-    /** Which of several it was. */
+    /** Returns which of several tasks was rejected. */
     @Nullable
     Map<String, Object> place() {
         return place;

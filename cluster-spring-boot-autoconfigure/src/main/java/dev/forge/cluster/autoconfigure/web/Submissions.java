@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.web;
 
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.properties.WebProperties;
 import dev.forge.cluster.autoconfigure.properties.WebProperties.VisibleJobs;
 import dev.forge.cluster.internal.database.PrintedJson;
@@ -24,13 +24,13 @@ import org.springframework.http.HttpStatus;
 import tools.jackson.core.JacksonException;
 
 /**
- * The jobs that clients may submit, read and cancel. Their names are on the list; to be read or cancelled they must also
- * be the client's own, unless the properties say otherwise. All others do not exist here.
+ * The jobs that clients may submit, read and cancel. Their names must be allowed; to be read or cancelled, a job must also have been
+ * submitted by the client, unless the properties say otherwise. All other jobs are treated as if they did not exist.
  */
 final class Submissions {
 
     static final int LONGEST_NAME = 255;
-    /** Well below what a row of the index takes, together with the name. */
+    /** Together with the name, well below the largest row of the index. */
     static final int LONGEST_KEY = 255;
 
     private static final Logger log = LoggerFactory.getLogger(Submissions.class);
@@ -43,9 +43,9 @@ final class Submissions {
     private final PayloadCodec codec;
 
     /**
-     * A job to be.
+     * A job to be enqueued.
      *
-     * @param key the client's, among its own
+     * @param key the key of the client, unique among its own jobs
      */
     record Submission(
             Submitter submitter,
@@ -63,10 +63,10 @@ final class Submissions {
         this.codec = codec;
     }
 
-    /** Refuses what can be refused without the database. */
+    /** Rejects a submission as far as possible without the database. */
     void check(Submission submission) {
         requireDatabase();
-        // First: whether a name is listed must not show in the refusal of something else.
+        // Checked first, so that other rejections do not reveal whether a name is allowed.
         requireAllowed(submission.options);
         if (!allowed.test(submission.name)) {
             throw Refusal.unknownName();
@@ -83,24 +83,24 @@ final class Submissions {
         if (priority != null && priority > web.maxPriority().value()) {
             throw new Refusal(
                     HttpStatus.FORBIDDEN,
-                    "priority may be %s at most (forge.cluster.web.max-priority); leave it out to get the job's own"
-                            .formatted(ClusterLifecycle.word(web.maxPriority())));
+                    "priority must not exceed %s (forge.cluster.web.max-priority); omit it to use the priority of the job"
+                            .formatted(EnumText.hyphenated(web.maxPriority())));
         }
         if (options.uniquePolicy() == UniquePolicy.REPLACE && !web.allowReplace()) {
             throw new Refusal(
                     HttpStatus.FORBIDDEN,
-                    "onDuplicate may not be replace here (forge.cluster.web.allow-replace is false)");
+                    "onDuplicate must not be replace (forge.cluster.web.allow-replace is false)");
         }
     }
 
-    /** What a database that hangs would answer after the driver's timeout is better said at once. */
+    /** Rejects a request at once that would otherwise wait for the timeout of the driver. */
     private void requireDatabase() {
         if (node.state() == Node.State.RUNNING && !node.isInContact()) {
             throw Refusal.unavailable();
         }
     }
 
-    /** What the handler would fail at for good is better said at once; for a handler elsewhere nobody can tell. */
+    /** Rejects a payload that the handler cannot read. Not possible for handlers of other nodes. */
     private void requireReadable(Submission submission, Type type) {
         try {
             String text = submission.payload == null ? "{}" : codec.write(submission.payload);
@@ -109,13 +109,13 @@ final class Submissions {
         } catch (Refusal e) {
             throw e;
         } catch (RuntimeException e) {
-            // The exception names classes of the application.
-            log.debug("a payload over HTTP that job '{}' cannot read", submission.name, e);
-            throw Refusal.malformed("the payload is not what job '%s' takes%s".formatted(submission.name, place(e)));
+            // The message of the exception names classes of the application.
+            log.debug("HTTP: job '{}' cannot read the submitted payload", submission.name, e);
+            throw Refusal.malformed("job '%s' cannot read the payload%s".formatted(submission.name, place(e)));
         }
     }
 
-    /** Before it is read: a few bytes can be a number of a hundred thousand digits, which takes seconds to parse. */
+    /** Checked before parsing: a few bytes can be a number of a hundred thousand digits, which takes seconds to parse. */
     private static void requireShortNumbers(String name, String json) {
         try {
             PrintedJson.requireBytes(json);
@@ -150,7 +150,7 @@ final class Submissions {
                 submitted -> jobs.enqueueNamed(submission.name, submission.payload, submitted));
     }
 
-    /** The job, if that client may see it. */
+    /** Returns the job if the client may see it. */
     Optional<JobInfo> find(UUID id, Submitter client) {
         requireDatabase();
         return jobs.find(id)
@@ -158,7 +158,7 @@ final class Submissions {
                 .filter(job -> web.visibleJobs() == VisibleJobs.ALL || client.hasSubmitted(job));
     }
 
-    /** Cancels a job; false if it has ended. */
+    /** Cancels a job; returns false if it has already finished. */
     boolean cancel(JobInfo job) {
         return jobs.cancel(job.id());
     }

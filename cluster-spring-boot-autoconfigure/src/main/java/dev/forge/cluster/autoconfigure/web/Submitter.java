@@ -6,22 +6,22 @@ import jakarta.servlet.http.HttpServletRequest;
 import java.security.Principal;
 
 /**
- * Who sends a request: a user whom the application's security has authenticated, or anybody. Without Spring Security, or
- * another container security, all clients are the same anonymous one.
+ * The client of a request: an authenticated user or the anonymous client. Without Spring Security, or security of the container, all
+ * clients are the anonymous one.
  *
- * @param text as the metadata of its jobs have it; a user of whatever name is not the anonymous one
+ * @param text the text in the metadata of its jobs; that of a user never equals that of the anonymous client
  */
 record Submitter(String text) {
 
     private static final Submitter ANONYMOUS = new Submitter("anonymous");
 
     static Submitter of(HttpServletRequest request) {
-        // Null for Spring Security's anonymous user, too.
+        // Also null for the anonymous user of Spring Security.
         Principal principal = request.getUserPrincipal();
         return principal == null ? ANONYMOUS : new Submitter("user:" + principal.getName());
     }
 
-    /** The unique key under which a job with the client's key is stored. */
+    /** Returns the unique key of a job with that key of the client. */
     String uniqueKey(String key) {
         return SubmitterKeys.of(text, key);
     }

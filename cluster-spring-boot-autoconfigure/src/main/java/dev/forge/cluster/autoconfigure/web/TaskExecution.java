@@ -14,8 +14,8 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.transaction.support.TransactionOperations;
 
 /**
- * {@code tasks.execute}: each task becomes a job, all of them in one transaction or none. A task's id is the job's key among
- * those of the client, so that a call whose answer got lost can be repeated while the jobs have not ended.
+ * {@code tasks.execute}: enqueues a job for each task, all in one transaction. The id of a task is the key of its job among the jobs of
+ * the client, so a call whose response was lost can be repeated while the jobs are unfinished.
  */
 final class TaskExecution implements JsonRpc.Method {
 
@@ -77,7 +77,7 @@ final class TaskExecution implements JsonRpc.Method {
     }
 
     private List<UUID> enqueue(List<Task> tasks) {
-        // By key: two calls that share some of them must not wait for each other crosswise.
+        // Sorted by key, so that two calls with common keys cannot deadlock.
         List<Task> ordered =
                 tasks.stream().sorted(Comparator.comparing(Task::lock)).toList();
         var jobs = new UUID[tasks.size()];

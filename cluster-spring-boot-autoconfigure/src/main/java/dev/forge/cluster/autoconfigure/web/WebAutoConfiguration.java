@@ -1,11 +1,13 @@
 package dev.forge.cluster.autoconfigure.web;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.NodeProperties;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.autoconfigure.properties.WebProperties;
 import dev.forge.cluster.autoconfigure.web.HealthAliases.Verdict;
@@ -15,9 +17,11 @@ import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.job.JobStore;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.job.Jobs;
-import java.util.List;
+import dev.forge.cluster.node.NodeMode;
+import dev.forge.cluster.node.NodeRole;
 import java.util.Map;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -46,7 +50,7 @@ import org.springframework.web.servlet.function.RouterFunction;
 import org.springframework.web.servlet.function.ServerResponse;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Submission of work over HTTP, where it is enabled. Access control is left to the application's own security. */
+/** Configures the submission of jobs over HTTP, if enabled. Access control is left to the application's security. */
 @AutoConfiguration(after = ClusterAutoConfiguration.class)
 @Conditional(OnClusterEnabled.class)
 @ConditionalOnBooleanProperty("forge.cluster.web.enabled")
@@ -54,7 +58,7 @@ public final class WebAutoConfiguration {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
 
-    /** Where Spring MVC is, below the context. */
+    /** Returns the path of Spring MVC below the context path. */
     private static String servletPath(Environment environment) {
         return StringUtils.trimTrailingCharacter(environment.getProperty("spring.mvc.servlet.path", ""), '/');
     }
@@ -67,17 +71,17 @@ public final class WebAutoConfiguration {
         @Bean
         RouterFunction<ServerResponse> clusterWebRoutes(
                 ClusterProperties properties,
-                ClusterLifecycle.Parts parts,
+                NodeRuntime runtime,
                 Jobs jobs,
                 JobHandlers handlers,
                 JobEngine.Dependencies tools,
                 Schema schema,
                 ClusterDatabase database) {
             WebProperties web = properties.web();
-            var submissions = new Submissions(parts.node(), web, jobs, handlers, tools.codec());
-            // Not the application's: under its isolation level two calls with the same task could fail each other.
+            var submissions = new Submissions(runtime.node(), web, jobs, handlers, tools.codec());
+            // Not the application's transactions: their isolation level could make two calls with the same task fail.
             var tasks = new TaskExecution(submissions, new JobStore(schema, database.application()).transaction());
-            report(web);
+            logAccess(properties);
             return new WebRoutes(
                             Math.toIntExact(web.maxRequestSize().toBytes()),
                             new WebJobs(submissions),
@@ -96,17 +100,33 @@ public final class WebAutoConfiguration {
                     || (properties.web().healthAliases() && path.startsWith(aliases)));
         }
 
-        private static void report(WebProperties web) {
+        private static void logAccess(ClusterProperties properties) {
+            WebProperties web = properties.web();
+            NodeProperties node = properties.node();
+            if (!node.roles().contains(NodeRole.GATEWAY)) {
+                log.info(
+                        "HTTP: {} is not served here, because {} lacks gateway",
+                        web.path(),
+                        PropertyRules.named("node.roles", node.roles()));
+                return;
+            }
+            if (node.mode() == NodeMode.OBSERVER) {
+                log.info(
+                        "HTTP: {} shows jobs, but accepts no submissions, because {}",
+                        web.path(),
+                        PropertyRules.named("node.mode", "observer"));
+                return;
+            }
             boolean security = ClassUtils.isPresent(
                     "org.springframework.security.web.SecurityFilterChain",
                     WebAutoConfiguration.class.getClassLoader());
             log.info(
-                    "HTTP: jobs {} can be submitted at {}, by {}",
-                    web.jobs(),
+                    "HTTP: {} accepts submissions of jobs {} from {}",
                     web.path(),
+                    web.jobs(),
                     security
-                            ? "whoever the application's security chain lets through"
-                            : "whoever can reach it; all clients are one anonymous principal");
+                            ? "all clients that the application's security filter chain permits"
+                            : "all clients that can reach it; without Spring Security they share one anonymous principal");
         }
     }
 
@@ -119,7 +139,7 @@ public final class WebAutoConfiguration {
         @Bean
         RouterFunction<ServerResponse> clusterHealthAliases(
                 ClusterProperties properties,
-                ClusterLifecycle.Parts parts,
+                NodeRuntime runtime,
                 JobEngine engine,
                 ObjectProvider<ActuatorReadiness> actuator,
                 ObjectProvider<ApplicationAvailability> availability,
@@ -137,7 +157,7 @@ public final class WebAutoConfiguration {
                             .map(ActuatorReadiness::get)
                             .orElse(null),
                     new HealthAliases.Own(
-                            parts.node(),
+                            runtime.node(),
                             engine,
                             properties.health().readinessIncludesDatabase(),
                             () -> availability.stream()
@@ -145,16 +165,16 @@ public final class WebAutoConfiguration {
                             () -> workflows.stream().anyMatch(WorkflowEngine::isStranded))));
         }
 
-        // Probes ask nodes that serve no requests, too.
+        // Nodes without the role gateway are probed, too.
         @Bean
         GatewayAutoConfiguration.ActuatorPaths clusterHealthAliasPaths(Environment environment) {
             String servlet = servletPath(environment);
-            List<String> paths = List.of(servlet + HealthAliases.HEALTH, servlet + HealthAliases.READY);
-            return paths::contains;
+            return GatewayAutoConfiguration.ActuatorPaths.of(
+                    Stream.of(HealthAliases.HEALTH, HealthAliases.READY).map(path -> servlet + path));
         }
     }
 
-    /** What Actuator's readiness group says; null if there is none. */
+    /** Returns the result of the readiness group of Actuator; null if there is none. */
     interface ActuatorReadiness extends Supplier<@Nullable Verdict> {}
 
     @Configuration(proxyBeanMethods = false)
@@ -187,7 +207,7 @@ public final class WebAutoConfiguration {
         }
     }
 
-    /** Fails the start rather than answering 404 to everything. */
+    /** Fails the start if a dependency is missing, instead of responding with status 404 to all requests. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
     static class RequirementsConfiguration {
@@ -206,7 +226,7 @@ public final class WebAutoConfiguration {
         }
     }
 
-    /** A worker without a web server may share its configuration with those that have one, so it starts. */
+    /** Only warns, because workers without a web server may share the configuration of nodes with one. */
     @Configuration(proxyBeanMethods = false)
     @Conditional(OnNoServlet.class)
     static class NoServletConfiguration {

@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
@@ -20,8 +20,8 @@ import org.springframework.http.HttpStatus;
 import tools.jackson.databind.util.RawValue;
 
 /**
- * {@code /jobs}: submits, shows and cancels. What is in a job stays inside, except for its progress and its result, which
- * are meant for whoever asked for it; an error may quote anything.
+ * {@code /jobs}: submits, shows and cancels jobs. Of the values of a job only progress and result are shown, which are meant for the
+ * client; errors are not, because they may quote anything.
  */
 final class WebJobs {
 
@@ -35,7 +35,7 @@ final class WebJobs {
         this.submissions = submissions;
     }
 
-    /** Enqueues what the body describes; answers its id, name and status. */
+    /** Enqueues the job that the body describes; returns its id, name and status. */
     Map<String, Object> submit(@Nullable Object body, Submitter client) {
         JsonFields members = JsonFields.of(body, "the body", MEMBERS);
         String name = members.requiredText("name", Submissions.LONGEST_NAME);
@@ -43,7 +43,7 @@ final class WebJobs {
         var submission = new Submission(client, name, members.value("payload"), key, options(members, key));
         submissions.check(submission);
         UUID id = submissions.enqueue(submission);
-        // A key may have led to a job that runs already.
+        // The key may belong to a job that is already running.
         JobStatus status = key == null
                 ? JobStatus.PENDING
                 : submissions.find(id, client).map(JobInfo::status).orElse(JobStatus.PENDING);
@@ -54,7 +54,7 @@ final class WebJobs {
         var view = new LinkedHashMap<String, Object>();
         view.put("id", id);
         view.put("name", name);
-        view.put("status", ClusterLifecycle.word(status));
+        view.put("status", EnumText.hyphenated(status));
         return view;
     }
 
@@ -89,7 +89,7 @@ final class WebJobs {
                 return DurationStyle.detectAndParse(text);
             }
         } catch (IllegalArgumentException | ArithmeticException | DateTimeException e) {
-            // Answered below.
+            // Rejected below.
         }
         throw Refusal.malformed("delay must be a duration such as 30s, 5m or PT1H");
     }
@@ -118,12 +118,12 @@ final class WebJobs {
         };
     }
 
-    /** One job. */
+    /** Returns one job. */
     Map<String, Object> show(String id, Submitter client) {
         return view(find(id, client));
     }
 
-    /** Cancels a job; it is cancelled when this returns. */
+    /** Cancels a job and returns it. */
     Map<String, Object> cancel(String id, Submitter client) {
         JobInfo job = find(id, client);
         boolean cancelled = submissions.cancel(job);
@@ -133,9 +133,9 @@ final class WebJobs {
                     ? unknownJob()
                     : new Refusal(
                             HttpStatus.CONFLICT,
-                            "the job has ended already: it is %s".formatted(ClusterLifecycle.word(now.status())));
+                            "the job has already finished: it is %s".formatted(EnumText.hyphenated(now.status())));
         }
-        // With a retention of zero nothing is left to be shown.
+        // With a retention of zero the row is already deleted.
         return now == null ? brief(job.id(), job.name(), JobStatus.CANCELLED) : view(now);
     }
 
@@ -171,7 +171,7 @@ final class WebJobs {
         }
     }
 
-    // As it is stored: whatever PostgreSQL took for JSON is JSON, however deep.
+    // Written as stored: PostgreSQL has validated it, however deep it is nested.
     private static void putJson(Map<String, Object> view, String key, @Nullable String json) {
         if (json != null) {
             view.put(key, new RawValue(json));

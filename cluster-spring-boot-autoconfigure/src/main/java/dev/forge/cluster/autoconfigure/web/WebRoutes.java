@@ -17,8 +17,8 @@ import org.springframework.web.servlet.function.ServerRequest;
 import org.springframework.web.servlet.function.ServerResponse;
 
 /**
- * What answers at which path. Written without the application's message converters and exception handlers: a client sees the
- * same answers whatever the application is made of.
+ * The routes of the HTTP API. They do not use the application's message converters and exception handlers, so that responses do not
+ * depend on the application.
  */
 final class WebRoutes {
 
@@ -34,14 +34,14 @@ final class WebRoutes {
         ServerResponse serve(ServerRequest request);
     }
 
-    /** @param limit how many bytes a body may have */
+    /** @param limit the largest size of a body in bytes */
     WebRoutes(int limit, WebJobs jobs, JsonRpc rpc) {
         this.limit = limit;
         this.jobs = jobs;
         this.rpc = rpc;
     }
 
-    /** Jobs and JSON-RPC under a path. */
+    /** Returns the routes of jobs and JSON-RPC under a path. */
     RouterFunction<ServerResponse> under(String path) {
         String base = path.equals("/") ? "" : path;
         return resource(base + "/jobs", Map.of(HttpMethod.POST, this::submit))
@@ -54,7 +54,7 @@ final class WebRoutes {
                 .and(resource(path, Map.of(HttpMethod.POST, this::call)));
     }
 
-    /** The aliases, at their fixed paths. */
+    /** Returns the routes of the health aliases, at their fixed paths. */
     static RouterFunction<ServerResponse> aliases(HealthAliases aliases) {
         return resource(HealthAliases.HEALTH, Map.of(HttpMethod.GET, request -> ok(aliases.health())))
                 .and(resource(HealthAliases.READY, Map.of(HttpMethod.GET, request -> {
@@ -83,7 +83,7 @@ final class WebRoutes {
         return Submitter.of(request.servletRequest());
     }
 
-    // All methods of a path in one place: only so it is known which ones to allow.
+    // One route for all methods of a path, so that the Allow header can list them.
     private static RouterFunction<ServerResponse> resource(String path, Map<HttpMethod, Operation> operations) {
         Set<String> allowed = new TreeSet<>();
         operations.keySet().forEach(method -> allowed.add(method.name()));
@@ -97,11 +97,11 @@ final class WebRoutes {
             if (method.equals(HttpMethod.OPTIONS)) {
                 return ServerResponse.noContent().header("Allow", allow).build();
             }
-            // The container leaves out the body.
+            // The container omits the body.
             Operation operation = operations.get(method.equals(HttpMethod.HEAD) ? HttpMethod.GET : method);
             if (operation == null) {
                 return problem(
-                        new Refusal(HttpStatus.METHOD_NOT_ALLOWED, "allowed are " + allow), Map.of("Allow", allow));
+                        new Refusal(HttpStatus.METHOD_NOT_ALLOWED, "allowed methods are " + allow), Map.of("Allow", allow));
             }
             try {
                 return operation.serve(request);

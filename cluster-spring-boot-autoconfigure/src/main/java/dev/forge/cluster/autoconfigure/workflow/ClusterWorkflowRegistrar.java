@@ -83,7 +83,7 @@ final class ClusterWorkflowRegistrar extends HandlerRegistrar {
                 .mapToObj(i -> GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], found.type()))
                 .toList();
         if (inputs.size() > 1 || parameters.length != inputs.size() + 1) {
-            throw new IllegalArgumentException("it takes " + Arrays.toString(parameters));
+            throw new IllegalArgumentException("it has the parameters " + Arrays.toString(parameters));
         }
         if (transactions.getTransactionAttribute(method, found.type()) != null) {
             throw new IllegalArgumentException("it is @Transactional");

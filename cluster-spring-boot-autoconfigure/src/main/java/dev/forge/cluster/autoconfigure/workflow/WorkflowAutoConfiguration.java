@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.workflow;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.handler.JobLimits;
@@ -28,12 +28,12 @@ import org.springframework.context.annotation.Lazy;
 import org.springframework.core.annotation.Order;
 import org.springframework.transaction.PlatformTransactionManager;
 
-/** Runs workflows. */
+/** Configures workflows. */
 @AutoConfiguration(after = ClusterAutoConfiguration.class)
 @Conditional(OnClusterEnabled.class)
 public final class WorkflowAutoConfiguration {
 
-    // A duty of the node, which must know it when it joins.
+    // A component of the node, which must exist when the node joins.
     @Bean
     @Lazy(false)
     @Order(ComponentOrder.WORKFLOWS)
@@ -41,7 +41,7 @@ public final class WorkflowAutoConfiguration {
             ConfigurableListableBeanFactory beans,
             ClusterProperties properties,
             ClusterDatabase database,
-            ClusterLifecycle.Parts parts,
+            NodeRuntime runtime,
             JobEngine jobs,
             JobEngine.Dependencies tools,
             JobHandlers handlers,
@@ -50,12 +50,12 @@ public final class WorkflowAutoConfiguration {
         JobProperties.Retention kept = properties.job().retention();
         WorkflowProperties workflow = properties.workflow();
         return new WorkflowEngine(
-                parts.node(),
+                runtime.node(),
                 jobs,
                 handlers,
                 new WorkflowEngine.Resources(
                         new DefaultJobs.Dependencies(
-                                database.application(), parts.control().shared(), tools),
+                                database.application(), runtime.control().shared(), tools),
                         database.transactions(managers)),
                 new WorkflowSettings(
                         limits.maxAttempts(),
@@ -81,7 +81,7 @@ public final class WorkflowAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    Workflows clusterWorkflows(ClusterLifecycle.Parts parts, WorkflowEngine engine) {
-        return new DefaultWorkflows(parts.node(), engine);
+    Workflows clusterWorkflows(NodeRuntime runtime, WorkflowEngine engine) {
+        return new DefaultWorkflows(runtime.node(), engine);
     }
 }

@@ -2,11 +2,11 @@ package dev.forge.cluster.autoconfigure.cron;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
 import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.cron.CronDefinition;
@@ -99,7 +99,7 @@ class CronDiscoveryTests {
     }
 
     @Test
-    void a_cron_is_in_the_table_as_it_was_declared() {
+    void cron_is_in_the_table_as_it_was_declared() {
         runner().withPropertyValues("poll.name=poll-partner", "poll.every=30s", "poll.limit=7")
                 .withBean(Declared.class)
                 .run(context -> {
@@ -125,7 +125,7 @@ class CronDiscoveryTests {
     }
 
     @Test
-    void what_a_cron_does_not_say_is_configured() {
+    void cron_attributes_default_to_properties() {
         runner().withPropertyValues(
                         "poll.name=poll",
                         "poll.every=30s",
@@ -211,8 +211,8 @@ class CronDiscoveryTests {
                 Arguments.of(BadExpression.class, "61 * * * *"),
                 Arguments.of(NeverFires.class, "'0 0 30 2 *' never fires"),
                 Arguments.of(BadZone.class, "'Mars/Olympus' is not a time zone"),
-                Arguments.of(Neither.class, "either an expression or every"),
-                Arguments.of(Both.class, "either an expression or every"),
+                Arguments.of(Neither.class, "either an expression or an interval"),
+                Arguments.of(Both.class, "either an expression or an interval"),
                 Arguments.of(BadInterval.class, "every (often)"),
                 Arguments.of(TooOften.class, "whole seconds"),
                 Arguments.of(BadParameter.class, "class java.lang.String"),
@@ -265,7 +265,7 @@ class CronDiscoveryTests {
     }
 
     @Test
-    void a_run_knows_its_slot_and_the_one_before() {
+    void run_knows_its_slot_and_the_previous_one() {
         runner().withBean(Diary.class).withBean(EverySecond.class).run(context -> {
             Diary beans = context.getBean(Diary.class);
             await().until(() -> beans.runs.size() >= 3);
@@ -314,9 +314,9 @@ class CronDiscoveryTests {
     // Operators ---------------------------------------------------------------------------------------------
 
     @Test
-    void operators_see_and_order_crons() {
+    void operator_lists_pauses_resumes_and_triggers_crons() {
         runner().withBean(Diary.class).withBean(EverySecond.class).run(context -> {
-            ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
+            EndpointClient client = EndpointClient.of(context);
             Crons crons = context.getBean(Crons.class);
             awaitCron(context, "waits");
             crons.create(CronDefinition.cron("nightly", "0 3 * * *").withHandler("waits"));
@@ -324,53 +324,33 @@ class CronDiscoveryTests {
                     .map(CronInfo::lastRun)
                     .map(run -> run.outcome() == CronRun.Outcome.RAN)
                     .orElse(false));
-            Map<?, ?> all = (Map<?, ?>) endpoint.resource(null, null, null, null, "crons");
-            assertThat(all).isNotNull();
-            assertThat((List<?>) all.get("cron")).hasSize(2);
-            Map<?, ?> tick = (Map<?, ?>) ((List<?>) all.get("fixedRate")).get(0);
-            assertThat(tick.get("interval")).isEqualTo(1000L);
-            assertThat(((Map<?, ?>) tick.get("nextExecution")).get("time")).isNotNull();
-            assertThat(((Map<?, ?>) tick.get("lastExecution")).get("outcome")).isEqualTo("ran");
+            EndpointClient.Response all = client.get("crons");
+            assertThat(all.list("cron")).hasSize(2);
+            assertThat(all.at("fixedRate", 0, "interval")).isEqualTo(1000);
+            assertThat(all.at("fixedRate", 0, "nextExecution", "time")).isNotNull();
+            assertThat(all.at("fixedRate", 0, "lastExecution", "outcome")).isEqualTo("ran");
 
-            assertThat(order(endpoint, "tick", "paused")).containsEntry("state", "paused");
+            assertThat(client.post("paused", "crons", "tick").at("state")).isEqualTo("paused");
             assertThat(crons.find("tick").orElseThrow().paused()).isTrue();
             await().until(() -> crons.runs("tick", 1).get(0).outcome() == CronRun.Outcome.SKIPPED);
             assertThat(crons.runs("tick", 1).get(0).reason()).isEqualTo("paused");
-            Map<?, ?> paused = (Map<?, ?>) endpoint.resource(null, null, null, 5, "crons", "tick");
-            assertThat(((Map<?, ?>) paused.get("lastExecution")).get("outcome")).isEqualTo("ran");
-            assertThat(((Map<?, ?>) paused.get("lastExecution")).get("attempt")).isEqualTo(1);
-            assertThat(((Map<?, ?>) paused.get("lastSlot")).get("reason")).isEqualTo("paused");
-            assertThat(order(endpoint, "tick", "running")).containsEntry("state", "running");
-            // It runs already: nothing to be done, and nothing wrong.
-            assertThat(order(endpoint, "tick", "running")).containsEntry("state", "running");
+            EndpointClient.Response paused = client.get("crons", "tick");
+            assertThat(paused.at("lastExecution", "outcome")).isEqualTo("ran");
+            assertThat(paused.at("lastExecution", "attempt")).isEqualTo(1);
+            assertThat(paused.at("lastSlot", "reason")).isEqualTo("paused");
+            assertThat(client.post("running", "crons", "tick").at("state")).isEqualTo("running");
+            // Resuming is idempotent.
+            assertThat(client.post("running", "crons", "tick").at("state")).isEqualTo("running");
             assertThat(crons.find("tick").orElseThrow().paused()).isFalse();
-            assertThat(error(endpoint, "tick", "stopped")).contains("'triggered' can");
-            assertThat(order(endpoint, "waits", "triggered")).containsKey("job");
-            assertThat(error(endpoint, "waits", "triggered")).contains("has not ended");
+            assertThat(client.post("stopped", "crons", "tick").error(400)).contains("'running' or 'triggered'");
+            assertThat(client.post("triggered", "crons", "waits").at("job")).isNotNull();
+            assertThat(client.post("triggered", "crons", "waits").error(400))
+                    .isEqualTo("Cron 'waits' was not triggered: its previous run has not finished");
             for (String state : List.of("paused", "running", "triggered", "flying")) {
-                assertThat(endpoint.order(new String[] {"crons", "nobody"}, state))
-                        .isInstanceOfSatisfying(WebEndpointResponse.class, response -> {
-                            assertThat(response.getStatus()).isEqualTo(404);
-                            assertThat(String.valueOf(response.getBody())).contains("crons/nobody");
-                        });
+                assertThat(client.post(state, "crons", "nobody").error(404)).contains("crons/nobody");
             }
-            Map<?, ?> one = (Map<?, ?>) endpoint.resource(null, null, null, 5, "crons", "waits");
-            assertThat(one).isNotNull();
-            assertThat((List<?>) one.get("runs")).hasSize(2);
+            assertThat(client.get("crons", "waits").list("runs")).hasSize(2);
             context.getBean(Diary.class).blocked.countDown();
         });
-    }
-
-    @SuppressWarnings("unchecked")
-    private static Map<String, Object> order(ClusterEndpoint endpoint, String cron, String state) {
-        Object answer = endpoint.order(new String[] {"crons", cron}, state);
-        assertThat(answer).isInstanceOf(Map.class);
-        return (Map<String, Object>) answer;
-    }
-
-    private static String error(ClusterEndpoint endpoint, String cron, String state) {
-        Object answer = endpoint.order(new String[] {"crons", cron}, state);
-        assertThat(answer).isInstanceOf(WebEndpointResponse.class);
-        return String.valueOf(((WebEndpointResponse<?>) answer).getBody());
     }
 }

@@ -2,11 +2,12 @@ package dev.forge.cluster.autoconfigure.daemon;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
 import dev.forge.cluster.autoconfigure.handler.ClusterHintsTests;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
 import dev.forge.cluster.daemon.ClusterDaemon;
@@ -102,7 +103,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void attributes_come_from_placeholders_and_the_usual_from_properties() {
+    void attributes_support_placeholders_and_default_to_properties() {
         runner().withBean(Feeds.class)
                 .withPropertyValues(
                         "feeds.name=rates",
@@ -150,7 +151,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void without_properties_restarts_have_no_limit() {
+    void restarts_have_no_limit_by_default() {
         runner().withBean(Single.class)
                 .run(context -> assertThat(context.getBean(DaemonHandlers.class).all())
                         .singleElement()
@@ -293,7 +294,7 @@ class DaemonDiscoveryTests {
 
     @ParameterizedTest
     @MethodSource("impossible")
-    void a_daemon_that_cannot_be_fails_the_start_naming_its_method(Class<?> bean, String reason) {
+    void invalid_daemon_fails_the_start_naming_its_method(Class<?> bean, String reason) {
         runner().withPropertyValues("some=many")
                 .withBean(bean)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
@@ -305,7 +306,7 @@ class DaemonDiscoveryTests {
     static class Usurper {}
 
     @Test
-    void a_leader_role_cannot_have_the_name_of_a_daemons() {
+    void leader_role_must_not_have_the_name_of_a_daemon_role() {
         runner().withBean(Usurper.class)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContaining("@LeaderRole(\"daemon:feed\")")
@@ -334,7 +335,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void behind_a_proxy_it_writes_in_the_applications_own_transaction() {
+    void job_behind_a_data_source_proxy_joins_the_applications_transaction() {
         database.jdbc().sql("CREATE TABLE IF NOT EXISTS prices (term bigint)").update();
         runner().withBean(Prices.class).run(context -> {
             assertThat(AopUtils.isCglibProxy(context.getBean(Prices.class))).isTrue();
@@ -369,7 +370,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void behind_a_jdk_proxy_the_method_of_the_interface_is_called() {
+    void hints_contain_the_interface_method_of_a_jdk_proxy() {
         OnInterface.CALLS.set(0);
         runner().withPropertyValues("spring.aop.proxy-target-class=false")
                 .withBean("runs", Runs.class, OnInterface::new)
@@ -400,7 +401,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void a_native_image_learns_their_methods() throws Exception {
+    void hints_contain_the_methods_of_daemons() throws Exception {
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(Single.class.getDeclaredMethod("single", DaemonContext.class)))
                 .accepts(ClusterHintsTests.hintsOf(Single.class));
@@ -415,16 +416,8 @@ class DaemonDiscoveryTests {
 
     // Operators ---------------------------------------------------------------------------------------------
 
-    private static Map<?, ?> map(@Nullable Object answer) {
-        return (Map<?, ?>) Objects.requireNonNull(answer);
-    }
-
-    private static @Nullable Object get(ClusterEndpoint endpoint, String... path) {
-        return endpoint.resource(null, null, null, null, path);
-    }
-
     @Test
-    void the_endpoint_lists_pauses_and_resumes_them() {
+    void endpoint_lists_pauses_and_resumes_daemons() {
         runner().withBean(Single.class)
                 .withPropertyValues("management.endpoint.forgecluster.show-values=always")
                 .withBean(
@@ -433,45 +426,49 @@ class DaemonDiscoveryTests {
                                 ? data.withValue(String.valueOf(data.getValue()).replaceAll("\\d", "*"))
                                 : data)
                 .run(context -> {
-                    ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
+                    EndpointClient client = EndpointClient.of(context);
                     Single single = context.getBean(Single.class);
-                    await().until(() -> single.running.get() == 1
-                            && get(endpoint, "daemons").toString().contains("status=running"));
-                    await().until(() ->
-                            get(endpoint, "daemons", "single").toString().contains("note=card ****"));
-                    Map<?, ?> daemon = map(get(endpoint, "daemons", "single"));
-                    assertThat(daemon.toString())
-                            .contains("name=single", "scope=cluster", "paused=false", "candidates=[first]")
-                            .contains("instance=0", "nodeName=first", "restarts=0", "term=");
-                    assertThat(endpoint.cluster()).containsEntry("daemons", Map.of("running", 1L));
-                    // Its role is no leadership that anybody should know of.
+                    await().until(() -> single.running.get() == 1);
+                    await().untilAsserted(() -> {
+                        EndpointClient.Response daemon = client.get("daemons", "single");
+                        assertThat(daemon.at("instances", 0, "status")).isEqualTo("running");
+                        assertThat(daemon.at("instances", 0, "note")).isEqualTo("card ****");
+                    });
+                    EndpointClient.Response daemon = client.get("daemons", "single");
+                    assertThat(daemon.at("name")).isEqualTo("single");
+                    assertThat(daemon.at("scope")).isEqualTo("cluster");
+                    assertThat(daemon.at("paused")).isEqualTo(false);
+                    assertThat(daemon.at("candidates")).isEqualTo(List.of("first"));
+                    assertThat(daemon.at("instances", 0, "instance")).isEqualTo(0);
+                    assertThat(daemon.at("instances", 0, "nodeName")).isEqualTo("first");
+                    assertThat(daemon.at("instances", 0, "restarts")).isEqualTo(0);
+                    assertThat(daemon.at("instances", 0, "term")).isInstanceOf(Integer.class);
+                    assertThat(client.get().at("daemons")).isEqualTo(Map.of("running", 1));
+                    // The roles of daemons are not listed as leaderships.
                     await().until(() -> context.getBean(Leadership.class).isLeader(Leadership.SCHEDULER));
-                    assertThat(endpoint.cluster().toString()).doesNotContain("daemon:");
+                    assertThat(context.getBean(ClusterEndpoint.class).cluster().leaders())
+                            .isNotEmpty()
+                            .noneMatch(leader -> leader.role().startsWith("daemon:"));
 
-                    assertThat(endpoint.order(new String[] {"daemons", "single"}, "paused"))
+                    assertThat(client.post("paused", "daemons", "single").body())
                             .isEqualTo(Map.of("name", "single", "state", "paused"));
                     await().until(() -> single.running.get() == 0);
-                    assertThat(map(get(endpoint, "daemons", "single")).get("paused"))
-                            .isEqualTo(true);
-                    assertThat(endpoint.order(new String[] {"daemons", "single"}, "running"))
-                            .isNotNull();
+                    assertThat(client.get("daemons", "single").at("paused")).isEqualTo(true);
+                    Map<String, String> running = Map.of("name", "single", "state", "running");
+                    assertThat(client.post("running", "daemons", "single").body())
+                            .isEqualTo(running);
                     await().until(() -> single.running.get() == 1);
+                    // Resuming is idempotent.
+                    assertThat(client.post("running", "daemons", "single").body())
+                            .isEqualTo(running);
 
-                    assertThat(get(endpoint, "daemons", "nobody")).isNull();
+                    assertThat(client.get("daemons", "nobody").status()).isEqualTo(404);
                     for (String state : List.of("paused", "running")) {
-                        assertThat(endpoint.order(new String[] {"daemons", "nobody"}, state))
-                                .isInstanceOfSatisfying(
-                                        WebEndpointResponse.class,
-                                        response ->
-                                                assertThat(response.getStatus()).isEqualTo(404));
+                        assertThat(client.post(state, "daemons", "nobody").status())
+                                .isEqualTo(404);
                     }
-                    // It runs already: nothing to be done, and nothing wrong.
-                    assertThat(endpoint.order(new String[] {"daemons", "single"}, "running"))
-                            .isEqualTo(Map.of("name", "single", "state", "running"));
-                    var refused = (WebEndpointResponse<?>)
-                            Objects.requireNonNull(endpoint.order(new String[] {"daemons", "single"}, "flying"));
-                    assertThat(refused.getStatus()).isEqualTo(400);
-                    assertThat(String.valueOf(refused.getBody())).contains("flying", "paused");
+                    assertThat(client.post("flying", "daemons", "single").error(400))
+                            .contains("'flying'", "use 'paused' or 'running'");
                 });
     }
 
@@ -483,13 +480,14 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void what_it_says_and_throws_is_masked_unless_values_are_to_be_shown() {
+    void error_of_a_daemon_is_masked_by_default() {
         runner().withBean(Broken.class).run(context -> {
-            ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
-            await().until(() -> get(endpoint, "daemons").toString().contains("status=failed"));
-            assertThat(get(endpoint, "daemons", "broken").toString())
-                    .contains("error=******")
-                    .doesNotContain("secret");
+            EndpointClient client = EndpointClient.of(context);
+            await().untilAsserted(() -> {
+                EndpointClient.Response daemon = client.get("daemons", "broken");
+                assertThat(daemon.at("instances", 0, "status")).isEqualTo("failed");
+                assertThat(daemon.at("instances", 0, "error")).isEqualTo("******");
+            });
             assertThat(context.getBean(Daemons.class)
                             .find("broken")
                             .map(DaemonInfo::instances)
@@ -501,7 +499,7 @@ class DaemonDiscoveryTests {
     }
 
     @Test
-    void a_node_without_the_right_is_refused_with_a_reason() {
+    void node_without_the_required_role_may_not_pause_or_resume_daemons() {
         runner().withBean(Single.class)
                 .withPropertyValues("forge.cluster.node.roles=worker")
                 .run(context -> {
@@ -509,14 +507,15 @@ class DaemonDiscoveryTests {
                     await().until(() -> !daemons.list().isEmpty());
                     assertThatExceptionOfType(MutationRefusedException.class)
                             .isThrownBy(() -> daemons.resume("single"));
-                    var refused = (WebEndpointResponse<?>) Objects.requireNonNull(
-                            context.getBean(ClusterEndpoint.class).order(new String[] {"daemons", "single"}, "paused"));
-                    assertThat(refused.getStatus()).isEqualTo(400);
+                    assertThat(EndpointClient.of(context)
+                                    .post("paused", "daemons", "single")
+                                    .status())
+                            .isEqualTo(400);
                 });
     }
 
     @Test
-    void a_gauge_counts_them_by_status_on_the_node_that_aggregates() {
+    void metrics_aggregator_counts_daemons_by_status() {
         runner().withBean(Single.class).run(context -> {
             MeterRegistry meters = context.getBean(MeterRegistry.class);
             Single single = context.getBean(Single.class);

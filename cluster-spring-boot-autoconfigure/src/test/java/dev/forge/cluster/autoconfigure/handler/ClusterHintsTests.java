@@ -107,7 +107,7 @@ public class ClusterHintsTests {
     }
 
     @Test
-    void a_native_image_learns_the_methods_of_handlers_and_what_becomes_json() throws Exception {
+    void hints_contain_the_methods_of_handlers_and_their_json_types() throws Exception {
         RuntimeHints hints = hintsOf(Work.class);
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(Work.class.getDeclaredMethod("process", Order.class, JobContext.class)))
@@ -127,20 +127,20 @@ public class ClusterHintsTests {
     }
 
     @Test
-    void the_type_of_a_checkpoint_is_named_beside_the_handler() {
+    void hints_contain_checkpoint_types_named_on_the_handler() {
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(Page.class.getRecordComponents()[0].getAccessor()))
                 .accepts(hintsOf(Work.class));
     }
 
     @Test
-    void behind_a_jdk_proxy_the_method_of_the_interface_is_called() throws Exception {
+    void hints_contain_the_interface_method_of_a_jdk_proxy() throws Exception {
         assertThat(RuntimeHintsPredicates.reflection().onMethodInvocation(Imports.class.getMethod("read", Order.class)))
                 .accepts(hintsOf(Work.class));
     }
 
     @Test
-    void a_bean_without_handlers_contributes_nothing() {
+    void bean_without_handlers_contributes_nothing() {
         var beans = new DefaultListableBeanFactory();
         beans.registerBeanDefinition("bystander", new RootBeanDefinition(Bystander.class));
         assertThat(new ClusterHints().processAheadOfTime(RegisteredBean.of(beans, "bystander")))

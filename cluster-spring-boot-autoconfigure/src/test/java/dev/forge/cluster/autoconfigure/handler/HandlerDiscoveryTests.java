@@ -110,7 +110,7 @@ class HandlerDiscoveryTests {
     }
 
     @Test
-    void a_name_is_that_of_the_method_or_a_placeholder_and_aliases_run_too() {
+    void name_comes_from_the_method_or_a_placeholder_and_aliases_run_too() {
         runner().withPropertyValues("reports.job=daily-report")
                 .withBean(Named.class)
                 .run(context -> {
@@ -145,7 +145,7 @@ class HandlerDiscoveryTests {
         "already_snake, already_snake",
         "x, x"
     })
-    void a_method_name_becomes_words(String method, String name) {
+    void method_name_becomes_a_kebab_case_job_name(String method, String name) {
         assertThat(AttributeReader.kebab(method)).isEqualTo(name);
     }
 
@@ -285,7 +285,7 @@ class HandlerDiscoveryTests {
 
     @ParameterizedTest
     @MethodSource("impossible")
-    void a_handler_that_cannot_be_fails_the_start_naming_its_method(Class<?> bean, String reason) {
+    void invalid_handler_fails_the_start_naming_its_method(Class<?> bean, String reason) {
         runner().withPropertyValues("attempts=abc")
                 .withBean(bean)
                 .run(context -> assertThat(refusal(context.getStartupFailure()))
@@ -372,14 +372,14 @@ class HandlerDiscoveryTests {
     }
 
     @Test
-    void lazy_bean_that_is_declared_as_an_interface_is_warned_of(CapturedOutput output) {
+    void lazy_bean_declared_as_an_interface_is_a_warning(CapturedOutput output) {
         runner().withPropertyValues("reports.job=report")
                 .withUserConfiguration(LazyFaces.class)
                 .run(context -> assertThat(context.getBean(JobHandlers.class).names())
                         .contains("process-order")
                         .doesNotContain("hidden"));
         assertThat(output.getAll())
-                .contains("Lazy beans that are declared as interfaces: [lazyFace (" + Face.class.getName() + ")]. If");
+                .contains("Lazy beans declared as interfaces: [lazyFace (" + Face.class.getName() + ")]. If");
     }
 
     record Unreadable(String name, Supplier<String> value) {}
@@ -542,7 +542,7 @@ class HandlerDiscoveryTests {
     }
 
     @Test
-    void an_outcome_decides_what_becomes_of_the_job() {
+    void outcome_decides_the_status_of_the_job() {
         runner().withBean(Outcomes.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
             assertThat(ended(context, jobs.enqueue("complete")).result()).isEqualTo("\"result\"");
@@ -580,7 +580,7 @@ class HandlerDiscoveryTests {
     }
 
     @Test
-    void a_bean_behind_a_jdk_proxy_runs_in_its_transaction() {
+    void bean_behind_a_jdk_proxy_runs_in_its_transaction() {
         runner().withPropertyValues("spring.aop.proxy-target-class=false")
                 .withBean("ledger", Ledger.class, JdkProxied::new)
                 .run(context -> {
@@ -606,7 +606,7 @@ class HandlerDiscoveryTests {
     }
 
     @Test
-    void the_annotation_may_be_on_the_interface() {
+    void annotation_may_be_on_the_interface() {
         runner().withPropertyValues("spring.aop.proxy-target-class=false")
                 .withBean("declared", Declared.class, Implementing::new)
                 .run(context -> assertThat(ended(
@@ -617,7 +617,7 @@ class HandlerDiscoveryTests {
     }
 
     @Test
-    void a_transactional_bean_behind_cglib_commits_with_its_job_and_rolls_back_with_its_failure() {
+    void transactional_bean_behind_cglib_commits_with_its_job_and_rolls_back_with_its_failure() {
         database.jdbc().sql("CREATE TABLE IF NOT EXISTS entries (entry text)").update();
         runner().withBean(Entries.class).run(context -> {
             assertThat(AopUtils.isCglibProxy(context.getBean(Entries.class))).isTrue();
@@ -675,7 +675,7 @@ class HandlerDiscoveryTests {
     }
 
     @Test
-    void a_transaction_that_cannot_complete_the_job_is_warned_of(CapturedOutput output) {
+    void transaction_that_cannot_complete_the_job_is_a_warning(CapturedOutput output) {
         runner().withBean(Apart.class).run(context -> {
             assertThat(output.getAll())
                     .contains(Apart.class.getName() + ".requiresNew runs at least once")
@@ -717,7 +717,7 @@ class HandlerDiscoveryTests {
 
     @ParameterizedTest
     @MethodSource("foreign")
-    void a_handler_whose_transactions_are_of_another_database_fails_the_start(PlatformTransactionManager elsewhere) {
+    void handler_with_transactions_of_another_database_fails_the_start(PlatformTransactionManager elsewhere) {
         for (Class<?> handler : List.of(ElsewhereUnnamed.class, ElsewhereNamed.class)) {
             runner().withBean("elsewhere", PlatformTransactionManager.class, () -> elsewhere)
                     .withBean(handler)
@@ -731,7 +731,7 @@ class HandlerDiscoveryTests {
 
     @ParameterizedTest
     @MethodSource("foreign")
-    void a_handler_may_name_the_right_one_of_several_managers(PlatformTransactionManager elsewhere) {
+    void handler_may_name_the_matching_transaction_manager(PlatformTransactionManager elsewhere) {
         runner().withBean("elsewhere", PlatformTransactionManager.class, () -> elsewhere)
                 .withUserConfiguration(OwnManager.class)
                 .withBean(Here.class)
@@ -769,7 +769,7 @@ class HandlerDiscoveryTests {
     }
 
     @Test
-    void a_lazy_bean_is_created_by_its_first_job() {
+    void lazy_bean_is_created_by_its_first_job() {
         LazyConfiguration.CREATED.clear();
         runner().withUserConfiguration(LazyConfiguration.class).run(context -> {
             assertThat(context.getBean(JobHandlers.class).names()).contains("wakes");
@@ -791,7 +791,7 @@ class HandlerDiscoveryTests {
     static class Greetings extends Generic<Greeting> {}
 
     @Test
-    void a_handler_inherited_from_a_generic_class_takes_the_type_of_the_subclass() {
+    void handler_inherited_from_a_generic_class_takes_the_type_of_the_subclass() {
         runner().withBean(Greetings.class)
                 .run(context -> assertThat(
                                 ended(context, context.getBean(Jobs.class).enqueue(new Greeting("x")))
@@ -807,7 +807,7 @@ class HandlerDiscoveryTests {
     record Stranger(String text) {}
 
     @Test
-    void a_payload_with_a_job_name_needs_no_handler_here_and_one_without_is_refused() {
+    void payload_with_a_job_name_needs_no_handler_here_and_one_without_is_refused() {
         runner().withBean(Signatures.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
             JobInfo job = jobs.find(jobs.enqueue(new Foreign("x"))).orElseThrow();
@@ -871,7 +871,7 @@ class HandlerDiscoveryTests {
     }
 
     @Test
-    void settings_that_may_take_all_connections_are_warned_of(CapturedOutput output) {
+    void settings_that_may_use_all_connections_are_a_warning(CapturedOutput output) {
         database.jdbc().sql("CREATE TABLE IF NOT EXISTS entries (entry text)").update();
         runner().withBean(Entries.class)
                 .withPropertyValues(

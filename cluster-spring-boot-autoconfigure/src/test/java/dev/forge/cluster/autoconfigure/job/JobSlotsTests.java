@@ -35,7 +35,7 @@ class JobSlotsTests {
         "2,    ,   , true,  false, 0, 1,  4, true",
         "1,    ,   , true,  false, 0, 1,  4, true"
     })
-    void defaults_leave_a_third_of_the_pool_free_and_settings_that_do_not_are_warned_of(
+    void defaults_leave_a_third_of_the_pool_free_and_other_settings_are_a_warning(
             int pool,
             Integer configuredJobs,
             Integer configuredCrons,
@@ -57,7 +57,7 @@ class JobSlotsTests {
     }
 
     @Test
-    void lowered_default_is_explained() {
+    void lowered_default_is_explained_in_the_log() {
         Choice choice = JobSlots.choice(
                 new Demand(new Kind(true, null, true), new Kind(true, null, false), 0), new Pool("small", 5));
         assertThat(choice.explanation())
@@ -73,7 +73,7 @@ class JobSlotsTests {
     }
 
     @Test
-    void node_without_slots_says_nothing_of_them() {
+    void node_without_slots_logs_none() {
         Choice choice = JobSlots.choice(
                 new Demand(new Kind(false, null, true), new Kind(false, null, true), 0), new Pool("pool", 1));
         assertThat(choice).isEqualTo(new Choice(10, 4, "", null));

@@ -1,14 +1,15 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.tuple;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
-import dev.forge.cluster.autoconfigure.actuate.JobsResource;
+import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobOptions;
@@ -88,7 +89,7 @@ class JobObservabilityTests {
     }
 
     private ApplicationContextRunner runner() {
-        return TestApplications.on(database)
+        return EndpointClient.expose(TestApplications.on(database))
                 .withPropertyValues(
                         "forge.cluster.node.name=first",
                         "forge.cluster.sweep.interval=50ms",
@@ -96,9 +97,7 @@ class JobObservabilityTests {
                         "forge.cluster.job.backoff.max-delay=1ms")
                 .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
                 .withConfiguration(AutoConfigurations.of(
-                        DataSourceTransactionManagerAutoConfiguration.class,
-                        ClusterActuatorAutoConfiguration.class,
-                        ClusterMetricsAutoConfiguration.class));
+                        DataSourceTransactionManagerAutoConfiguration.class, ClusterMetricsAutoConfiguration.class));
     }
 
     // Observations ------------------------------------------------------------------------------------------
@@ -208,14 +207,14 @@ class JobObservabilityTests {
     }
 
     @Test
-    void every_attempt_is_an_observation_that_says_how_it_ended() {
+    void every_attempt_is_observed_with_its_outcome() {
         var seen = new Seen();
         runner().withBean(Handlers.class)
                 .withBean(ObservationRegistry.class, () -> observing(seen))
                 .run(context -> {
                     Jobs jobs = context.getBean(Jobs.class);
                     UUID node =
-                            context.getBean(ClusterLifecycle.Parts.class).node().id();
+                            context.getBean(NodeRuntime.class).node().id();
                     Map<String, List<String>> expected = Map.of(
                             "completes", List.of("completes COMPLETED none"),
                             "completes-in-its-transaction", List.of("completes-in-its-transaction COMPLETED none"),
@@ -300,7 +299,7 @@ class JobObservabilityTests {
     }
 
     @Test
-    void an_attempt_that_the_drain_interrupts_is_returned() {
+    void attempt_that_the_drain_interrupts_is_returned() {
         var seen = new Seen();
         runner().withPropertyValues("forge.cluster.shutdown.drain-timeout=100ms")
                 .withBean(Handlers.class)
@@ -341,7 +340,7 @@ class JobObservabilityTests {
     }
 
     @Test
-    void the_spans_of_all_attempts_belong_to_the_trace_of_the_enqueuer() {
+    void spans_of_all_attempts_belong_to_the_trace_of_the_enqueuer() {
         var spans = new Spans();
         try (SdkTracerProvider provider = SdkTracerProvider.builder()
                 .addSpanProcessor(SimpleSpanProcessor.create(spans))
@@ -398,7 +397,7 @@ class JobObservabilityTests {
     }
 
     @Test
-    void meters_tell_of_waits_claims_and_retries_and_no_tag_is_an_id() {
+    void meters_cover_waits_claims_and_retries_without_ids_as_tags() {
         runner().withBean(Handlers.class)
                 .withBean("metered", ObservationRegistry.class, () -> observing())
                 .run(context -> {
@@ -424,7 +423,7 @@ class JobObservabilityTests {
                     var ids = new TreeSet<>(List.of(
                             fails.toString(),
                             completes.toString(),
-                            String.valueOf(context.getBean(ClusterLifecycle.Parts.class)
+                            String.valueOf(context.getBean(NodeRuntime.class)
                                     .node()
                                     .id())));
                     assertThat(meters.getMeters().stream()
@@ -482,14 +481,11 @@ class JobObservabilityTests {
             assertThat(ended(context, job).status()).isEqualTo(JobStatus.FAILED);
             assertThat(meters.get("forge.cluster.job.handlers.stuck").gauge().value())
                     .isZero();
-            Map<String, Object> view = context.getBean(JobsResource.class).one(job.toString(), SecurityContext.NONE);
-            assertThat(view)
-                    .extractingByKey("attemptHistory")
-                    .asInstanceOf(InstanceOfAssertFactories.list(Map.class))
-                    .singleElement()
-                    .satisfies(attempt -> assertThat(
-                                    List.of(attempt.get("attempt"), attempt.get("result"), attempt.get("error")))
-                            .isEqualTo(List.of(1, "timed-out", "******")));
+            EndpointClient.Response view = EndpointClient.of(context).get("jobs", job.toString());
+            assertThat(view.list("attemptHistory")).hasSize(1);
+            assertThat(view.at("attemptHistory", 0, "attempt")).isEqualTo(1);
+            assertThat(view.at("attemptHistory", 0, "result")).isEqualTo("timed-out");
+            assertThat(view.at("attemptHistory", 0, "error")).isEqualTo("******");
         });
     }
 
@@ -525,7 +521,7 @@ class JobObservabilityTests {
     }
 
     @Test
-    void unfinished_jobs_are_told_of_by_the_aggregator_alone() {
+    void metrics_aggregator_alone_counts_unfinished_jobs() {
         runner().withBean(Handlers.class).run(context -> {
             MeterRegistry meters = context.getBean(MeterRegistry.class);
             ClusterMetrics metrics = context.getBean(ClusterMetrics.class);

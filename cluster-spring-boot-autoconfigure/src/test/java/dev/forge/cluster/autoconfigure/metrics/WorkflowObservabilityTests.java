@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
@@ -71,7 +71,7 @@ class WorkflowObservabilityTests {
     }
 
     @Test
-    void undoing_is_not_observed_as_the_step() {
+    void compensation_is_not_observed_as_the_step() {
         List<String> seen = new CopyOnWriteArrayList<>();
         ObservationRegistry observations = ObservationRegistry.create();
         observations.observationConfig().observationHandler(new ObservationHandler<>() {

@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure.oauth2;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import com.sun.net.httpserver.HttpExchange;
@@ -186,7 +186,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void a_login_begun_on_one_node_is_completed_on_another_with_no_session_in_between() {
+    void login_begun_on_one_node_is_completed_on_another_with_no_session_in_between() {
         var browser = new Browser();
         String callback = browser.begin(one);
         assertThat(browser.cookies).containsOnlyKeys(SECRET);
@@ -197,7 +197,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void the_same_callback_is_refused_the_second_time_on_whatever_node() {
+    void repeated_callback_is_refused_on_every_node() {
         var browser = new Browser();
         String callback = browser.begin(one);
         assertThat(browser.complete(two, callback)).isEqualTo(SITE + "/");
@@ -210,7 +210,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void of_callbacks_at_the_same_moment_one_reaches_the_identity_provider() throws Exception {
+    void one_of_concurrent_callbacks_reaches_the_identity_provider() throws Exception {
         var threads = Executors.newFixedThreadPool(4);
         try {
             for (int round = 0; round < 5; round++) {
@@ -236,7 +236,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void another_browser_can_neither_complete_it_nor_use_it_up() {
+    void login_can_be_neither_completed_nor_consumed_by_another_browser() {
         var browser = new Browser();
         String callback = browser.begin(one);
         int asked = provider.asked.get();
@@ -250,7 +250,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void after_its_time_it_is_refused() {
+    void expired_login_is_refused() {
         var browser = new Browser();
         String callback = browser.begin(one);
         int asked = provider.asked.get();
@@ -271,7 +271,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void a_node_that_has_gone_in_between_is_not_missed() {
+    void node_that_left_meanwhile_is_not_declared_dead() {
         var browser = new Browser();
         String callback;
         try (ConfigurableApplicationContext leaving = node(Plain.class, "leaving")) {
@@ -282,7 +282,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void a_chain_of_the_applications_own_needs_to_say_nothing() {
+    void custom_filter_chain_needs_no_configuration() {
         for (Class<?> application : List.of(OwnChain.class, OwnDsl.class)) {
             try (ConfigurableApplicationContext own = node(application, application.getSimpleName())) {
                 var browser = new Browser();
@@ -295,7 +295,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void a_client_that_is_no_login_shares_its_state_too_even_on_an_observer() {
+    void authorization_code_client_shares_its_state_even_on_an_observer() {
         try (ConfigurableApplicationContext client =
                 node(ClientOnly.class, "client", "/authorized", NodeMode.OBSERVER)) {
             var browser = new Browser();
@@ -417,7 +417,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void what_is_in_the_table_does_not_complete_a_login() {
+    void stored_row_is_not_enough_to_complete_a_login() {
         database.jdbc().sql("TRUNCATE forge_state").update();
         var browser = new Browser();
         String callback = browser.begin(one);
@@ -434,7 +434,7 @@ class OAuth2LoginTests {
 
     @Test
     @SuppressWarnings("unchecked")
-    void a_request_survives_with_all_that_is_in_it_and_its_cookie_suits_the_connection() {
+    void authorization_request_is_restored_completely_and_its_cookie_fits_the_connection() {
         var requests = (AuthorizationRequestRepository<OAuth2AuthorizationRequest>)
                 one.getBean(AuthorizationRequestRepository.class);
         var login = OAuth2AuthorizationRequest.authorizationCode()
@@ -487,7 +487,7 @@ class OAuth2LoginTests {
     }
 
     @Test
-    void it_steps_back_where_it_is_not_wanted_and_where_there_is_no_oauth2() {
+    void configuration_backs_off_if_disabled_replaced_or_without_oauth2() {
         runner().run(context -> assertThat(context)
                 .hasNotFailed()
                 .hasSingleBean(SharedAuthorizationRequests.class)

@@ -39,18 +39,18 @@ public class ClusterPropertiesTests {
             heartbeat.interval=10us                   | forge.cluster.heartbeat.interval (10000ns) must not be shorter than 1ms
             job.claim-start-timeout=300000d           | forge.cluster.job.claim-start-timeout (300000d) must not be longer than a hundred years
             direct-connection.password=secret         | forge.cluster.direct-connection.password (***) needs forge.cluster.direct-connection.url
-            schema.name=a123456789b123456789c123456789d123456789e123456789f123456789g123 | forge.cluster.schema.name (a123456789b123456789c123456789d123456789e123456789f123456789g123) is longer than the 63 bytes
-            web.jobs=a,,b                             | forge.cluster.web.jobs ([a, , b]) must not have a blank entry
-            worker.executors.default.max-concurrent-jobs=3 | forge.cluster.worker.executors.default ([default]) is there already
+            schema.name=a123456789b123456789c123456789d123456789e123456789f123456789g123 | forge.cluster.schema.name (a123456789b123456789c123456789d123456789e123456789f123456789g123) is longer than 63 bytes
+            web.jobs=a,,b                             | forge.cluster.web.jobs ([a, , b]) must not contain blank entries
+            worker.executors.default.max-concurrent-jobs=3 | forge.cluster.worker.executors.default ([default]) is built in
             job.backoff.multiplier=Infinity           | forge.cluster.job.backoff.multiplier (Infinity) must be at least 1
             control-connections=0                     | forge.cluster.control-connections (0) must be at least 1
             schema.name=                              | forge.cluster.schema.name () must not be blank
             direct-connection.username=app            | forge.cluster.direct-connection.username (app) needs forge.cluster.direct-connection.url
             node.id=                                  | forge.cluster.node.id () must not be blank
             node.name=                                | forge.cluster.node.name () must not be blank
-            node.roles=                               | forge.cluster.node.roles () must name a role
-            node.capabilities=gpu,,x                  | forge.cluster.node.capabilities ([gpu, , x]) must not have a blank entry
-            node.mode=leader;node.roles=worker        | forge.cluster.node.mode (leader) needs the role scheduler, which forge.cluster.node.roles ([WORKER]) lacks
+            node.roles=                               | forge.cluster.node.roles () must contain a role
+            node.capabilities=gpu,,x                  | forge.cluster.node.capabilities ([gpu, , x]) must not contain blank entries
+            node.mode=leader;node.roles=worker        | forge.cluster.node.mode (leader) needs the role scheduler, which is missing in forge.cluster.node.roles ([worker])
             heartbeat.interval=0s                     | forge.cluster.heartbeat.interval (0s) must be longer than zero
             heartbeat.max-interval=-1s                | forge.cluster.heartbeat.max-interval (-1s) must be longer than zero
             heartbeat.adaptive=true;heartbeat.max-interval=4s | forge.cluster.heartbeat.max-interval (4s) must not be shorter than forge.cluster.heartbeat.interval (5s)
@@ -64,9 +64,9 @@ public class ClusterPropertiesTests {
             leader.lease-duration=0s                  | forge.cluster.leader.lease-duration (0s) must be longer than zero
             leader.renew-interval=0s                  | forge.cluster.leader.renew-interval (0s) must be longer than zero
             leader.renew-interval=5s                  | forge.cluster.leader.renew-interval (5s) must be shorter than forge.cluster.leader.lease-duration (5s)
-            leader.renew-interval=3s                  | forge.cluster.leader.renew-interval (3s) must be shorter than the 3s after which a leader without the database stops by itself
-            leader.lease-duration=3s                  | forge.cluster.leader.lease-duration (3s) must be longer than the 3s after which a leader without the database stops by itself
-            leader.lease-duration=7s                  | forge.cluster.leader.lease-duration (7s) must be shorter than the 7s after which the server frees the locks of a lost session
+            leader.renew-interval=3s                  | forge.cluster.leader.renew-interval (3s) must be shorter than the 3s after which a leader without the database resigns
+            leader.lease-duration=3s                  | forge.cluster.leader.lease-duration (3s) must be longer than the 3s after which a leader without the database resigns
+            leader.lease-duration=7s                  | forge.cluster.leader.lease-duration (7s) must be shorter than the 7s after which the server releases the locks of a lost session
             worker.max-concurrent-jobs=0              | forge.cluster.worker.max-concurrent-jobs (0) must be at least 1
             worker.prefetch=-1                        | forge.cluster.worker.prefetch (-1) must be at least 0
             worker.poll-interval=0s                   | forge.cluster.worker.poll-interval (0s) must be longer than zero
@@ -87,7 +87,7 @@ public class ClusterPropertiesTests {
             job.backoff.delay=0s                      | forge.cluster.job.backoff.delay (0s) must be longer than zero
             job.backoff.max-delay=1s                  | forge.cluster.job.backoff.max-delay (1s) must not be shorter than forge.cluster.job.backoff.delay (2s)
             job.backoff.multiplier=0.5                | forge.cluster.job.backoff.multiplier (0.5) must be at least 1
-            job.backoff.jitter=1.5                    | forge.cluster.job.backoff.jitter (1.5) must lie between 0.0 and 1.0
+            job.backoff.jitter=1.5                    | forge.cluster.job.backoff.jitter (1.5) must be between 0.0 and 1.0
             job.retention.completed=-1s               | forge.cluster.job.retention.completed (-1s) must not be negative
             job.retention.failed=-1s                  | forge.cluster.job.retention.failed (-1s) must not be negative
             sweep.interval=0s                         | forge.cluster.sweep.interval (0s) must be longer than zero
@@ -99,7 +99,7 @@ public class ClusterPropertiesTests {
             cron.catch-up-limit=1001                  | forge.cluster.cron.catch-up-limit (1001) must be at most 1000
             cron.retention=0s                         | forge.cluster.cron.retention (0s) must be longer than zero
             cron.max-concurrent-jobs=0                | forge.cluster.cron.max-concurrent-jobs (0) must be at least 1
-            node.capabilities=@leader                 | forge.cluster.node.capabilities ([@leader]) must not begin with @: those are the cluster's own
+            node.capabilities=@leader                 | forge.cluster.node.capabilities ([@leader]) must not begin with @, which is reserved for the cluster
             daemon.restart-delay=0s                   | forge.cluster.daemon.restart-delay (0s) must be longer than zero
             daemon.startup-delay=-1s                  | forge.cluster.daemon.startup-delay (-1s) must not be negative
             daemon.max-restarts=-1                    | forge.cluster.daemon.max-restarts (-1) must be at least 0
@@ -110,8 +110,8 @@ public class ClusterPropertiesTests {
             web.path=forge                            | forge.cluster.web.path (forge) must begin with a slash
             oauth2.ttl=999ms                          | forge.cluster.oauth2.ttl (999ms) must not be shorter than 1s
             oauth2.ttl=25h                            | forge.cluster.oauth2.ttl (25h) must not be longer than a day
-            oauth2.max-pending=0                      | forge.cluster.oauth2.max-pending (0) must lie between 1 and 100000
-            oauth2.max-pending=100001                 | forge.cluster.oauth2.max-pending (100001) must lie between 1 and 100000
+            oauth2.max-pending=0                      | forge.cluster.oauth2.max-pending (0) must be between 1 and 100000
+            oauth2.max-pending=100001                 | forge.cluster.oauth2.max-pending (100001) must be between 1 and 100000
             oauth2.max-per-minute=-1                  | forge.cluster.oauth2.max-per-minute (-1) must be at least 0
             workflow.readiness-interval=0s            | forge.cluster.workflow.readiness-interval (0s) must be longer than zero
             workflow.max-pending-signals=0            | forge.cluster.workflow.max-pending-signals (0) must be at least 1
@@ -119,7 +119,7 @@ public class ClusterPropertiesTests {
             workflow.max-pending-signals-size=0       | forge.cluster.workflow.max-pending-signals-size (0B) must be larger than zero
             workflow.max-history-size=1GB             | forge.cluster.workflow.max-history-size (1073741824B) must not exceed 512MB
             """)
-    void a_wrong_value_fails_with_one_message_that_names_key_and_value(String properties, String message) {
+    void invalid_value_fails_the_start_naming_key_and_value(String properties, String message) {
         String[] values = Arrays.stream(properties.split(";", -1))
                 .map(pair -> "forge.cluster." + pair)
                 .toArray(String[]::new);
@@ -173,7 +173,7 @@ public class ClusterPropertiesTests {
                 "heartbeat.interval=soon",
                 "job.max-payload-size=big",
             })
-    void a_value_of_no_known_meaning_fails_naming_key_and_value(String property) {
+    void unknown_value_fails_the_start_naming_key_and_value(String property) {
         String[] pair = property.split("=", 2);
         RUNNER.withPropertyValues("forge.cluster." + property).run(context -> {
             String all = Arrays.toString(messages(context.getStartupFailure()));
@@ -183,7 +183,7 @@ public class ClusterPropertiesTests {
     }
 
     @Test
-    void a_misspelt_key_fails_instead_of_being_ignored() {
+    void misspelt_key_fails_instead_of_being_ignored() {
         RUNNER.withPropertyValues("forge.cluster.heartbeat.intervall=7s")
                 .run(context -> assertThat(Arrays.toString(messages(context.getStartupFailure())))
                         .contains("forge.cluster.heartbeat.intervall"));
@@ -205,10 +205,10 @@ public class ClusterPropertiesTests {
     }
 
     @Test
-    void a_short_lease_is_allowed_with_a_warning() {
+    void short_lease_is_a_warning() {
         assertThat(bind(Map.of()).warnings()).isEmpty();
         assertThat(bind(Map.of("forge.cluster.oauth2.max-per-minute", "300")).warnings())
-                .as("one address closes the login of four nodes")
+                .as("one address can block the login on four nodes")
                 .singleElement()
                 .asString()
                 .contains(
@@ -221,6 +221,19 @@ public class ClusterPropertiesTests {
                 .singleElement()
                 .asString()
                 .contains("forge.cluster.job.lease-duration (1m)", "forge.cluster.job.heartbeat-interval (25s)");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"auto", "worker", "observer"})
+    void reaction_to_a_lost_leadership_without_effect_is_a_warning(String mode) {
+        assertThat(bind(Map.of("forge.cluster.node.mode", mode, "forge.cluster.node.on-lost-leadership", "exit"))
+                        .warnings())
+                .containsExactly("forge.cluster.node.on-lost-leadership (exit) has no effect: it applies to"
+                        + " forge.cluster.node.mode (leader) only, not to forge.cluster.node.mode (%s)"
+                                .formatted(mode));
+        assertThat(bind(Map.of("forge.cluster.node.mode", "leader", "forge.cluster.node.on-lost-leadership", "exit"))
+                        .warnings())
+                .isEmpty();
     }
 
     @Test
@@ -239,7 +252,7 @@ public class ClusterPropertiesTests {
     }
 
     @Test
-    void the_password_does_not_show() {
+    void password_is_not_printed() {
         assertThat(bind(Map.of(
                                 "forge.cluster.direct-connection.url", "jdbc:postgresql://db/app",
                                 "forge.cluster.direct-connection.username", "app",
@@ -262,7 +275,7 @@ public class ClusterPropertiesTests {
         "24h, 1d",
         "-1s, -1s"
     })
-    void a_duration_reads_as_it_is_written(String written, String text) {
+    void duration_is_printed_as_users_write_it(String written, String text) {
         Duration duration = DurationStyle.detectAndParse(written);
         assertThat(PropertyRules.text(duration)).isEqualTo(text);
     }

@@ -196,7 +196,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void a_global_limit_is_shared_by_applications_and_denied_calls_begin_no_transaction() {
+    void global_limit_is_shared_by_applications_and_denied_calls_begin_no_transaction() {
         runner(Beans.class)
                 .run(one -> runner(Beans.class).run(two -> {
                     Quotes quotes = one.getBean(Quotes.class);
@@ -224,7 +224,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void users_have_buckets_of_their_own_and_those_unknown_share_that_of_their_address() {
+    void users_have_separate_buckets_and_anonymous_users_share_that_of_their_address() {
         runner(Beans.class).run(context -> {
             Quotes quotes = context.getBean(Quotes.class);
             request("10.0.0.1");
@@ -249,7 +249,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void an_ip_is_the_clients_as_far_as_proxies_are_trusted() {
+    void client_address_is_read_from_trusted_proxies_only() {
         runner(Beans.class)
                 .withPropertyValues("forge.cluster.rate-limit.trusted-proxies=10.0.0.0/8, 192.168.7.7, fd00::/8")
                 .run(context -> {
@@ -280,7 +280,7 @@ class RateLimitedTests {
         "fe80::1%eth0,           fe80::2,               same",
         "10.0.0.1,               10.0.0.2,              other",
     })
-    void clients_of_ipv6_are_told_apart_by_their_network(String one, String two, String expected) {
+    void ipv6_clients_are_limited_by_network(String one, String two, String expected) {
         runner(Beans.class).run(context -> {
             Quotes quotes = context.getBean(Quotes.class);
             request(one);
@@ -291,7 +291,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void an_expression_names_the_bucket() {
+    void expression_selects_the_bucket() {
         runner(Beans.class).run(context -> {
             Quotes quotes = context.getBean(Quotes.class);
             assertThat(admitted(2, () -> quotes.perTenant("ACME"))).isEqualTo(2);
@@ -313,7 +313,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void a_class_limits_each_of_its_public_methods_by_itself() {
+    void annotation_on_a_class_limits_each_public_method_separately() {
         runner(Beans.class).run(context -> {
             Whole whole = context.getBean(Whole.class);
             assertThat(admitted(3, whole::one)).isEqualTo(1);
@@ -326,7 +326,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void in_strict_mode_applications_share_the_buckets_of_keys() {
+    void applications_share_the_buckets_of_keys_in_strict_mode() {
         ApplicationContextRunner strict =
                 runner(Beans.class).withPropertyValues("forge.cluster.rate-limit.mode=strict");
         strict.run(one -> strict.run(two -> {
@@ -343,7 +343,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void an_answer_says_how_the_bucket_stands() {
+    void response_headers_report_the_state_of_the_bucket() {
         runner(Beans.class).run(context -> {
             Quotes quotes = context.getBean(Quotes.class);
             MockHttpServletResponse first = request("10.0.0.1");
@@ -364,7 +364,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void windows_shorter_than_a_second_are_told_as_whole_seconds() {
+    void windows_shorter_than_a_second_are_reported_in_whole_seconds() {
         assertThat(RateLimitHeaders.policy(RateLimit.of(10, Duration.ofMillis(100))))
                 .isEqualTo(";q=100;w=1");
         assertThat(RateLimitHeaders.policy(RateLimit.of(3, Duration.ofMillis(1_500))))
@@ -374,7 +374,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void a_backend_of_the_application_replaces_the_table() {
+    void backend_of_the_application_replaces_the_table() {
         List<String> asked = new ArrayList<>();
         runner(Beans.class)
                 .withBean(RateLimiterBackend.class, () -> (bucket, limit, permits) -> {
@@ -465,8 +465,8 @@ class RateLimitedTests {
 
     static Stream<Arguments> refusals() {
         return Stream.of(
-                Arguments.of(Private.class, "it is private, static or final, so that no proxy sees its calls"),
-                Arguments.of(Final.class, "it is private, static or final, so that no proxy sees its calls"),
+                Arguments.of(Private.class, "it is private, static or final, so its calls bypass the proxy"),
+                Arguments.of(Final.class, "it is private, static or final, so its calls bypass the proxy"),
                 Arguments.of(NoNumber.class, "requests (many): is not a number"),
                 Arguments.of(NoRequests.class, "requests is missing"),
                 Arguments.of(None.class, "requests (0): must lie between 1 and 1000000000"),
@@ -483,7 +483,7 @@ class RateLimitedTests {
 
     @ParameterizedTest
     @MethodSource("refusals")
-    void what_cannot_be_meant_fails_the_start_and_names_the_method(Class<?> bean, String reason) {
+    void invalid_limit_fails_the_start_naming_the_method(Class<?> bean, String reason) {
         runner(bean)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContaining("@RateLimited on " + bean.getName() + ".")
@@ -492,7 +492,7 @@ class RateLimitedTests {
 
     @ParameterizedTest
     @CsvSource({"10.0.0.0/33", "example.org", "10.0.0", "::1/129", "10.0.0.1/x"})
-    void a_proxy_that_has_no_address_fails_the_start(String proxy) {
+    void proxy_that_has_no_address_fails_the_start(String proxy) {
         runner(Beans.class)
                 .withPropertyValues("forge.cluster.rate-limit.trusted-proxies=" + proxy)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
@@ -553,7 +553,7 @@ class RateLimitedTests {
     }
 
     @Test
-    void it_works_without_spring_security_meters_and_a_web_server() {
+    void limits_work_without_spring_security_meters_and_a_web_server() {
         runner(Open.class)
                 .withClassLoader(new FilteredClassLoader(
                         "org.springframework.security", "io.micrometer", "org.springframework.web", "jakarta.servlet"))

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
@@ -23,16 +23,16 @@ import org.junit.jupiter.api.Timeout;
 import org.slf4j.LoggerFactory;
 import org.slf4j.Marker;
 
-/** What a broker may do to a node, without one: each of these takes a real one much longer, or luck. */
+/** Failures of a broker, with a fake one: with a real broker each of them takes longer, or cannot be provoked. */
 @Timeout(180)
 class BrokerCoordinatorTests {
 
-    private static final BrokerCoordinator.Timing QUICK = new BrokerCoordinator.Timing(
+    private static final BrokerTiming QUICK = new BrokerTiming(
             Duration.ofMillis(50), Duration.ofMillis(500), Duration.ofMillis(10), Duration.ofMillis(100));
 
-    private final Town town = new Town();
+    private final FakeBroker broker = new FakeBroker();
     private final AtomicInteger woken = new AtomicInteger();
-    private final BrokerCoordinator node = new BrokerCoordinator(town, Duration.ofSeconds(5), QUICK);
+    private final BrokerCoordinator node = new BrokerCoordinator(broker, Duration.ofSeconds(5), QUICK);
     private LogLines log;
 
     @BeforeEach
@@ -43,67 +43,67 @@ class BrokerCoordinatorTests {
 
     @AfterEach
     void stop() {
-        town.mend();
+        broker.mend();
         node.stop();
         log.close();
     }
 
-    /** A broker in which words travel at once, and that can be told to fail in every way. */
-    private static final class Town implements Broker {
+    /** A broker that delivers at once and can be made to fail in several ways. */
+    private static final class FakeBroker implements Broker {
 
-        final List<Ear> ears = new CopyOnWriteArrayList<>();
-        final List<String> said = new CopyOnWriteArrayList<>();
+        final List<Receiver> receivers = new CopyOnWriteArrayList<>();
+        final List<String> sent = new CopyOnWriteArrayList<>();
         final AtomicInteger opened = new AtomicInteger();
-        volatile boolean gone;
-        volatile boolean deaf;
+        volatile boolean unreachable;
+        volatile boolean dropsProbes;
         volatile CountDownLatch opening = new CountDownLatch(0);
         volatile CountDownLatch sending = new CountDownLatch(0);
 
         void mend() {
-            gone = false;
-            deaf = false;
+            unreachable = false;
+            dropsProbes = false;
             opening.countDown();
             sending.countDown();
         }
 
         @Override
         public String type() {
-            return "town";
+            return "fake";
         }
 
         @Override
-        public String place() {
-            return "market";
+        public String destination() {
+            return "channel";
         }
 
         @Override
-        public Link open(Ear ear) throws Exception {
+        public Link open(Receiver receiver) throws Exception {
             opened.incrementAndGet();
             opening.await();
-            if (gone) {
-                throw new IllegalStateException("nobody here");
+            if (unreachable) {
+                throw new IllegalStateException("refused");
             }
-            ears.add(ear);
+            receivers.add(receiver);
             return new Link() {
                 @Override
-                public void tellAll(String text) throws Exception {
+                public void publish(String text) throws Exception {
                     sending.await();
-                    said.add(text);
-                    // Also to itself: not every broker can leave that out.
-                    ears.forEach(one -> one.hear(text));
+                    sent.add(text);
+                    // To the sender, too: not every broker can exclude it.
+                    receivers.forEach(one -> one.receive(text));
                 }
 
                 @Override
-                public void tellSelf(String text) throws Exception {
+                public void sendToSelf(String text) throws Exception {
                     sending.await();
-                    if (!deaf && !gone) {
-                        ear.hear(text);
+                    if (!dropsProbes && !unreachable) {
+                        receiver.receive(text);
                     }
                 }
 
                 @Override
                 public void close() {
-                    ears.remove(ear);
+                    receivers.remove(receiver);
                 }
             };
         }
@@ -115,54 +115,54 @@ class BrokerCoordinatorTests {
     }
 
     @Test
-    void a_node_hears_the_others_and_not_itself() {
+    void node_is_woken_by_other_nodes_and_not_by_itself() {
         startConnected();
         woken.set(0);
         node.notifyNewWork(JobPriority.NORMAL);
-        await().until(() -> town.said.size() == 1);
+        await().until(() -> broker.sent.size() == 1);
         assertThat(woken).hasValue(0);
-        town.ears.get(0).hear(UUID.randomUUID() + " work");
+        broker.receivers.get(0).receive(UUID.randomUUID() + " work");
         assertThat(woken).hasValue(1);
     }
 
     @Test
-    void what_makes_no_sense_is_ignored() {
+    void malformed_message_is_ignored() {
         startConnected();
         woken.set(0);
-        var ear = town.ears.get(0);
+        var receiver = broker.receivers.get(0);
         for (String text :
                 List.of("", " ", " work", "work", "x work", UUID.randomUUID() + " worked", "1-1-1-1-1 work")) {
-            ear.hear(text);
+            receiver.receive(text);
         }
-        // A probe of another node is not an answer to ours.
-        town.deaf = true;
-        ear.hear(UUID.randomUUID() + " probe");
+        // A probe of another node does not count as a response.
+        broker.dropsProbes = true;
+        receiver.receive(UUID.randomUUID() + " probe");
         assertThat(woken).hasValue(0);
         assertThat(node.isConnected()).isTrue();
         await().until(() -> !node.isConnected());
     }
 
     @Test
-    void a_broker_that_is_gone_costs_one_warning_and_its_return_one_line_and_one_look() {
+    void outage_is_logged_once_and_its_end_wakes_the_workers() {
         startConnected();
-        assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: town, market");
-        town.gone = true;
-        town.ears.get(0).lost(new IllegalStateException("walls fell"));
+        assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: fake, channel");
+        broker.unreachable = true;
+        broker.receivers.get(0).lost(new IllegalStateException("disconnected"));
         assertThat(node.isConnected()).isFalse();
-        await().until(() -> town.opened.get() > 4);
+        await().until(() -> broker.opened.get() > 4);
         assertThat(log.own(Level.WARN))
-                .containsExactly("wake-ups: town is out of reach (walls fell); workers poll every 5s until it is back");
+                .containsExactly("Wake-ups: fake is unreachable (disconnected). Workers poll every 5s until it is back.");
         woken.set(0);
-        town.gone = false;
+        broker.unreachable = false;
         await().until(node::isConnected);
         await().until(() -> woken.get() == 1);
-        assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: town, market", "wake-ups: town is back");
-        town.gone = true;
+        assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: fake, channel", "Wake-ups: fake is back");
+        broker.unreachable = true;
         await().until(() -> log.own(Level.WARN).size() == 2);
     }
 
     @Test
-    void logger_that_throws_keeps_nobody_from_finding_the_broker() {
+    void logger_that_throws_does_not_keep_the_node_from_reconnecting() {
         var thrown = new AtomicInteger();
         var filter = new TurboFilter() {
             @Override
@@ -178,10 +178,10 @@ class BrokerCoordinatorTests {
         var logging = (LoggerContext) LoggerFactory.getILoggerFactory();
         logging.addTurboFilter(filter);
         try {
-            town.gone = true;
+            broker.unreachable = true;
             node.start();
-            await().until(() -> thrown.get() > 0 && town.opened.get() > 1);
-            town.gone = false;
+            await().until(() -> thrown.get() > 0 && broker.opened.get() > 1);
+            broker.unreachable = false;
             await().until(node::isConnected);
         } finally {
             logging.getTurboFilterList().remove(filter);
@@ -189,62 +189,62 @@ class BrokerCoordinatorTests {
     }
 
     @Test
-    void a_broker_that_is_absent_at_the_start_is_found_later() {
-        town.gone = true;
+    void broker_that_is_absent_at_the_start_is_connected_later() {
+        broker.unreachable = true;
         node.start();
-        await().until(() -> town.opened.get() > 2);
+        await().until(() -> broker.opened.get() > 2);
         node.notifyNewWork(JobPriority.NORMAL);
         assertThat(node.isConnected()).isFalse();
         assertThat(log.own(Level.WARN)).hasSize(1);
-        town.gone = false;
-        // What could not be said is said then.
-        await().until(() -> town.said.size() == 1);
+        broker.unreachable = false;
+        // The pending announcement is sent then.
+        await().until(() -> broker.sent.size() == 1);
         await().until(node::isConnected);
-        assertThat(log.own(Level.INFO)).containsExactly("wake-ups: town is back");
+        assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: fake is back");
     }
 
     @Test
-    void a_link_that_says_nothing_any_more_is_replaced() {
+    void link_without_responses_is_replaced() {
         startConnected();
-        town.deaf = true;
+        broker.dropsProbes = true;
         await().until(() -> !node.isConnected());
-        assertThat(log.own(Level.WARN)).hasSize(1).first().asString().contains("no answer within 500ms");
-        await().until(() -> town.opened.get() > 1);
-        town.deaf = false;
+        assertThat(log.own(Level.WARN)).hasSize(1).first().asString().contains("no response within 500ms");
+        await().until(() -> broker.opened.get() > 1);
+        broker.dropsProbes = false;
         await().until(node::isConnected);
-        assertThat(town.ears).hasSize(1);
+        assertThat(broker.receivers).hasSize(1);
     }
 
     @Test
-    void a_link_that_hangs_while_it_sends_is_given_up_and_holds_nobody_up() {
+    void link_that_hangs_while_sending_is_replaced_and_blocks_no_caller() {
         startConnected();
-        town.sending = new CountDownLatch(1);
+        broker.sending = new CountDownLatch(1);
         node.notifyNewWork(JobPriority.NORMAL);
         await().until(() -> !node.isConnected());
         // Returns although the link still hangs.
         node.notifyNewWork(JobPriority.NORMAL);
-        assertThat(town.sending.getCount()).isOne();
-        await().until(() -> town.opened.get() > 1);
-        town.sending.countDown();
+        assertThat(broker.sending.getCount()).isOne();
+        await().until(() -> broker.opened.get() > 1);
+        broker.sending.countDown();
         await().until(node::isConnected);
         assertThat(log.own(Level.WARN)).hasSize(1);
-        await().until(() -> !town.said.isEmpty());
+        await().until(() -> !broker.sent.isEmpty());
     }
 
     @Test
     void opening_that_hangs_is_reported_and_left_to_end_by_itself() {
-        town.opening = new CountDownLatch(1);
+        broker.opening = new CountDownLatch(1);
         node.start();
         await().until(() -> log.own(Level.WARN).size() == 1);
-        assertThat(town.opened).hasValue(1);
-        town.opening.countDown();
+        assertThat(broker.opened).hasValue(1);
+        broker.opening.countDown();
         await().until(node::isConnected);
-        assertThat(town.opened).hasValue(1);
-        assertThat(log.own(Level.INFO)).containsExactly("wake-ups: town is back");
+        assertThat(broker.opened).hasValue(1);
+        assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: fake is back");
     }
 
     @Test
-    void a_link_that_breaks_before_it_is_used_is_not_used() {
+    void link_that_breaks_before_it_is_used_is_not_used() {
         var broken = new AtomicInteger();
         var fragile = new BrokerCoordinator(
                 new Broker() {
@@ -254,16 +254,16 @@ class BrokerCoordinatorTests {
                     }
 
                     @Override
-                    public String place() {
+                    public String destination() {
                         return "anywhere";
                     }
 
                     @Override
-                    public Link open(Ear ear) throws Exception {
+                    public Link open(Receiver receiver) throws Exception {
                         if (broken.getAndIncrement() == 0) {
-                            ear.lost(new IllegalStateException("broke"));
+                            receiver.lost(new IllegalStateException("broke"));
                         }
-                        return town.open(ear);
+                        return broker.open(receiver);
                     }
                 },
                 Duration.ofSeconds(5),
@@ -278,27 +278,27 @@ class BrokerCoordinatorTests {
     }
 
     @Test
-    void stopping_says_what_is_to_be_said_and_leaves_no_thread() {
+    void stop_sends_the_pending_announcement_and_leaves_no_thread() {
         startConnected();
         node.notifyNewWork(JobPriority.NORMAL);
         node.stop();
-        assertThat(town.said).hasSize(1);
-        assertThat(town.ears).isEmpty();
+        assertThat(broker.sent).hasSize(1);
+        assertThat(broker.receivers).isEmpty();
         assertThat(node.isConnected()).isFalse();
         await().until(() -> threads().isEmpty());
         startConnected();
-        assertThat(town.ears).hasSize(1);
+        assertThat(broker.receivers).hasSize(1);
         assertThat(log.own(Level.WARN)).isEmpty();
     }
 
     @Test
-    void stopping_does_not_wait_for_a_broker_that_hangs() {
-        town.opening = new CountDownLatch(1);
+    void stop_does_not_wait_for_a_broker_that_hangs() {
+        broker.opening = new CountDownLatch(1);
         node.start();
-        await().until(() -> town.opened.get() == 1);
-        // Returns although nobody lets the broker answer.
+        await().until(() -> broker.opened.get() == 1);
+        // Returns although the broker does not respond.
         node.stop();
-        assertThat(town.opening.getCount()).isOne();
+        assertThat(broker.opening.getCount()).isOne();
         await().until(() -> threads().isEmpty());
     }
 

@@ -51,17 +51,17 @@ class JmsWakeupTests extends WakeupContract {
     }
 
     @Override
-    void say(ApplicationContext context, String place, String text) {
+    void say(ApplicationContext context, String destination, String text) {
         var template = new JmsTemplate(context.getBean(ConnectionFactory.class));
         template.setPubSubDomain(true);
-        template.send(place, session -> session.createTextMessage(text));
+        template.send(destination, session -> session.createTextMessage(text));
         // Past the selector, too.
-        template.send(place, session -> {
+        template.send(destination, session -> {
             var message = session.createTextMessage(text);
             message.setStringProperty("forgeFrom", "nobody");
             return message;
         });
-        template.send(place, session -> {
+        template.send(destination, session -> {
             var message = session.createBytesMessage();
             message.setStringProperty("forgeFrom", "nobody");
             return message;

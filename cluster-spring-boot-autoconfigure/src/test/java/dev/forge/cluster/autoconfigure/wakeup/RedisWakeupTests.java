@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import dev.forge.cluster.autoconfigure.LogLines;
@@ -58,15 +58,15 @@ class RedisWakeupTests extends WakeupContract {
     }
 
     @Override
-    void say(ApplicationContext context, String place, String text) {
+    void say(ApplicationContext context, String destination, String text) {
         try (RedisConnection connection =
                 context.getBean(RedisConnectionFactory.class).getConnection()) {
-            connection.publish(place.getBytes(StandardCharsets.UTF_8), text.getBytes(StandardCharsets.UTF_8));
+            connection.publish(destination.getBytes(StandardCharsets.UTF_8), text.getBytes(StandardCharsets.UTF_8));
         }
     }
 
     @Test
-    void a_server_that_hangs_is_lost_and_found_again() throws Exception {
+    void hanging_server_is_reported_and_reconnected() throws Exception {
         startBroker();
         try (var log = new LogLines(BrokerCoordinator.class)) {
             node(Duration.ofSeconds(3)).run(context -> {
@@ -81,7 +81,7 @@ class RedisWakeupTests extends WakeupContract {
                     signal("CONT");
                 }
                 await().until(coordinator::isConnected);
-                assertThat(log.own(Level.INFO)).containsExactly("wake-ups: redis is back");
+                assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: redis is back");
             });
         }
     }

@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure.wakeup;
 
 import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.TestApplications;
@@ -87,7 +87,7 @@ class WakeupConfigurationTests {
         assertThat(library.action()).contains("spring-boot-starter-data-redis");
         ClusterStartupException bean = refused(redis);
         assertThat(bean)
-                .hasMessage("forge.cluster.wakeup.type (redis) needs a RedisConnectionFactory bean, and there is none");
+                .hasMessage("forge.cluster.wakeup.type (redis) needs a RedisConnectionFactory bean, but there is none");
         assertThat(bean.action()).contains("spring.data.redis");
     }
 
@@ -101,7 +101,7 @@ class WakeupConfigurationTests {
         assertThat(library.action()).contains("spring-boot-starter-activemq");
         assertThat(refused(jms))
                 .hasMessage(
-                        "forge.cluster.wakeup.type (jms) needs a jakarta.jms.ConnectionFactory bean, and there is none");
+                        "forge.cluster.wakeup.type (jms) needs a jakarta.jms.ConnectionFactory bean, but there is none");
     }
 
     @Configuration(proxyBeanMethods = false)
@@ -136,10 +136,10 @@ class WakeupConfigurationTests {
     }
 
     @Test
-    void of_several_factories_the_primary_one_is_used() {
+    void primary_connection_factory_is_used() {
         ApplicationContextRunner jms = runner("forge.cluster.wakeup.type=jms");
         assertThat(refused(jms.withUserConfiguration(TwoFactories.class)))
-                .hasMessageContaining("several jakarta.jms.ConnectionFactory beans, none of them primary")
+                .hasMessageContaining("several jakarta.jms.ConnectionFactory beans, and none of them is primary")
                 .hasMessageContaining("orders")
                 .hasMessageContaining("invoices");
         jms.withUserConfiguration(OneIsPrimary.class)
@@ -148,7 +148,7 @@ class WakeupConfigurationTests {
 
     @ParameterizedTest
     @ValueSource(strings = {"postgres", "none"})
-    void where_nothing_of_it_is_wanted_nothing_of_it_is_needed(String type) {
+    void disabled_oauth2_needs_no_library(String type) {
         runner("forge.cluster.wakeup.type=" + type)
                 .withClassLoader(new FilteredClassLoader(
                         "org.springframework.data.redis", "io.lettuce", "jakarta.jms", "org.springframework.jms"))
@@ -156,9 +156,9 @@ class WakeupConfigurationTests {
     }
 
     @Test
-    void clusters_that_share_a_broker_meet_in_places_of_their_own() {
+    void clusters_that_share_a_broker_have_separate_destinations() {
         runner("forge.cluster.schema.name=a.b*>,ü")
-                .run(context -> assertThat(WakeupAutoConfiguration.place(context.getBean(Schema.class)))
+                .run(context -> assertThat(WakeupAutoConfiguration.destination(context.getBean(Schema.class)))
                         .startsWith("forge-cluster.forge_test_")
                         .endsWith(".a_b____"));
     }
@@ -166,7 +166,7 @@ class WakeupConfigurationTests {
     // Who carries the news ----------------------------------------------------------------------------------
 
     @Test
-    void postgres_says_whether_its_session_stands() {
+    void wakeup_health_of_postgres_reports_its_session() {
         runner().run(context -> {
             assertThat(context).doesNotHaveBean(ClusterCoordinator.class);
             assertThat(wakeup(context).getStatus()).isEqualTo(Status.UP);
@@ -179,7 +179,7 @@ class WakeupConfigurationTests {
             assertThat(wakeup(context).getStatus()).isEqualTo(Status.UP);
             assertThat(wakeup(context).getDetails())
                     .containsEntry("connected", false)
-                    .containsEntry("warning", "no news of work: workers poll every 5s");
+                    .containsEntry("warning", "no wake-ups: workers poll every 5s");
         });
     }
 
@@ -225,7 +225,7 @@ class WakeupConfigurationTests {
     }
 
     @Test
-    void none_leaves_workers_to_poll() {
+    void workers_poll_with_wakeup_type_none() {
         assertThat(newsAbout("none")).isEmpty();
         assertThat(newsAbout("postgres")).anyMatch(text -> text.startsWith("work"));
     }
@@ -259,7 +259,7 @@ class WakeupConfigurationTests {
 
     @ParameterizedTest
     @ValueSource(strings = {"postgres", "redis", "jms", "none"})
-    void a_coordinator_of_the_application_wins(String type) {
+    void coordinator_of_the_application_takes_precedence(String type) {
         runner("forge.cluster.wakeup.type=" + type).withBean(Pigeons.class).run(context -> {
             assertThat(context).hasNotFailed().hasSingleBean(ClusterCoordinator.class);
             assertThat(context.getBean(Pigeons.class).listeners).hasSize(1);
@@ -270,7 +270,7 @@ class WakeupConfigurationTests {
     }
 
     @Test
-    void whoever_enqueues_does_not_wait_for_it_and_what_gathers_is_said_once() {
+    void enqueue_does_not_wait_for_the_broker_and_announcements_are_coalesced() {
         // Somebody else is there: a node that is alone has nobody to tell.
         runner("forge.cluster.node.roles=function")
                 .run(other -> runner("forge.cluster.node.roles=function")
@@ -303,7 +303,7 @@ class WakeupConfigurationTests {
     }
 
     @Test
-    void a_listener_of_the_application_wakes_the_worker() {
+    void listener_of_the_application_wakes_the_worker() {
         runner("forge.cluster.worker.poll-interval=5m")
                 .withBean(Pigeons.class)
                 .withBean(Pings.class)
@@ -320,7 +320,7 @@ class WakeupConfigurationTests {
     }
 
     @Test
-    void a_factory_that_nobody_asked_for_is_left_alone() {
+    void connection_factory_is_ignored_without_the_wakeup_type() {
         runner().withBean(
                         RedisConnectionFactory.class,
                         () -> {

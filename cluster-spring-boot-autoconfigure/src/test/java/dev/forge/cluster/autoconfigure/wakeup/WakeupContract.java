@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import dev.forge.cluster.autoconfigure.LogLines;
@@ -58,7 +58,7 @@ abstract class WakeupContract {
     abstract ApplicationContextRunner reaching(ApplicationContextRunner runner);
 
     /** Says something in the place where nodes meet. */
-    abstract void say(ApplicationContext context, String place, String text) throws Exception;
+    abstract void say(ApplicationContext context, String destination, String text) throws Exception;
 
     @AfterEach
     void end() throws Exception {
@@ -136,17 +136,17 @@ abstract class WakeupContract {
     }
 
     @Test
-    void a_worker_on_another_node_begins_at_once_and_nonsense_does_not_disturb_it() throws Exception {
+    void worker_of_another_node_starts_at_once_and_malformed_messages_have_no_effect() throws Exception {
         startBroker();
         try (var log = new LogLines(BrokerCoordinator.class)) {
             withTwoNodes(SELDOM, pair -> {
                 pair.awaitConnected();
                 // A slow machine may have been warned about meanwhile.
                 log.clear();
-                String place = WakeupAutoConfiguration.place(pair.worker().getBean(Schema.class));
-                say(pair.enqueuer(), place, "");
-                say(pair.enqueuer(), place, "nobody work");
-                say(pair.enqueuer(), place, "\u0000\uffff".repeat(1000));
+                String destination = WakeupAutoConfiguration.destination(pair.worker().getBean(Schema.class));
+                say(pair.enqueuer(), destination, "");
+                say(pair.enqueuer(), destination, "nobody work");
+                say(pair.enqueuer(), destination, "\u0000\uffff".repeat(1000));
                 // One right after the other: each waits for the 20 ms, too, in which news is gathered.
                 long[] took = new long[PICKUPS];
                 for (int i = 0; i < PICKUPS; i++) {
@@ -173,7 +173,7 @@ abstract class WakeupContract {
     }
 
     @Test
-    void without_a_broker_workers_poll_and_each_node_warns_once() throws Exception {
+    void workers_poll_without_a_broker_and_each_node_warns_once() throws Exception {
         startBroker();
         try (var log = new LogLines(BrokerCoordinator.class)) {
             withTwoNodes(OFTEN, pair -> {
@@ -185,12 +185,12 @@ abstract class WakeupContract {
                 assertThat(wakeup(pair.worker()).getStatus()).isEqualTo(Status.UP);
                 assertThat(wakeup(pair.worker()).getDetails())
                         .containsEntry("connected", false)
-                        .containsEntry("warning", "no news of work: workers poll every 3s");
+                        .containsEntry("warning", "no wake-ups: workers poll every 3s");
                 assertThat(pair.pickup()).isPositive();
                 // One for each node, however many tries there were.
                 assertThat(log.own(Level.WARN))
                         .hasSize(2)
-                        .allSatisfy(line -> assertThat(line).contains("workers poll every 3s until it is back"));
+                        .allSatisfy(line -> assertThat(line).contains("Workers poll every 3s until it is back"));
                 startBroker();
                 pair.awaitConnected();
                 await().until(() -> log.own(Level.INFO).stream()
@@ -218,7 +218,7 @@ abstract class WakeupContract {
     }
 
     @Test
-    void a_broker_that_is_absent_at_the_start_does_not_fail_it() throws Exception {
+    void broker_that_is_absent_at_the_start_does_not_fail_it() throws Exception {
         try (var log = new LogLines(BrokerCoordinator.class)) {
             node(OFTEN).withBean(Pings.class).run(context -> {
                 assertThat(context).hasNotFailed();

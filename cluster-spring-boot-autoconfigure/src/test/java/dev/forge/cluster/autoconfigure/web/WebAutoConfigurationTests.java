@@ -1,7 +1,8 @@
 package dev.forge.cluster.autoconfigure.web;
 
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
@@ -23,6 +24,7 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -40,12 +42,15 @@ import org.springframework.boot.test.context.FilteredClassLoader;
 import org.springframework.boot.test.context.runner.WebApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
 /** Where submission over HTTP is there, where it is not, and how it fares with its node. */
 @ClusterPostgres
+@ExtendWith(OutputCaptureExtension.class)
 @ExtendWith(OutputCaptureExtension.class)
 class WebAutoConfigurationTests {
 
@@ -80,7 +85,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void unless_it_is_asked_for_nothing_answers() {
+    void routes_are_absent_unless_enabled() {
         try (var context = start(WebTestApplication.class)) {
             TestHttp http = TestHttp.to(context);
             for (String path : List.of("/forge", "/forge/jobs")) {
@@ -92,7 +97,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void the_path_is_the_configured_one_below_the_applications_own() {
+    void path_is_below_context_path_and_servlet_path() {
         try (var context = enabled(
                 "forge.cluster.web.path=/api/v1/work",
                 "forge.cluster.web.health-aliases=false",
@@ -116,7 +121,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void the_path_may_be_the_root() {
+    void path_may_be_the_root() {
         try (var context = enabled("forge.cluster.web.path=/")) {
             TestHttp http = TestHttp.to(context);
             assertThat(http.post("/jobs", TASK).status()).isEqualTo(202);
@@ -125,7 +130,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void a_list_without_names_fails_the_start() {
+    void empty_list_of_jobs_fails_the_start() {
         webRunner("forge.cluster.web.enabled=true", "forge.cluster.web.jobs=")
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContainingAll("forge.cluster.web.jobs ()", "forge.cluster.web.enabled (true)"));
@@ -140,7 +145,7 @@ class WebAutoConfigurationTests {
         "web.max-request-size, 0B, 64MB",
         "web.max-request-size, 65MB, 64MB"
     })
-    void a_wrong_value_fails_the_start(String key, String value, String why) {
+    void invalid_value_fails_the_start(String key, String value, String why) {
         webRunner("forge.cluster.web.enabled=true", "forge.cluster.web.jobs=a", "forge.cluster." + key + "=" + value)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContainingAll("forge.cluster." + key + " (", why));
@@ -158,7 +163,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void what_it_needs_is_named_when_it_is_missing() {
+    void missing_dependency_is_named() {
         String[] properties = {"forge.cluster.web.enabled=true", "forge.cluster.web.jobs=a"};
         webRunner(properties)
                 .withClassLoader(new FilteredClassLoader("tools.jackson"))
@@ -174,7 +179,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void an_application_that_serves_nothing_starts_with_a_warning(CapturedOutput output) {
+    void application_without_a_web_server_starts_with_a_warning(CapturedOutput output) {
         TestApplications.on(database)
                 .withPropertyValues("forge.cluster.web.enabled=true", "forge.cluster.web.jobs=a")
                 .withConfiguration(AutoConfigurations.of(WebAutoConfiguration.class))
@@ -185,7 +190,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void without_the_database_it_says_try_again() {
+    void request_without_the_database_gets_status_503() {
         URI server = URI.create(database.url().substring("jdbc:".length()));
         TcpProxy network = TcpProxy.to(server.getHost(), server.getPort());
         try (network;
@@ -219,7 +224,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void while_the_database_hangs_nobody_waits_for_it() {
+    void request_is_refused_at_once_while_the_database_hangs() {
         URI server = URI.create(database.url().substring("jdbc:".length()));
         TcpProxy network = TcpProxy.to(server.getHost(), server.getPort());
         try (network;
@@ -246,12 +251,18 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void a_node_that_may_not_enqueue_says_so_and_shows() {
+    void observer_shows_jobs_and_accepts_no_submissions(CapturedOutput output) {
         UUID job;
         try (var context = enabled("forge.cluster.node.roles=function")) {
             job = context.getBean(Jobs.class).enqueueNamed("my_task", null);
         }
-        try (var context = enabled("forge.cluster.node.mode=observer", "forge.cluster.web.visible-jobs=all")) {
+        try (var context = enabled(
+                "forge.cluster.node.mode=observer",
+                "forge.cluster.web.visible-jobs=all",
+                "logging.level.dev.forge.cluster=info")) {
+            assertThat(output)
+                    .contains("HTTP: /forge shows jobs, but accepts no submissions, because forge.cluster.node.mode (observer)")
+                    .doesNotContain("accepts submissions");
             TestHttp http = TestHttp.to(context);
             assertThat(http.post("/forge/jobs", TASK).problem(503)).contains("observer");
             assertThat(http.post("/forge", CALL).at("error", "code")).isEqualTo(-32000);
@@ -261,7 +272,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void a_node_that_is_no_gateway_answers_to_probes_only() {
+    void node_without_the_gateway_role_responds_to_probes_only() {
         try (var context = enabled("forge.cluster.node.roles=worker,function")) {
             TestHttp http = TestHttp.to(context);
             Answer refused = http.post("/forge/jobs", TASK);
@@ -274,13 +285,13 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void the_aliases_follow_node_and_application_where_there_is_no_actuator() {
+    void health_aliases_follow_node_and_application_without_actuator() {
         try (var context = enabled()) {
             TestHttp http = TestHttp.to(context);
             assertThat(http.get("/_api/health").object())
                     .isEqualTo(Map.of("status", "UP", "version", ClusterLifecycle.version()));
             assertThat(http.get("/_api/ready").object()).isEqualTo(Map.of("status", "UP"));
-            context.getBean(ClusterLifecycle.Parts.class).node().drain();
+            context.getBean(NodeRuntime.class).node().drain();
             Answer draining = http.get("/_api/ready");
             assertThat(draining.status()).isEqualTo(503);
             assertThat(draining.object()).isEqualTo(Map.of("status", "OUT_OF_SERVICE"));
@@ -311,7 +322,7 @@ class WebAutoConfigurationTests {
     }
 
     @Test
-    void the_aliases_say_what_actuators_readiness_group_says() {
+    void health_aliases_return_the_readiness_group_of_actuator() {
         try (var context = start(
                 WithActuator.class,
                 "forge.cluster.web.enabled=true",

@@ -80,7 +80,7 @@ class WebRpcTests {
     }
 
     @Test
-    void tasks_become_jobs_and_the_same_call_again_finds_them() {
+    void repeated_call_finds_the_jobs_of_its_tasks() {
         long before = count();
         String body = CALL.formatted(task("task-1", "my_task") + "," + task("task-2", "my_task"));
         Answer answer = call(body);
@@ -118,7 +118,7 @@ class WebRpcTests {
     }
 
     @Test
-    void a_task_without_an_id_is_enqueued_each_time() {
+    void task_without_an_id_is_enqueued_by_each_call() {
         String body = CALL.formatted("{\"name\":\"my_task\"},{\"name\":\"my_task\",\"id\":null}");
         Answer answer = call(body);
         assertThat(((Map<?, ?>) answer.at("result", "tasks", 0)).keySet().toString())
@@ -129,15 +129,15 @@ class WebRpcTests {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
-            {"id":"b","name":"secret"}                                  | -32001 | no job of that name
-            {"id":"b","name":"elsewhere"}                               | -32001 | no job of that name
+            {"id":"b","name":"secret"}                                  | -32001 | no job with that name
+            {"id":"b","name":"elsewhere"}                               | -32001 | no job with that name
             {"id":"b","name":"process-order","inputs":{"quantity":"x"}} | -32602 | /quantity
             {"id":"b","name":"my_task","inputs":"\\u0000"}              | -32602 | NUL
             {"id":"b","name":"my_task","inputs":1e131000}               | -32602 | 131001 digits
             {"id":"b","name":"my_task","input":1}                       | -32602 | unknown member 'input'
             {"id":"b"}                                                  | -32602 | name is missing
             """)
-    void one_task_that_cannot_be_enqueued_leaves_none(String bad, int code, String why) {
+    void task_that_cannot_be_enqueued_rolls_back_the_call(String bad, int code, String why) {
         long before = count();
         Answer answer = call(CALL.formatted(task("a", "my_task") + "," + bad + "," + task("c", "my_task")));
         assertThat(answer.at("error", "code")).isEqualTo(code);
@@ -188,7 +188,7 @@ class WebRpcTests {
     }
 
     @Test
-    void notifications_are_performed_and_not_answered() {
+    void notifications_run_without_a_response() {
         long before = count();
         Answer answer =
                 http.post("/forge", CALL.formatted(task("silent", "my_task")).replace(",\"id\":\"1\"}", "}"));
@@ -201,7 +201,7 @@ class WebRpcTests {
     }
 
     @Test
-    void a_batch_answers_each_call_that_wants_an_answer() {
+    void batch_returns_a_response_to_each_call_that_expects_one() {
         String good = CALL.formatted(task("batched", "my_task"));
         String bad = CALL.formatted(task("refused", "secret")).replace("\"id\":\"1\"}", "\"id\":2}");
         String notification = CALL.formatted(task("told", "my_task")).replace(",\"id\":\"1\"}", "}");
@@ -239,7 +239,7 @@ class WebRpcTests {
     }
 
     @Test
-    void an_id_of_a_task_belongs_to_its_name() {
+    void task_id_is_unique_per_job_name() {
         Object first = call(CALL.formatted(task("shared", "my_task"))).at("result", "tasks", 0, "jobId");
         assertThat(call(CALL.formatted(task("shared", "ml::train"))).at("result", "tasks", 0, "jobId"))
                 .isNotEqualTo(first);

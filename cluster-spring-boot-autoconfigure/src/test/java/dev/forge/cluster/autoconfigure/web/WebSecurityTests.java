@@ -146,7 +146,7 @@ class WebSecurityTests {
         "GET, /forge/jobs/nonsense",
         "GET, /_api/ready"
     })
-    void nothing_answers_where_the_chain_says_no(String method, String path) {
+    void request_denied_by_the_filter_chain_reaches_no_route(String method, String path) {
         long before = count();
         for (String body : new String[] {REQUEST, "{\"name\":\"my_task\"}", "nonsense"}) {
             assertThat(send(method, path, body, "nobody").status()).isEqualTo(401);
@@ -166,7 +166,7 @@ class WebSecurityTests {
     }
 
     @Test
-    void whom_the_chain_lets_through_may_submit_show_and_call_off() {
+    void permitted_client_may_submit_show_and_cancel_jobs() {
         job = UUID.fromString((String)
                 send("POST", "/forge/jobs", "{\"name\":\"my_task\"}", "machine").at("id"));
         assertThat(send("POST", "/forge", REQUEST, "machine").at("result", "tasks"))

@@ -2,7 +2,7 @@ package dev.forge.cluster.autoconfigure.web;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.TestHttp;
 import dev.forge.cluster.autoconfigure.TestHttp.Answer;
@@ -88,7 +88,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void a_job_is_submitted_and_its_result_read() {
+    void job_is_submitted_and_its_result_read() {
         Answer submitted = http.post(
                 "/forge/jobs", "{\"name\":\"process-order\",\"payload\":{\"item\":\"ambos\",\"quantity\":2}}");
         assertThat(submitted.object())
@@ -111,7 +111,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void what_a_job_threw_stays_inside() {
+    void error_of_a_job_is_not_shown_to_clients() {
         UUID id = id(http.post("/forge/jobs", "{\"name\":\"fails\"}"));
         await().until(() -> jobs.find(id).orElseThrow().status() == JobStatus.FAILED);
         assertThat(jobs.find(id).orElseThrow().lastError()).contains("4711");
@@ -121,7 +121,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void options_arrive() {
+    void options_of_a_request_are_applied() {
         JobInfo delayed = job(http.post(
                 "/forge/jobs", "{\"name\":\"my_task\",\"delay\":\"30m\",\"priority\":\"low\",\"key\":\"options\"}"));
         assertThat(Duration.between(delayed.createdAt(), delayed.scheduledAt()))
@@ -219,7 +219,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void a_job_is_called_off_once() {
+    void job_is_cancelled_once() {
         UUID id = id(http.post("/forge/jobs", "{\"name\":\"my_task\"}"));
         Answer cancelled = http.delete("/forge/jobs/" + id);
         assertThat(cancelled.status()).isEqualTo(200);
@@ -236,7 +236,7 @@ class WebSubmissionTests {
         Answer unknown = http.post("/forge/jobs", body.formatted("nonsense"));
         // Listed, but no node has ever known it.
         Answer listed = http.post("/forge/jobs", body.formatted("elsewhere"));
-        assertThat(unlisted.problem(404)).isEqualTo("no job of that name can be submitted here");
+        assertThat(unlisted.problem(404)).isEqualTo("no job with that name can be submitted here");
         assertThat(unknown.body()).isEqualTo(unlisted.body());
         assertThat(listed.body()).isEqualTo(unlisted.body());
         // The payload of an unlisted job is not looked at.
@@ -257,7 +257,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void the_list_takes_patterns_and_names_that_are_no_patterns() {
+    void list_of_jobs_accepts_names_and_patterns() {
         id(http.post("/forge/jobs", "{\"name\":\"ml::train\"}"));
         id(http.post("/forge/jobs", "{\"name\":\"with:colon\"}"));
         http.post("/forge/jobs", "{\"name\":\"ml::\"}").problem(404);
@@ -265,7 +265,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void a_job_that_only_other_nodes_know_is_taken() {
+    void job_with_a_handler_on_other_nodes_only_is_accepted() {
         database.jdbc()
                 .sql("INSERT INTO forge_job_names (name) VALUES ('gone')")
                 .update();
@@ -311,14 +311,14 @@ class WebSubmissionTests {
             {"name":"my_task","payload":[-1E-16000]}                | 16001 digits
             {"name":"my_task","payload":1e999999999999}             | beyond all bounds
             """)
-    void a_malformed_request_is_refused_and_says_why(String body, String why) {
+    void malformed_request_is_refused_with_a_reason(String body, String why) {
         long before = count();
         assertThat(http.post("/forge/jobs", body).problem(400)).contains(why);
         assertThat(count()).isEqualTo(before);
     }
 
     @Test
-    void long_number_is_refused_before_anybody_parses_it() {
+    void long_number_is_refused_before_it_is_parsed() {
         long before = count();
         String order = "{\"name\":\"process-order\",\"payload\":{\"item\":\"a\",\"quantity\":%s}}";
         // Its handler would be asked first, and could not read it either.
@@ -347,7 +347,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void time_in_the_past_does_not_jump_the_queue() {
+    void time_in_the_past_counts_as_now() {
         JobInfo first = job(http.post("/forge/jobs", "{\"name\":\"my_task\"}"));
         JobInfo second = job(http.post("/forge/jobs", "{\"name\":\"my_task\",\"at\":\"1971-01-01T00:00:00Z\"}"));
         assertThat(second.scheduledAt()).isAfter(first.scheduledAt());
@@ -373,7 +373,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void a_payload_that_the_handler_cannot_read_is_refused_at_once() {
+    void payload_that_the_handler_cannot_read_is_refused_at_once() {
         long before = count();
         String detail = http.post(
                         "/forge/jobs",
@@ -384,7 +384,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
+    void too_large_body_is_refused_with_and_without_a_content_length() {
         byte[] large =
                 ("{\"name\":\"my_task\",\"payload\":\"" + "p".repeat(70_000) + "\"}").getBytes(StandardCharsets.UTF_8);
         assertThat(http.post("/forge/jobs", large).problem(413)).contains("65536", "max-request-size");
@@ -396,7 +396,7 @@ class WebSubmissionTests {
 
     // Tomcat ends the connection rather than reading on, but not before the client has its answer.
     @Test
-    void after_a_body_that_was_too_large_the_connection_ends_in_order() throws IOException {
+    void connection_closes_orderly_after_a_too_large_body() throws IOException {
         try (var socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
             socket.setSoTimeout(30_000);
             socket.getOutputStream().write("""
@@ -427,7 +427,7 @@ class WebSubmissionTests {
                 "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
                 "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"na"
             })
-    void a_body_that_breaks_off_is_refused(String rest) throws IOException {
+    void incomplete_body_is_refused(String rest) throws IOException {
         long before = count();
         try (var socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
             socket.setSoTimeout(30_000);
@@ -502,7 +502,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void head_answers_as_get_does() {
+    void head_responds_like_get() {
         UUID id = id(http.post("/forge/jobs", "{\"name\":\"my_task\"}"));
         Answer head = http.send("HEAD", "/forge/jobs/" + id, BodyPublishers.noBody());
         assertThat(head.status()).isEqualTo(200);

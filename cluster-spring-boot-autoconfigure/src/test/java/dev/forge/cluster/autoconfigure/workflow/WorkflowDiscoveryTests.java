@@ -1,11 +1,11 @@
 package dev.forge.cluster.autoconfigure.workflow;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
-import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
 import dev.forge.cluster.autoconfigure.metrics.JobObservations;
@@ -64,14 +64,11 @@ class WorkflowDiscoveryTests {
         var meters = new SimpleMeterRegistry();
         var observations = ObservationRegistry.create();
         observations.observationConfig().observationHandler(new DefaultMeterObservationHandler(meters));
-        return TestApplications.on(database)
-                .withPropertyValues("management.endpoints.web.exposure.include=*")
+        return EndpointClient.expose(TestApplications.on(database))
                 .withBean(MeterRegistry.class, () -> meters)
                 .withBean(ObservationRegistry.class, () -> observations)
-                .withConfiguration(AutoConfigurations.of(
-                        WorkflowAutoConfiguration.class,
-                        ClusterActuatorAutoConfiguration.class,
-                        ClusterMetricsAutoConfiguration.class));
+                .withConfiguration(
+                        AutoConfigurations.of(WorkflowAutoConfiguration.class, ClusterMetricsAutoConfiguration.class));
     }
 
     private static WorkflowInfo ended(ApplicationContext context, UUID run) {
@@ -110,13 +107,17 @@ class WorkflowDiscoveryTests {
             assertThat(ended(context, run).status()).isEqualTo(WorkflowStatus.COMPLETED);
             assertThat(workflows.find(run).orElseThrow().version()).isEqualTo("2");
             assertThat(workflows.result(run, String.class)).contains("placed again anvil");
-            // What operators see.
-            ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
-            assertThat(String.valueOf(endpoint.resource(null, null, "completed", null, "workflows")))
-                    .contains(run.toString(), "name=place-order", "status=completed");
-            assertThat(String.valueOf(endpoint.resource(null, null, null, null, "workflows", run.toString())))
-                    .contains("kind=step", "name=place", "attempts=1", "******")
-                    .doesNotContain("anvil");
+            EndpointClient client = EndpointClient.of(context);
+            EndpointClient.Response runs = client.get("workflows");
+            assertThat(runs.at("runs", 0, "id")).isEqualTo(run.toString());
+            assertThat(runs.at("runs", 0, "name")).isEqualTo("place-order");
+            assertThat(runs.at("runs", 0, "status")).isEqualTo("completed");
+            EndpointClient.Response details = client.get("workflows", run.toString());
+            assertThat(details.at("input")).isEqualTo(Map.of("item", "******"));
+            assertThat(details.at("steps", 0, "kind")).isEqualTo("step");
+            assertThat(details.at("steps", 0, "name")).isEqualTo("place");
+            assertThat(details.at("steps", 0, "attempts")).isEqualTo(1);
+            assertThat(details.at("steps", 0, "result")).isEqualTo("******");
             assertThat(context.getBean(MeterRegistry.class)
                             .get("forge.cluster.workflow.step")
                             .tags("workflow", "place-order", "version", "2", "step", "place", "outcome", "COMPLETED")
@@ -136,38 +137,32 @@ class WorkflowDiscoveryTests {
     }
 
     @Test
-    void operators_see_masked_what_is_in_a_run_and_are_told_where_to_order() {
+    void values_of_a_run_are_masked_and_its_job_cannot_be_changed_directly() {
         runner().withBean(Patient.class).run(context -> {
             Workflows workflows = context.getBean(Workflows.class);
             UUID run = workflows.start("approval", null);
             await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
-            ClusterEndpoint endpoint = context.getBean(ClusterEndpoint.class);
-            assertThat(String.valueOf(endpoint.resource(null, null, null, null, "workflows", run.toString())))
-                    .contains("awaits=******", "progress={", "percent=******", "message=******")
-                    .doesNotContain("the-word=", "half-way");
-            for (String order : new String[] {"cancelled", "retry"}) {
-                refused(endpoint.order(new String[] {"jobs", run.toString()}, order), "Workflows.");
+            EndpointClient client = EndpointClient.of(context);
+            EndpointClient.Response waiting = client.get("workflows", run.toString());
+            assertThat(waiting.at("awaits")).isEqualTo("******");
+            assertThat(waiting.at("progress")).isEqualTo(Map.of("percent", "******", "message", "******"));
+            for (String state : new String[] {"cancelled", "retry"}) {
+                assertThat(client.post(state, "jobs", run.toString()).error(400))
+                        .contains("Workflows.");
             }
             assertThat(workflows.cancel(run, "the reason")).isTrue();
             ended(context, run);
-            for (String[] path : new String[][] {{"workflows"}, {"workflows", run.toString()}}) {
-                assertThat(String.valueOf(endpoint.resource(null, null, null, null, path)))
-                        .contains("status=compensated")
-                        .doesNotContain("the reason");
-            }
-            refused(endpoint.order(new String[] {"workflows", run.toString()}, "cancelled"), "is compensated");
+            assertThat(client.get("workflows").at("runs", 0, "status")).isEqualTo("compensated");
+            EndpointClient.Response cancelled = client.get("workflows", run.toString());
+            assertThat(cancelled.at("status")).isEqualTo("compensated");
+            assertThat(cancelled.at("resolutionReason")).isEqualTo("******");
+            assertThat(client.post("cancelled", "workflows", run.toString()).error(400))
+                    .contains("is compensated");
         });
     }
 
-    private static void refused(Object answer, String reason) {
-        assertThat(answer).isInstanceOf(WebEndpointResponse.class);
-        var response = (WebEndpointResponse<?>) answer;
-        assertThat(response.getStatus()).isEqualTo(WebEndpointResponse.STATUS_BAD_REQUEST);
-        assertThat(String.valueOf(response.getBody())).contains(reason);
-    }
-
     @Test
-    void unfinished_runs_are_told_of_by_the_aggregator_alone() {
+    void metrics_aggregator_alone_counts_unfinished_runs() {
         strand("place-order");
         strand("place-order");
         runner().run(context -> {
@@ -239,7 +234,7 @@ class WorkflowDiscoveryTests {
     }
 
     @Test
-    void undoing_is_observed_by_another_name_than_the_step() {
+    void compensation_is_observed_under_its_own_name() {
         var meters = new SimpleMeterRegistry();
         var registry = ObservationRegistry.create();
         registry.observationConfig().observationHandler(new DefaultMeterObservationHandler(meters));
@@ -304,7 +299,7 @@ class WorkflowDiscoveryTests {
 
     @ParameterizedTest
     @MethodSource("refused")
-    void what_cannot_be_a_workflow_fails_the_start(Class<?> bean, String reason) {
+    void invalid_workflow_fails_the_start(Class<?> bean, String reason) {
         runner().withBean(bean)
                 .run(context -> assertThat(TestApplications.refusal(context.getStartupFailure()))
                         .hasMessageContaining(reason));
@@ -323,7 +318,7 @@ class WorkflowDiscoveryTests {
     }
 
     @Test
-    void a_node_that_boots_without_the_code_of_runs_in_flight_says_so() {
+    void node_without_the_code_of_runs_in_flight_is_not_ready() {
         strand("gone");
         runner().run(context -> {
             // From the first moment on.
@@ -338,7 +333,7 @@ class WorkflowDiscoveryTests {
     }
 
     @Test
-    void stranded_in_the_cluster_is_only_what_no_live_node_has() {
+    void cluster_scope_ignores_runs_that_another_live_node_can_continue() {
         runner().withBean(Orders.class).run(has -> {
             strand("place-order");
             runner().withPropertyValues(

@@ -35,7 +35,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
-import org.awaitility.Awaitility;
+import dev.forge.cluster.internal.PatientAwaits;
 import org.awaitility.core.ConditionFactory;
 import org.junit.jupiter.api.AfterEach;
 import org.slf4j.LoggerFactory;
@@ -70,7 +70,7 @@ abstract class AbstractCronTests {
     }
 
     static ConditionFactory await() {
-        return Awaitility.await().pollInterval(Duration.ofMillis(20)).atMost(Duration.ofSeconds(20));
+        return PatientAwaits.await().pollInterval(Duration.ofMillis(20)).atMost(Duration.ofSeconds(20));
     }
 
     @AfterEach

@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.awaitility.Awaitility;
+import dev.forge.cluster.internal.PatientAwaits;
 import org.awaitility.core.ConditionFactory;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -35,7 +35,7 @@ abstract class AbstractDaemonTests {
     }
 
     static ConditionFactory await() {
-        return Awaitility.await().pollDelay(Duration.ZERO).pollInterval(Duration.ofMillis(5));
+        return PatientAwaits.await().pollDelay(Duration.ZERO).pollInterval(Duration.ofMillis(5));
     }
 
     @BeforeEach

@@ -2,7 +2,7 @@ package dev.forge.cluster.internal.database;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;

@@ -3,7 +3,7 @@ package dev.forge.cluster.internal.database;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.ClusterStartupException;

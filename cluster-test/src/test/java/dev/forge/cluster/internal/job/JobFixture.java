@@ -2,7 +2,7 @@ package dev.forge.cluster.internal.job;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;

@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.node;
 
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.cron.CronContexts;

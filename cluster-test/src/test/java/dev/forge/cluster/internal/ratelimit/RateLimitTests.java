@@ -2,7 +2,7 @@ package dev.forge.cluster.internal.ratelimit;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;

@@ -68,7 +68,8 @@ public final class TestWorkflows {
 
         /** Waits until the run has that status, and returns it. */
         public WorkflowInfo await(UUID run, WorkflowStatus status) {
-            org.awaitility.Awaitility.await("run " + run + " " + status)
+            dev.forge.cluster.internal.PatientAwaits.await()
+                    .alias("run " + run + " " + status)
                     .atMost(Duration.ofSeconds(20))
                     .pollInterval(Duration.ofMillis(5))
                     .until(() -> workflows.find(run).orElseThrow().status() == status);
@@ -77,7 +78,8 @@ public final class TestWorkflows {
 
         /** Waits until the run has ended, and returns it. */
         public WorkflowInfo ended(UUID run) {
-            org.awaitility.Awaitility.await("end of run " + run)
+            dev.forge.cluster.internal.PatientAwaits.await()
+                    .alias("end of run " + run)
                     .atMost(Duration.ofSeconds(20))
                     .pollInterval(Duration.ofMillis(5))
                     .until(() -> workflows.find(run).orElseThrow().status().isFinal());

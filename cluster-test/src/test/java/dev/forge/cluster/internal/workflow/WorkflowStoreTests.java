@@ -3,7 +3,7 @@ package dev.forge.cluster.internal.workflow;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.fail;
 import static org.assertj.core.api.Assertions.tuple;
-import static org.awaitility.Awaitility.await;
+import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;

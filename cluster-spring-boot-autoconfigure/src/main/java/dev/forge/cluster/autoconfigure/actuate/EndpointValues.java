@@ -1,0 +1,90 @@
+package dev.forge.cluster.autoconfigure.actuate;
+
+import dev.forge.cluster.PayloadCodec;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.actuate.endpoint.SanitizableData;
+import org.springframework.boot.actuate.endpoint.Sanitizer;
+import org.springframework.boot.actuate.endpoint.SecurityContext;
+
+/**
+ * Sanitizes the values of the application that the endpoint shows: payloads, results, errors, keys, notes, lock names.
+ *
+ * <p>The conventions are those of Spring Boot's {@code env} and {@code configprops} endpoints. Every value passes the
+ * application's {@link org.springframework.boot.actuate.endpoint.SanitizingFunction sanitizing functions} under a key like
+ * {@code payload.order.card} or {@code payload.items[0]}, and is masked altogether unless values are shown to the user. The names
+ * of members are keys, and keys are always shown. An object or array passes the functions as a whole, too, before its members do:
+ * a function that replaces it there hides an object whose names are data, such as a map by customer.
+ */
+final class EndpointValues {
+
+    private final Sanitizer sanitizer;
+    private final PayloadCodec codec;
+    private final ClusterEndpointProperties properties;
+
+    EndpointValues(Sanitizer sanitizer, PayloadCodec codec, ClusterEndpointProperties properties) {
+        this.sanitizer = sanitizer;
+        this.codec = codec;
+        this.properties = properties;
+    }
+
+    /** Returns the values as that user may see them. */
+    Sanitized shownTo(SecurityContext user) {
+        return new Sanitized(properties.showValues().isShown(user, properties.roles()));
+    }
+
+    /** Sanitizes values for one user. */
+    final class Sanitized {
+
+        private final boolean shown;
+
+        private Sanitized(boolean shown) {
+            this.shown = shown;
+        }
+
+        /** Sanitizes a value and its members; null if it is null, or a sanitizing function removed it. */
+        @Nullable
+        Object value(String key, @Nullable Object value) {
+            if (value instanceof Map<?, ?> || value instanceof List<?>) {
+                Object replaced = sanitizer.sanitize(new SanitizableData(null, key, value), true);
+                if (replaced == value) {
+                    return members(key, value);
+                }
+                return replaced == null || shown ? replaced : SanitizableData.SANITIZED_VALUE;
+            }
+            return value == null ? null : sanitizer.sanitize(new SanitizableData(null, key, value), shown);
+        }
+
+        /** Like {@link #value} for JSON text, which is sanitized as one text if the codec cannot read it. */
+        @Nullable
+        Object json(String key, @Nullable String json) {
+            if (json == null) {
+                return null;
+            }
+            Object parsed;
+            try {
+                parsed = codec.read(json, Object.class);
+            } catch (RuntimeException e) {
+                parsed = json;
+            }
+            return value(key, parsed);
+        }
+
+        private Object members(String key, Object container) {
+            if (container instanceof Map<?, ?> map) {
+                var members = new LinkedHashMap<String, @Nullable Object>();
+                map.forEach((name, member) -> members.put(String.valueOf(name), value(key + "." + name, member)));
+                return members;
+            }
+            List<?> list = (List<?>) container;
+            var members = new ArrayList<@Nullable Object>();
+            for (int i = 0; i < list.size(); i++) {
+                members.add(value("%s[%d]".formatted(key, i), list.get(i)));
+            }
+            return members;
+        }
+    }
+}

@@ -1,0 +1,338 @@
+package dev.forge.cluster.autoconfigure.actuate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+
+import dev.forge.cluster.autoconfigure.NodeRuntime;
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.lock.ClusterLocks;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
+import org.springframework.boot.actuate.endpoint.SanitizingFunction;
+import org.springframework.boot.actuate.endpoint.web.WebEndpointHttpMethod;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+
+/** The endpoint, in applications on a database. {@link EndpointJsonTests} pins the JSON of its responses. */
+@ClusterPostgres
+class ClusterEndpointTests {
+
+    private final TestDatabase database;
+
+    ClusterEndpointTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    @AfterEach
+    void clear() {
+        database.jdbc().sql("TRUNCATE forge_jobs, forge_locks").update();
+    }
+
+    private ApplicationContextRunner runner() {
+        return EndpointClient.expose(TestApplications.on(database).withPropertyValues("forge.cluster.node.name=first"));
+    }
+
+    private ApplicationContextRunner runnerThatShowsValuesToOperators() {
+        return runner().withPropertyValues(
+                        "management.endpoint.forgecluster.show-values=when-authorized",
+                        "management.endpoint.forgecluster.roles=operator");
+    }
+
+    @Test
+    void overview_names_the_node_its_leaderships_and_counts() {
+        runner().run(context -> {
+            Leadership leadership = context.getBean(Leadership.class);
+            await().until(() -> Stream.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
+                    .allMatch(leadership::isLeader));
+            ClusterDescriptor overview = context.getBean(ClusterEndpoint.class).cluster();
+            assertThat(overview.cluster()).isEqualTo("orders");
+            assertThat(overview.nodes()).isEqualTo(Map.of("active", 1L));
+            assertThat(overview.node().name()).isEqualTo("first");
+            assertThat(overview.node().state()).isEqualTo("running");
+            assertThat(overview.node().leads()).contains("scheduler");
+            assertThat(overview.leaders())
+                    .extracting(ClusterDescriptor.Leader::role)
+                    .containsExactly("log_compactor", "metrics_aggregator", "scheduler");
+            assertThat(overview.leaders())
+                    .allSatisfy(leader -> assertThat(leader.term()).isPositive());
+            EndpointClient client = EndpointClient.of(context);
+            assertThat(client.get("nodes").at("nodes", 0, "name")).isEqualTo("first");
+            assertThat(client.get("nodes").at("nodes", 0, "status")).isEqualTo("active");
+            assertThat(client.get("nothing").status()).isEqualTo(404);
+        });
+    }
+
+    @Test
+    void draining_a_node_is_idempotent_and_needs_the_id_of_a_live_node() {
+        runner().run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            var node = context.getBean(NodeRuntime.class).node();
+            String id = String.valueOf(node.id());
+            assertThat(client.post("flying", "nodes", id).error(400)).contains("'flying'", "'draining'");
+            Map<String, String> draining = Map.of("id", id, "state", "draining");
+            assertThat(client.post("draining", "nodes", id).body()).isEqualTo(draining);
+            await().until(() -> client.get().at("node", "state").equals("draining"));
+            assertThat(client.post("draining", "nodes", id).body()).isEqualTo(draining);
+            assertThat(client.post("draining", "nodes", new UUID(0, 0).toString()).status())
+                    .isEqualTo(404);
+            assertThat(client.post("draining", "nodes", "first").error(400)).isEqualTo("'first' is not a node id");
+        });
+    }
+
+    @Test
+    void locks_are_limited_and_their_names_masked_unless_values_are_shown() {
+        runnerThatShowsValuesToOperators()
+                .withBean(
+                        SanitizingFunction.class,
+                        () -> data ->
+                                data.getKey().equals("lock") && data.getValue().equals("customer 7")
+                                        ? data.withSanitizedValue()
+                                        : data)
+                .run(context -> {
+                    ClusterLocks locks = context.getBean(ClusterLocks.class);
+                    for (int i = 0; i < 60; i++) {
+                        assertThat(locks.tryLock("customer " + i)).isPresent();
+                    }
+                    EndpointClient anonymous = EndpointClient.of(context);
+                    assertThat(anonymous.get("locks").list("locks"))
+                            .hasSize(50)
+                            .allSatisfy(lock ->
+                                    assertThat(((Map<?, ?>) lock).get("name")).isEqualTo("******"));
+                    assertThat(anonymous
+                                    .inRole("operator")
+                                    .get(Map.of("limit", "1000"), "locks")
+                                    .list("locks"))
+                            .hasSize(60)
+                            .extracting(lock -> String.valueOf(((Map<?, ?>) lock).get("name")))
+                            .contains("customer 8", "******")
+                            .doesNotContain("customer 7");
+                    for (String limit : List.of("0", "-1", "1001")) {
+                        assertThat(anonymous
+                                        .get(Map.of("limit", limit), "locks")
+                                        .error(400))
+                                .isEqualTo("limit (%s) must be between 1 and 1000", limit);
+                    }
+                });
+    }
+
+    @Test
+    void parameter_with_a_control_character_is_a_bad_request() {
+        runner().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            for (String bad : List.of("\0", "a\0b", "a\nb")) {
+                for (String resource : List.of("jobs", "nodes", "locks", "crons", "daemons", "workflows")) {
+                    assertThat(List.of(
+                                    client.get(Map.of("name", bad), resource),
+                                    client.get(Map.of("status", bad), resource),
+                                    client.get(resource, bad),
+                                    client.post("paused", resource, bad),
+                                    client.post(bad, resource, "any")))
+                            .allSatisfy(response -> assertThat(response.error(400)).contains("control character"));
+                }
+            }
+        });
+    }
+
+    // Jobs --------------------------------------------------------------------------------------------------
+
+    record Letter(String to, String password, List<String> pages, Map<String, Integer> stampsByOwner) {}
+
+    private static Letter letter() {
+        return new Letter("Alice", "secret", List.of("one", "two"), Map.of("Bob", 2));
+    }
+
+    static class Post {
+        @ClusterJob
+        Map<String, String> send(Letter letter) {
+            return Map.of("sentTo", letter.to());
+        }
+
+        @ClusterJob(maxAttempts = "1")
+        void burn() {
+            throw new IllegalStateException("ashes of Alice");
+        }
+    }
+
+    @Test
+    void jobs_are_listed_by_name_and_status_up_to_a_limit() {
+        runner().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("send");
+            List<UUID> sent = jobs.enqueueAll(Collections.nCopies(60, letter()));
+            UUID burnt = jobs.enqueueNamed("burn", null);
+            await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
+            assertThat(client.get("jobs").list("jobs")).hasSize(50);
+            assertThat(client.get(Map.of("limit", "1000"), "jobs").list("jobs")).hasSize(61);
+            EndpointClient.Response failed = client.get(Map.of("status", "failed"), "jobs");
+            assertThat(failed.at("paused")).isEqualTo(List.of("send"));
+            assertThat(failed.list("jobs")).hasSize(1);
+            assertThat(failed.at("jobs", 0, "id")).isEqualTo(burnt.toString());
+            assertThat(failed.at("jobs", 0, "status")).isEqualTo("failed");
+            assertThat(client.get(Map.of("name", "send", "status", "PENDING", "limit", "7"), "jobs")
+                            .list("jobs"))
+                    .hasSize(7);
+            assertThat(client.get(Map.of("name", "nobody's"), "jobs").list("jobs"))
+                    .isEmpty();
+            assertThat(client.get().at("jobs")).isEqualTo(Map.of("pending", 60));
+            assertThat(client.get(Map.of("status", "flying"), "jobs").error(400))
+                    .isEqualTo("Unknown status 'flying'. Use one of"
+                            + " [pending, claimed, running, completed, failed, cancelled, abandoned].");
+            for (String limit : List.of("0", "-1", "1001")) {
+                assertThat(client.get(Map.of("limit", limit), "jobs").error(400))
+                        .contains("limit (%s)".formatted(limit));
+            }
+            assertThatExceptionOfType(InvalidEndpointRequestException.class)
+                    .isThrownBy(() -> client.get(Map.of("limit", "many"), "jobs"));
+            sent.forEach(jobs::cancel);
+            jobs.resume("send");
+        });
+    }
+
+    private static final JobOptions OPTIONS =
+            JobOptions.defaults().withUniqueKey("alice@example.org").withMetadata("tenant", "acme");
+
+    @Test
+    void values_of_a_job_are_masked_by_default_but_not_the_names_of_their_members() {
+        runner().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            Jobs jobs = context.getBean(Jobs.class);
+            UUID job = jobs.enqueue(letter(), OPTIONS);
+            await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.COMPLETED);
+            EndpointClient.Response response = client.get("jobs", job.toString());
+            assertThat(response.at("payload"))
+                    .isEqualTo(Map.of(
+                            "to", "******",
+                            "password", "******",
+                            "pages", List.of("******", "******"),
+                            "stampsByOwner", Map.of("Bob", "******")));
+            assertThat(response.at("result")).isEqualTo(Map.of("sentTo", "******"));
+            assertThat(response.at("metadata")).isEqualTo(Map.of("tenant", "******"));
+            assertThat(response.at("uniqueKey")).isEqualTo("******");
+            assertThat(response.at("explanation", "reason")).isEqualTo("FINISHED");
+            UUID burnt = jobs.enqueueNamed("burn", null);
+            await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
+            assertThat(client.get("jobs", burnt.toString()).at("error")).isEqualTo("******");
+        });
+    }
+
+    @Test
+    void values_shown_to_authorized_users_pass_the_sanitizing_functions() {
+        runnerThatShowsValuesToOperators()
+                .withBean(Post.class)
+                .withBean(
+                        SanitizingFunction.class,
+                        () -> SanitizingFunction.sanitizeValue().ifKeyMatches("payload\\.password"))
+                .run(context -> {
+                    Jobs jobs = context.getBean(Jobs.class);
+                    jobs.pause("send");
+                    UUID job = jobs.enqueue(letter(), OPTIONS);
+                    EndpointClient anonymous = EndpointClient.of(context);
+                    EndpointClient.Response guest = anonymous.inRole("guest").get("jobs", job.toString());
+                    assertThat(guest.at("payload", "to")).isEqualTo("******");
+                    assertThat(guest.at("payload", "pages")).isEqualTo(List.of("******", "******"));
+                    assertThat(guest.at("uniqueKey")).isEqualTo("******");
+                    EndpointClient.Response operator =
+                            anonymous.inRole("operator").get("jobs", job.toString());
+                    assertThat(operator.at("payload"))
+                            .isEqualTo(Map.of(
+                                    "to", "Alice",
+                                    "password", "******",
+                                    "pages", List.of("one", "two"),
+                                    "stampsByOwner", Map.of("Bob", 2)));
+                    assertThat(operator.at("uniqueKey")).isEqualTo("alice@example.org");
+                    assertThat(operator.at("explanation", "reason")).isEqualTo("PAUSED");
+                    jobs.cancel(job);
+                    jobs.resume("send");
+                });
+    }
+
+    @Test
+    void sanitizing_function_hides_an_object_whose_member_names_are_data() {
+        for (String show : List.of("never", "always")) {
+            runner().withBean(Post.class)
+                    .withPropertyValues("management.endpoint.forgecluster.show-values=" + show)
+                    .withBean(
+                            SanitizingFunction.class,
+                            () -> SanitizingFunction.sanitizeValue().ifKeyMatches("payload\\.stampsByOwner"))
+                    .run(context -> {
+                        Jobs jobs = context.getBean(Jobs.class);
+                        UUID job = jobs.enqueue(letter());
+                        EndpointClient.Response response =
+                                EndpointClient.of(context).get("jobs", job.toString());
+                        assertThat(response.at("payload", "stampsByOwner")).isEqualTo("******");
+                        assertThat(response.at("payload", "pages")).isInstanceOf(List.class);
+                        await().until(() -> jobs.find(job).orElseThrow().status().isFinal());
+                    });
+        }
+    }
+
+    @Test
+    void operator_cancels_and_retries_jobs_and_pauses_and_resumes_names() {
+        runner().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            Jobs jobs = context.getBean(Jobs.class);
+            assertThat(client.post("paused", "jobs", "send").body())
+                    .isEqualTo(Map.of("name", "send", "state", "paused"));
+            assertThat(jobs.paused()).containsExactly("send");
+            UUID job = jobs.enqueue(letter());
+            String id = job.toString();
+            assertThat(client.post("cancelled", "jobs", id).body()).isEqualTo(Map.of("id", id, "status", "cancelled"));
+            assertThat(client.post("cancelled", "jobs", id).error(400)).contains("is cancelled");
+            assertThat(client.post("retry", "jobs", id).body()).isEqualTo(Map.of("id", id, "status", "pending"));
+            assertThat(client.post("retry", "jobs", id).error(400)).contains("is pending");
+            Map<String, String> running = Map.of("name", "send", "state", "running");
+            assertThat(client.post("running", "jobs", "send").body()).isEqualTo(running);
+            await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.COMPLETED);
+            assertThat(client.post("running", "jobs", "send").body()).isEqualTo(running);
+            assertThat(client.post("paused", "jobs", "nobody").error(404)).contains("Unknown job 'nobody'");
+            assertThat(client.post("running", "jobs", "nobody").status()).isEqualTo(404);
+            assertThat(client.post("paused", "jobs", id).error(400)).contains("use 'cancelled' or 'retry'");
+            assertThat(client.post("cancelled", "jobs", "send").error(400)).contains("use 'paused' or 'running'");
+            assertThat(client.get("jobs", "send").error(400)).isEqualTo("'send' is not a job id");
+            String unknown = UUID.randomUUID().toString();
+            assertThat(client.get("jobs", unknown).status()).isEqualTo(404);
+            assertThat(client.post("cancelled", "jobs", unknown).status()).isEqualTo(404);
+            assertThatExceptionOfType(InvalidEndpointRequestException.class)
+                    .isThrownBy(() -> client.invoke(WebEndpointHttpMethod.POST, Map.of(), "jobs", id));
+        });
+    }
+
+    @Test
+    void observer_refuses_to_pause_jobs() {
+        runner().withPropertyValues("forge.cluster.node.mode=observer")
+                .withBean(Post.class)
+                .run(context -> assertThat(EndpointClient.of(context)
+                                .post("paused", "jobs", "send")
+                                .error(400))
+                        .contains("observer"));
+    }
+
+    @Test
+    void state_change_needs_an_existing_entry() {
+        runner().run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            for (String resource : List.of("nodes", "jobs", "crons", "daemons")) {
+                assertThat(client.post("paused", resource).error(400)).contains(resource + "/{name or id}");
+            }
+            assertThat(client.post("paused", "nothing", "at", "all").error(404)).contains("'nothing/at/all'");
+            assertThat(client.post("paused", "locks").status()).isEqualTo(404);
+            assertThat(client.post("paused", "crons", "no/such").status()).isEqualTo(404);
+            assertThat(client.post("paused", "daemons", "no/such").status()).isEqualTo(404);
+            assertThat(client.post("flying", "daemons", "any").error(400)).contains("use 'paused' or 'running'");
+        });
+    }
+}

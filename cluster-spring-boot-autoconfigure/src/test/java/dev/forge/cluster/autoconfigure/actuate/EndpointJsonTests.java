@@ -1,0 +1,409 @@
+package dev.forge.cluster.autoconfigure.actuate;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+
+import dev.forge.cluster.autoconfigure.NodeRuntime;
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
+import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.cron.CronTarget;
+import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.daemon.ClusterDaemon;
+import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.lock.ClusterLocks;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.workflow.Workflows;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.stream.Stream;
+import org.assertj.core.api.InstanceOfAssertFactories;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.context.ApplicationContext;
+import tools.jackson.core.json.JsonReadFeature;
+import tools.jackson.databind.json.JsonMapper;
+
+/**
+ * Pins the JSON of the endpoint: each name, and whether a member without a value is absent. Ids, times and other values that vary
+ * are replaced by a word in parentheses.
+ */
+@ClusterPostgres
+class EndpointJsonTests {
+
+    private static final JsonMapper JSON =
+            JsonMapper.builder().enable(JsonReadFeature.ALLOW_SINGLE_QUOTES).build();
+
+    private static final Set<String> VARYING_NUMBERS = Set.of("connections", "cpu", "durationMillis", "memory", "term", "token");
+
+    private final TestDatabase database;
+
+    EndpointJsonTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    @AfterEach
+    void clear() {
+        database.jdbc()
+                .sql("TRUNCATE forge_jobs, forge_locks, forge_crons, forge_cron_runs, forge_daemons,"
+                        + " forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
+                .update();
+    }
+
+    private ApplicationContextRunner runner() {
+        return EndpointClient.expose(TestApplications.on(database)
+                .withPropertyValues(
+                        "forge.cluster.node.id=key-1",
+                        "forge.cluster.node.name=first",
+                        "management.endpoint.forgecluster.show-values=always")
+                .withConfiguration(AutoConfigurations.of(WorkflowAutoConfiguration.class)));
+    }
+
+    private static void assertGet(ApplicationContext context, String expected, String... path) {
+        assertThat(normalized("", EndpointClient.of(context).get(path).body())).isEqualTo(parsed(expected));
+    }
+
+    private static void assertPost(ApplicationContext context, String expected, String state, String... path) {
+        assertThat(normalized("", EndpointClient.of(context).post(state, path).body()))
+                .isEqualTo(parsed(expected));
+    }
+
+    private static Object parsed(String json) {
+        return JSON.readValue(json, Object.class);
+    }
+
+    private static @Nullable Object normalized(String key, @Nullable Object value) {
+        if (value instanceof Map<?, ?> map) {
+            var members = new TreeMap<String, @Nullable Object>();
+            map.forEach((name, member) -> members.put(String.valueOf(name), normalized(String.valueOf(name), member)));
+            return members;
+        }
+        if (value instanceof List<?> list) {
+            List<@Nullable Object> members = new ArrayList<>();
+            list.forEach(member -> members.add(normalized(key, member)));
+            return members;
+        }
+        if (value instanceof Number && VARYING_NUMBERS.contains(key)) {
+            return "(number)";
+        }
+        if (value instanceof String text) {
+            return text.replaceAll("(?s)dev.forge.cluster.workflow.StepFailedException.*", "(error of the run)")
+                    .replaceAll("[0-9a-f]{8}-[0-9a-f-]{27}", "(id)")
+                    .replaceAll("20\\d\\d-\\d\\d-\\d\\dT[0-9:.]+(Z|[+-][0-9:]+)", "(time)")
+                    .replaceAll("(?s)\n.*", "");
+        }
+        return value;
+    }
+
+    @Test
+    void overview_and_nodes() {
+        runner().run(context -> {
+            Leadership leadership = context.getBean(Leadership.class);
+            await().until(() -> Stream.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
+                    .allMatch(leadership::isLeader));
+            leadership.leave(Leadership.LOG_COMPACTOR);
+            await().untilAsserted(() -> assertGet(context, """
+                    {
+                      'cluster': 'orders',
+                      'node': {'id': '(id)', 'name': 'first', 'state': 'running',
+                               'leads': ['metrics_aggregator', 'scheduler']},
+                      'leaders': [
+                        {'role': 'log_compactor', 'term': '(number)', 'acquiredAt': '(time)'},
+                        {'role': 'metrics_aggregator', 'node': '(id)', 'term': '(number)', 'acquiredAt': '(time)'},
+                        {'role': 'scheduler', 'node': '(id)', 'term': '(number)', 'acquiredAt': '(time)'}
+                      ],
+                      'nodes': {'active': 1},
+                      'jobs': {},
+                      'daemons': {}
+                    }
+                    """));
+            database.jdbc()
+                    .sql("UPDATE forge_nodes SET hostname = 'host', version = '1', cpu_usage = 0.5, memory_usage = NULL")
+                    .update();
+            assertGet(context, """
+                    {
+                      'nodes': [{
+                        'id': '(id)', 'key': 'key-1', 'name': 'first', 'hostname': 'host', 'mode': 'auto',
+                        'roles': ['gateway', 'function', 'worker', 'scheduler'], 'capabilities': ['general'],
+                        'status': 'active', 'version': '1', 'startedAt': '(time)', 'lastHeartbeat': '(time)',
+                        'connections': '(number)', 'jobs': 0, 'cpu': '(number)'
+                      }]
+                    }
+                    """, "nodes");
+            String id = String.valueOf(context.getBean(NodeRuntime.class).node().id());
+            assertPost(context, "{'id': '(id)', 'state': 'draining'}", "draining", "nodes", id);
+            assertPost(
+                    context,
+                    "{'error': \"Unsupported state 'flying' for a node: use 'draining'\"}",
+                    "flying",
+                    "nodes",
+                    id);
+        });
+    }
+
+    @Test
+    void locks() {
+        runner().run(context -> {
+            assertThat(context.getBean(ClusterLocks.class).tryLock("import")).isPresent();
+            assertGet(context, """
+                    {'locks': [{'name': 'import', 'owner': '(id)', 'token': '(number)',
+                                'lockedAt': '(time)', 'expiresAt': '(time)'}]}
+                    """, "locks");
+        });
+    }
+
+    record Letter(String to, @Nullable String copyTo) {}
+
+    static class Handlers {
+        @ClusterJob
+        Map<String, String> send(Letter letter) {
+            return Map.of("sentTo", letter.to());
+        }
+
+        @ClusterJob(maxAttempts = "1")
+        void burn() {
+            throw new IllegalStateException("ashes");
+        }
+    }
+
+    @Test
+    void jobs() {
+        runner().withBean(Handlers.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            UUID burnt = jobs.enqueueNamed("burn", null);
+            await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
+            UUID sent = jobs.enqueue(
+                    new Letter("Alice", null),
+                    JobOptions.defaults().withUniqueKey("alice").withMetadata("tenant", "acme"));
+            await().until(() -> jobs.find(sent).orElseThrow().status() == JobStatus.COMPLETED);
+            assertPost(context, "{'name': 'send', 'state': 'paused'}", "paused", "jobs", "send");
+            UUID waiting = jobs.enqueue(new Letter("Bob", "Carol"));
+            assertGet(context, """
+                    {
+                      'paused': ['send'],
+                      'jobs': [
+                        {'id': '(id)', 'name': 'send', 'status': 'pending', 'priority': 50, 'createdAt': '(time)',
+                         'scheduledAt': '(time)', 'attempts': 0, 'recoveries': 0, 'epoch': 0},
+                        {'id': '(id)', 'name': 'send', 'status': 'completed', 'priority': 50, 'createdAt': '(time)',
+                         'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
+                         'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)'},
+                        {'id': '(id)', 'name': 'burn', 'status': 'failed', 'priority': 50, 'createdAt': '(time)',
+                         'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
+                         'maxAttempts': 1, 'recoveries': 0, 'epoch': 1, 'node': '(id)'}
+                      ]
+                    }
+                    """, "jobs");
+            assertJob(context, sent, """
+                    {
+                      'id': '(id)', 'name': 'send', 'status': 'completed', 'priority': 50, 'createdAt': '(time)',
+                      'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
+                      'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)',
+                      'metadata': {'tenant': 'acme'}, 'uniqueKey': 'alice', 'payload': {'to': 'Alice'},
+                      'result': {'sentTo': 'Alice'}, 'explanation': '(reason and text)'
+                    }
+                    """);
+            assertJob(context, burnt, """
+                    {
+                      'id': '(id)', 'name': 'burn', 'status': 'failed', 'priority': 50, 'createdAt': '(time)',
+                      'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
+                      'maxAttempts': 1, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'metadata': {}, 'payload': {},
+                      'error': 'java.lang.IllegalStateException: ashes',
+                      'attemptHistory': [
+                        {'attempt': 1, 'epoch': 1, 'node': '(id)', 'startedAt': '(time)', 'durationMillis': '(number)',
+                         'result': 'failed', 'error': 'java.lang.IllegalStateException: ashes'}
+                      ],
+                      'explanation': '(reason and text)'
+                    }
+                    """);
+            assertJob(context, waiting, """
+                    {
+                      'id': '(id)', 'name': 'send', 'status': 'pending', 'priority': 50, 'createdAt': '(time)',
+                      'scheduledAt': '(time)', 'attempts': 0, 'recoveries': 0, 'epoch': 0, 'metadata': {},
+                      'payload': {'to': 'Bob', 'copyTo': 'Carol'}, 'explanation': '(reason and text)'
+                    }
+                    """);
+            assertPost(context, "{'id': '(id)', 'status': 'cancelled'}", "cancelled", "jobs", waiting.toString());
+            jobs.resume("send");
+        });
+    }
+
+    /** The sentence of the explanation is not pinned here. */
+    private static void assertJob(ApplicationContext context, UUID job, String expected) {
+        var body = new HashMap<Object, @Nullable Object>((Map<?, ?>) Objects.requireNonNull(
+                normalized("", EndpointClient.of(context).get("jobs", job.toString()).body())));
+        assertThat(body.replace("explanation", "(reason and text)"))
+                .asInstanceOf(InstanceOfAssertFactories.MAP)
+                .containsOnlyKeys("reason", "text");
+        assertThat(body).isEqualTo(parsed(expected));
+    }
+
+    static class Ticks {
+        @ClusterCron(every = "1s", name = "tick")
+        void tick() {}
+
+        @ClusterCron(value = "0 0 3 * * *", zone = "UTC", name = "nightly", target = CronTarget.ANY_WORKER, capability = "gpu")
+        void nightly() {}
+    }
+
+    @Test
+    void crons() {
+        runner().withBean(Ticks.class).run(context -> {
+            Crons crons = context.getBean(Crons.class);
+            await().until(() -> crons.find("nightly").isPresent()
+                    && crons.find("tick")
+                            .map(cron -> cron.lastRun())
+                            .map(CronRun::finishedAt)
+                            .isPresent());
+            assertPost(context, "{'name': 'tick', 'state': 'paused'}", "paused", "crons", "tick");
+            await().until(() -> "paused".equals(crons.runs("tick", 1).get(0).reason())
+                    && crons.find("tick").orElseThrow().lastRun().finishedAt() != null);
+            String ran = """
+                    {'time': '(time)', 'outcome': 'ran', 'status': 'SUCCESS', 'job': '(id)', 'attempt': 1,
+                     'startedAt': '(time)', 'finishedAt': '(time)', 'term': '(number)', 'decidedAt': '(time)'}""";
+            String skipped = """
+                    {'time': '(time)', 'outcome': 'skipped', 'reason': 'paused', 'term': '(number)',
+                     'decidedAt': '(time)'}""";
+            assertGet(context, """
+                    {
+                      'cron': [
+                        {'name': 'nightly', 'runnable': {'target': 'nightly'}, 'expression': '0 0 3 * * *', 'zone': 'UTC',
+                         'declared': true, 'target': 'any-worker', 'capability': 'gpu', 'misfire': 'fire-once',
+                         'overlap': 'skip', 'state': 'running',
+                         'nextExecution': {'time': '(time)'}}
+                      ],
+                      'fixedRate': [
+                        {'name': 'tick', 'runnable': {'target': 'tick'}, 'interval': 1000, 'declared': true,
+                         'target': 'leader', 'misfire': 'fire-once', 'overlap': 'skip', 'state': 'paused',
+                         'lastExecution': %s, 'lastSlot': %s, 'nextExecution': {'time': '(time)'}}
+                      ]
+                    }
+                    """.formatted(ran, skipped), "crons");
+            assertThat(((Map<?, ?>) EndpointClient.of(context).get("crons", "nightly").body())
+                            .get("runs"))
+                    .isEqualTo(List.of());
+            assertThat(normalized(
+                            "",
+                            EndpointClient.of(context)
+                                    .get(Map.of("limit", "1"), "crons", "tick")
+                                    .at("runs")))
+                    .isEqualTo(parsed("[%s]".formatted(skipped)));
+            assertPost(context, "{'name': 'tick', 'state': 'triggered', 'job': '(id)'}", "triggered", "crons", "tick");
+        });
+    }
+
+    static class Feeds {
+        @ClusterDaemon
+        void feed(DaemonContext context) throws InterruptedException {
+            context.note("fed");
+            new CountDownLatch(1).await();
+        }
+
+        @ClusterDaemon(maxRestarts = "0")
+        void broken() {
+            throw new IllegalStateException("broken");
+        }
+    }
+
+    @Test
+    void daemons() {
+        runner().withBean(Feeds.class).run(context -> {
+            String feed = """
+                    {'name': 'feed', 'scope': 'cluster', 'paused': false, 'candidates': ['first'],
+                     'instances': [{'instance': 0, 'status': 'running', 'node': '(id)', 'nodeName': 'first',
+                                    'term': '(number)', 'startedAt': '(time)', 'restarts': 0, 'note': 'fed'}]}""";
+            await().untilAsserted(() -> assertGet(context, """
+                    {'daemons': [
+                      {'name': 'broken', 'scope': 'cluster', 'paused': false, 'candidates': ['first'],
+                       'instances': [{'instance': 0, 'status': 'failed', 'term': '(number)', 'startedAt': '(time)',
+                                      'restarts': 0, 'error': 'java.lang.IllegalStateException: broken'}]},
+                      %s
+                    ]}
+                    """.formatted(feed), "daemons"));
+            assertGet(context, feed, "daemons", "feed");
+            assertPost(context, "{'name': 'feed', 'state': 'paused'}", "paused", "daemons", "feed");
+        });
+    }
+
+    static class Flows {
+        @ClusterWorkflow
+        String approval(WorkflowContext wf, String item) {
+            wf.progress(40, "half-way");
+            wf.step("place", String.class, () -> "placed " + item);
+            return wf.awaitSignal("approved", String.class);
+        }
+
+        @ClusterWorkflow
+        String failing(WorkflowContext wf) {
+            return wf.step(
+                    "break",
+                    String.class,
+                    () -> {
+                        throw new IllegalStateException("broken");
+                    },
+                    step -> step.attempts(1));
+        }
+    }
+
+    @Test
+    void workflows() {
+        runner().withBean(Flows.class).run(context -> {
+            Workflows workflows = context.getBean(Workflows.class);
+            UUID run = workflows.start("approval", "anvil", "order 7");
+            await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
+            assertGet(context, """
+                    {'runs': [{'id': '(id)', 'name': 'approval', 'version': '1', 'status': 'waiting',
+                               'createdAt': '(time)'}]}
+                    """, "workflows");
+            assertGet(context, """
+                    {
+                      'id': '(id)', 'name': 'approval', 'version': '1', 'status': 'waiting', 'createdAt': '(time)',
+                      'awaits': 'approved', 'progress': {'percent': 40, 'message': 'half-way'}, 'key': 'order 7',
+                      'input': 'anvil',
+                      'steps': [
+                        {'position': 0, 'name': 'place', 'kind': 'step', 'status': 'completed', 'attempts': 1,
+                         'startedAt': '(time)', 'finishedAt': '(time)', 'result': 'placed anvil'},
+                        {'position': 1, 'name': 'approved', 'kind': 'signal', 'status': 'waiting', 'attempts': 0,
+                         'startedAt': '(time)'}
+                      ]
+                    }
+                    """, "workflows", run.toString());
+            assertPost(context, "{'id': '(id)', 'status': 'compensating'}", "cancelled", "workflows", run.toString());
+            UUID failing = workflows.start("failing", null);
+            await().until(() -> workflows.find(failing).orElseThrow().status().isFinal());
+            assertGet(context, """
+                    {
+                      'id': '(id)', 'name': 'failing', 'version': '1', 'status': 'failed', 'createdAt': '(time)',
+                      'finishedAt': '(time)',
+                      'error': '(error of the run)',
+                      'steps': [
+                        {'position': 0, 'name': 'break', 'kind': 'step', 'status': 'failed', 'attempts': 1,
+                         'startedAt': '(time)', 'finishedAt': '(time)',
+                         'error': 'java.lang.IllegalStateException: broken',
+                         'attemptHistory': [{'attempt': 1, 'endedAt': '(time)', 'durationMillis': '(number)',
+                                             'error': 'java.lang.IllegalStateException: broken'}]}
+                      ]
+                    }
+                    """, "workflows", failing.toString());
+        });
+    }
+}

@@ -1,0 +1,87 @@
+package dev.forge.cluster.autoconfigure.metrics;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.LeaderElection;
+import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.core.instrument.MeterRegistry;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+/** The gauges of nodes and leaders, in applications on a database. */
+@ClusterPostgres
+class ClusterGaugeTests {
+
+    private final TestDatabase database;
+
+    ClusterGaugeTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    private ApplicationContextRunner runner() {
+        return TestApplications.on(database)
+                .withBean(MeterRegistry.class, SimpleMeterRegistry::new)
+                .withConfiguration(AutoConfigurations.of(ClusterMetricsAutoConfiguration.class));
+    }
+
+    @Test
+    void candidate_that_does_not_lead_has_a_leader_gauge() {
+        var other = new LeaderElection(database);
+        assertThat(other.tryBecomeLeader("reports")).isTrue();
+        runner().run(context -> {
+            MeterRegistry meters = context.getBean(MeterRegistry.class);
+            context.getBean(Leadership.class).join("reports");
+            assertThat(meters.get("forge.cluster.leader")
+                            .tag("role", "reports")
+                            .gauge()
+                            .value())
+                    .isZero();
+        });
+        other.releaseLeadership("reports");
+        database.jdbc().sql("DELETE FROM forge_nodes").update();
+    }
+
+    @Test
+    void cluster_wide_gauges_exist_only_on_the_metrics_aggregator() {
+        database.jdbc().sql("""
+                INSERT INTO forge_state (state_key, state_value, expires_at)
+                VALUES ('@oauth2/pending', '{}', now() + interval '1 hour'), ('@oauth2/expired', '{}', now()),
+                       ('another', '{}', now() + interval '1 hour')
+                """).update();
+        runner().run(context -> {
+            MeterRegistry meters = context.getBean(MeterRegistry.class);
+            await().until(() -> meters.find("forge.cluster.oauth2.pending").gauge() != null
+                    && meters.get("forge.cluster.oauth2.pending").gauge().value() == 1);
+            await().until(() ->
+                    meters.find("forge.cluster.nodes").tag("status", "active").gauge() != null);
+            assertThat(meters.get("forge.cluster.nodes")
+                            .tag("status", "active")
+                            .gauge()
+                            .value())
+                    .isEqualTo(1);
+            assertThat(meters.get("forge.cluster.leader")
+                            .tag("role", "metrics_aggregator")
+                            .gauge()
+                            .value())
+                    .isEqualTo(1);
+            assertThat(meters.get("forge.cluster.leader.term")
+                            .tag("role", "metrics_aggregator")
+                            .gauge()
+                            .value())
+                    .isPositive();
+            context.getBean(Leadership.class).leave(Leadership.METRICS_AGGREGATOR);
+            await().until(() -> meters.find("forge.cluster.nodes").gauge() == null);
+            assertThat(meters.find("forge.cluster.oauth2.pending").gauge()).isNull();
+            assertThat(meters.get("forge.cluster.leader")
+                            .tag("role", "metrics_aggregator")
+                            .gauge()
+                            .value())
+                    .isZero();
+        });
+    }
+}
