@@ -1,8 +1,8 @@
 package faults;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static sample.PatientAwaits.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
+import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.AppProcess;
 import java.io.IOException;

@@ -128,8 +128,7 @@ public final class ClusterAutoConfiguration {
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
         node.onWritableAgain(database::renewPool);
-        return new NodeRuntime(
-                control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
+        return new NodeRuntime(control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
     }
 
     // Depends on the components of the node, because they and their handlers must exist when the node joins.

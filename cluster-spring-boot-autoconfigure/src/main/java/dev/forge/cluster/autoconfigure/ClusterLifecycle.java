@@ -44,7 +44,8 @@ public final class ClusterLifecycle implements SmartLifecycle {
         properties.warnings().forEach(log::warn);
         runtime.control().reopen();
         runtime.control().warm();
-        // A thread for each loop, so that heartbeats and deadlines never wait for a loop that waits for the database, and one for
+        // A thread for each loop, so that heartbeats and deadlines never wait for a loop that waits for the database,
+        // and one for
         // a drain that an operator requests.
         runtime.scheduler().setPoolSize(runtime.node().loops() + 1);
         runtime.scheduler().initialize();

@@ -121,7 +121,8 @@ class ArchitectureTests {
                 .resideInAPackage("org.flywaydb..")),
         JDBC_STAYS_IN_STORES(noClasses()
                 .that(resideOutsideOfPackage(INTERNAL + ".database")
-                        .and(DescribedPredicate.not(insideOfNamed("ClusterDatabase|DirectDataSource|TransactionManagerSelector")))
+                        .and(DescribedPredicate.not(
+                                insideOfNamed("ClusterDatabase|DirectDataSource|TransactionManagerSelector")))
                         .and(DescribedPredicate.not(insideOfNamed(".*(Store|Reports|Keeping|Batches)"))))
                 .should()
                 .dependOnClassesThat(resideInAPackage("java.sql..")

@@ -1,11 +1,11 @@
 package dev.forge.cluster.autoconfigure;
 
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
-import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;

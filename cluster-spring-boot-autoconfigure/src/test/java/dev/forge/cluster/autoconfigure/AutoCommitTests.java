@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure;
 
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
-import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import dev.forge.cluster.cron.ClusterCron;

@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure;
 
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
 import dev.forge.cluster.test.ClusterPostgres;

@@ -1,8 +1,8 @@
 package dev.forge.cluster.test;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import java.io.IOException;
 import java.net.InetAddress;

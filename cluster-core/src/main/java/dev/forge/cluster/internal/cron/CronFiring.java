@@ -135,8 +135,8 @@ final class CronFiring {
 
     /** Decides the crons that {@code due} locks; returns null if the term is over. */
     private @Nullable CronSlotBatch commit(SchedulerTerm term, Supplier<List<DueCron>> due) {
-        var batch =
-                new CronSlotBatch(node.resources().schema(), node.resources().control(), rules, handlers, term.number());
+        var batch = new CronSlotBatch(
+                node.resources().schema(), node.resources().control(), rules, handlers, term.number());
         if (!term.commit(() -> batch.decide(due.get()))) {
             return null;
         }

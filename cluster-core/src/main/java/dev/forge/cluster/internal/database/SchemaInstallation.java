@@ -70,8 +70,7 @@ final class SchemaInstallation {
                     "Schema '%s' has Forge Cluster version %d, this library needs %d"
                             .formatted(name, installed.version(), Schema.VERSION),
                     "Run %s of %s/ in the cluster-core jar with search_path=%s, or set"
-                                    .formatted(
-                                            scripts(installed.version() + 1), Schema.SCRIPTS, Schema.quoted(name))
+                                    .formatted(scripts(installed.version() + 1), Schema.SCRIPTS, Schema.quoted(name))
                             + " forge.cluster.schema.mode=migrate.");
         }
         if (installed.needsLibrary() > Schema.VERSION) {

@@ -34,9 +34,11 @@ final class JobHousekeeping {
     JobHousekeeping(Node node, WorkerSettings.Keeping retention, JobHandlers handlers) {
         this.retention = retention;
         this.handlers = handlers;
-        this.keeping = new JobKeeping(node.resources().schema(), node.resources().control());
+        this.keeping =
+                new JobKeeping(node.resources().schema(), node.resources().control());
         // On a dedicated connection: a vacuum may take long.
-        this.vacuuming = new JobKeeping(node.resources().schema(), node.resources().direct());
+        this.vacuuming =
+                new JobKeeping(node.resources().schema(), node.resources().direct());
         this.purge = new PurgeBatch("finished jobs", PURGE_BATCH, node::nanos);
     }
 

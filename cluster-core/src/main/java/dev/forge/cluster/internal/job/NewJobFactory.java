@@ -99,7 +99,8 @@ final class NewJobFactory {
             return 0;
         }
         if (delay.isNegative() || delay.compareTo(LONGEST_DELAY) > 0) {
-            throw new JobRejectedException("Job '%s': delay %s must lie between 0 and 100 years".formatted(name, delay));
+            throw new JobRejectedException(
+                    "Job '%s': delay %s must lie between 0 and 100 years".formatted(name, delay));
         }
         return delay.toMillis();
     }

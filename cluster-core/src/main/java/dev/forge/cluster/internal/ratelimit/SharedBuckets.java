@@ -162,8 +162,8 @@ public final class SharedBuckets implements RateLimiterBackend, AutoCloseable {
     /** Records which of the buckets are locked; returns whether any is. */
     private boolean noteLocked(List<List<Call>> batch) {
         try {
-            Set<String> found =
-                    store.locked(batch.stream().map(calls -> calls.get(0).bucket).toList());
+            Set<String> found = store.locked(
+                    batch.stream().map(calls -> calls.get(0).bucket).toList());
             if (locked.size() + found.size() > MOST_LOCKED) {
                 locked.clear();
             }

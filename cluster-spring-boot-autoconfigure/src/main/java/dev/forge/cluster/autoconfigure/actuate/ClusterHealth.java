@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.node.Node;
@@ -137,7 +137,8 @@ final class ClusterHealth {
         }
         List<StuckHandler> stuck = engine.stuckHandlers();
         if (!stuck.isEmpty()) {
-            // UP: the other slots still work, and neither rejecting requests nor a restart would end the handler sooner.
+            // UP: the other slots still work, and neither rejecting requests nor a restart would end the handler
+            // sooner.
             health.withDetail("stuckHandlers", stuck.size())
                     .withDetail(
                             "warning",

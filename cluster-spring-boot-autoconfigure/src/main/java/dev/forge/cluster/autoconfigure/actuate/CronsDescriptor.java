@@ -104,5 +104,6 @@ public record CronsDescriptor(List<CronDescriptor> cron, List<CronDescriptor> fi
      * @param job the job of a triggered cron
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
-    public record CronStateDescriptor(String name, String state, @Nullable UUID job) {}
+    public record CronStateDescriptor(
+            String name, String state, @Nullable UUID job) {}
 }

@@ -1,13 +1,13 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.CronDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.CronStateDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.NextExecutionDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.RunnableDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.SlotDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronInfo;
 import dev.forge.cluster.cron.CronRejectedException;
@@ -62,8 +62,7 @@ final class CronsResource {
                 .orElse(null);
     }
 
-    private static CronDescriptor descriptor(
-            CronInfo info, @Nullable List<SlotDescriptor> runs, Sanitized shown) {
+    private static CronDescriptor descriptor(CronInfo info, @Nullable List<SlotDescriptor> runs, Sanitized shown) {
         Duration interval = interval(info);
         CronRun last = info.lastRun();
         CronRun latest = info.latest();

@@ -1,11 +1,11 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.actuate.DaemonsDescriptor.DaemonDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.DaemonsDescriptor.DaemonStateDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.DaemonsDescriptor.InstanceDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.Daemons;
 import java.util.Map;

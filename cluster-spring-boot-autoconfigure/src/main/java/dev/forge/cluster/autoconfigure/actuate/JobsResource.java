@@ -1,7 +1,6 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.AttemptDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.ExplanationDescriptor;
@@ -9,6 +8,7 @@ import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobNameStateDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobStatusDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobSummaryDescriptor;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.job.JobReports;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobExplanation;

@@ -24,9 +24,5 @@ public record LocksDescriptor(List<LockDescriptor> locks) {
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
     public record LockDescriptor(
-            @Nullable Object name,
-            UUID owner,
-            long token,
-            OffsetDateTime lockedAt,
-            OffsetDateTime expiresAt) {}
+            @Nullable Object name, UUID owner, long token, OffsetDateTime lockedAt, OffsetDateTime expiresAt) {}
 }

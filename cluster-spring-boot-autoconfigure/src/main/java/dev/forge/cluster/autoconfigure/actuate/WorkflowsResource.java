@@ -1,13 +1,13 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.MutationRefusedException;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
 import dev.forge.cluster.autoconfigure.actuate.WorkflowsDescriptor.AttemptDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.WorkflowsDescriptor.RunDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.WorkflowsDescriptor.RunStatusDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.WorkflowsDescriptor.RunSummaryDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.WorkflowsDescriptor.StepDescriptor;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;

@@ -84,7 +84,8 @@ public final class ClusterCronRegistrar extends HandlerRegistrar {
         String every = attributes.text(cron.every());
         if (expression.isEmpty() == every.isEmpty()) {
             throw new IllegalArgumentException(
-                    "it needs either an expression or an interval, but value is '%s' and every is '%s'".formatted(expression, every));
+                    "it needs either an expression or an interval, but value is '%s' and every is '%s'"
+                            .formatted(expression, every));
         }
         String zone = attributes.value("zone", cron.zone(), Function.identity(), usual.zone());
         String schedule = CronEngine.requireSchedule(

@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.cron;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.CronProperties;
@@ -74,7 +74,9 @@ public final class CronAutoConfiguration {
         return new CronContexts(
                 runtime.node(),
                 new FencedLeadership(
-                        runtime.node(), new LeaderStore(schema, database.application()), database.transactions(managers)),
+                        runtime.node(),
+                        new LeaderStore(schema, database.application()),
+                        database.transactions(managers)),
                 database.application());
     }
 

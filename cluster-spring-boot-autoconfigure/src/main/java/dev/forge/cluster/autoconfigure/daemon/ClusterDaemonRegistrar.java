@@ -87,7 +87,8 @@ public final class ClusterDaemonRegistrar implements SmartInitializingSingleton 
     private String name(AnnotatedMethods.Found<ClusterDaemon> found) {
         String name = attributes.name(found.annotation().name(), found.method());
         if (name.indexOf('#') >= 0) {
-            throw AttributeException.of("name", name, "must not contain #, which separates the number of an instance", null);
+            throw AttributeException.of(
+                    "name", name, "must not contain #, which separates the number of an instance", null);
         }
         return name;
     }
@@ -96,7 +97,10 @@ public final class ClusterDaemonRegistrar implements SmartInitializingSingleton 
         int instances = attributes.value("instances", daemon.instances(), AttributeReader.atLeast(1), 1);
         if (instances > 1 && daemon.scope() == DaemonScope.NODE) {
             throw AttributeException.of(
-                    "instances", String.valueOf(instances), "a daemon of scope NODE has one instance on every node", null);
+                    "instances",
+                    String.valueOf(instances),
+                    "a daemon of scope NODE has one instance on every node",
+                    null);
         }
         return instances;
     }

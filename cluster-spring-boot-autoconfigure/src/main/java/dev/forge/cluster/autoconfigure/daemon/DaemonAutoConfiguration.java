@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.daemon;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.daemon.Daemons;
@@ -61,6 +61,8 @@ public final class DaemonAutoConfiguration {
     @ConditionalOnMissingBean
     Daemons clusterDaemons(Schema schema, NodeRuntime runtime, DaemonEngine engine) {
         return new DefaultDaemons(
-                runtime.node(), engine, new DaemonStore(schema, runtime.control().shared()));
+                runtime.node(),
+                engine,
+                new DaemonStore(schema, runtime.control().shared()));
     }
 }

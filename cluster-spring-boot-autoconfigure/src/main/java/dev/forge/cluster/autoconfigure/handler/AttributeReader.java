@@ -74,7 +74,10 @@ public final class AttributeReader {
         }
         if (DaemonStore.isDaemon(name)) {
             throw AttributeException.of(
-                    attribute, name, "names that begin with %s are reserved for daemons".formatted(DaemonStore.PREFIX), null);
+                    attribute,
+                    name,
+                    "names that begin with %s are reserved for daemons".formatted(DaemonStore.PREFIX),
+                    null);
         }
     }
 

@@ -1,11 +1,11 @@
 package dev.forge.cluster.autoconfigure.job;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.MissingPayloadCodec;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
@@ -104,7 +104,8 @@ public final class JobAutoConfiguration {
                 runtime.node(),
                 engine,
                 handlers,
-                new DefaultJobs.Dependencies(database.application(), runtime.control().shared(), tools));
+                new DefaultJobs.Dependencies(
+                        database.application(), runtime.control().shared(), tools));
     }
 
     private static CrashRule crash(JobProperties job) {

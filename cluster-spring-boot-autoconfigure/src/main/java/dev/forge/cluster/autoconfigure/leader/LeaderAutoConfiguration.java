@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.leader;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.FencedLeadership;

@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.lock;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.internal.database.Schema;
@@ -26,7 +26,9 @@ public final class LockAutoConfiguration {
     @Order(ComponentOrder.LOCKS)
     LockCleanUp clusterLockCleanUp(Schema schema, NodeRuntime runtime) {
         return new LockCleanUp(
-                new LockStore(schema, runtime.node().membership()), StartupActionStore.KEPT_LOCKS, runtime.node()::nanos);
+                new LockStore(schema, runtime.node().membership()),
+                StartupActionStore.KEPT_LOCKS,
+                runtime.node()::nanos);
     }
 
     @Bean

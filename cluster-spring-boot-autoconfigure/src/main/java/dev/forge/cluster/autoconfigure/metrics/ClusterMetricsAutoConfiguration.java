@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;

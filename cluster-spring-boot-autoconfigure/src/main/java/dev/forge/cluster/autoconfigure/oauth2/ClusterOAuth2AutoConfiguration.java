@@ -1,10 +1,10 @@
 package dev.forge.cluster.autoconfigure.oauth2;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClientAddress;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.JacksonPayloadCodec;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;
@@ -62,7 +62,8 @@ import tools.jackson.databind.json.JsonMapper;
 @Conditional(OnClusterEnabled.class)
 public final class ClusterOAuth2AutoConfiguration {
 
-    // Uses the table and not the bean: every node that serves requests handles logins, an observer, too, and only the mapper of
+    // Uses the table and not the bean: every node that serves requests handles logins, an observer, too, and only the
+    // mapper of
     // Spring Security knows how to write such a request and which types may be read.
     @Bean
     AuthorizationRequestRepository<OAuth2AuthorizationRequest> clusterAuthorizationRequests(
@@ -77,7 +78,9 @@ public final class ClusterOAuth2AutoConfiguration {
         return new SharedAuthorizationRequests(
                 DefaultClusterStateStore.ofAnyNode(
                         new StateStore(
-                                schema, database.application(), runtime.control().shared()),
+                                schema,
+                                database.application(),
+                                runtime.control().shared()),
                         new JacksonPayloadCodec(mapper),
                         Math.toIntExact(properties.job().maxPayloadSize().toBytes())),
                 properties.oauth2().ttl(),

@@ -143,7 +143,9 @@ final class SharedAuthorizationRequests implements AuthorizationRequestRepositor
         try {
             return answer.get().orElse(null);
         } catch (IllegalArgumentException e) {
-            log.warn("OAuth2: could not read a pending login, perhaps written by another version; the user must log in again", e);
+            log.warn(
+                    "OAuth2: could not read a pending login, perhaps written by another version; the user must log in again",
+                    e);
             return null;
         }
     }

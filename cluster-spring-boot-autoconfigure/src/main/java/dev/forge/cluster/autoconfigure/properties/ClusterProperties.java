@@ -69,10 +69,11 @@ public record ClusterProperties(
     public List<String> warnings() {
         var warnings = new ArrayList<String>();
         if (job.leaseDuration().compareTo(job.heartbeatInterval().multipliedBy(3)) < 0) {
-            warnings.add("%s is less than three times %s: a running job may lose its claim after a single late heartbeat"
-                    .formatted(
-                            named("job.lease-duration", job.leaseDuration()),
-                            named("job.heartbeat-interval", job.heartbeatInterval())));
+            warnings.add(
+                    "%s is less than three times %s: a running job may lose its claim after a single late heartbeat"
+                            .formatted(
+                                    named("job.lease-duration", job.leaseDuration()),
+                                    named("job.heartbeat-interval", job.heartbeatInterval())));
         }
         if (oauth2.enabled()
                 && oauth2.maxPerMinute() > 0

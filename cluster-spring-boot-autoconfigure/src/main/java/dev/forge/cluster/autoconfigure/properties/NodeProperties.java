@@ -43,7 +43,11 @@ public record NodeProperties(
         info = Map.copyOf(info);
         roles = Collections.unmodifiableSet(new TreeSet<>(roles));
         capabilities = List.copyOf(capabilities);
-        require(!roles.isEmpty(), "node.roles", "", "must contain a role; for a node that only watches, set forge.cluster.node.mode=observer");
+        require(
+                !roles.isEmpty(),
+                "node.roles",
+                "",
+                "must contain a role; for a node that only watches, set forge.cluster.node.mode=observer");
         require(
                 capabilities.stream()
                         .noneMatch(capability ->

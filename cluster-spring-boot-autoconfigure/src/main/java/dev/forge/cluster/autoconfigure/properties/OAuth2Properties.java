@@ -33,7 +33,8 @@ public record OAuth2Properties(
                 maxPending >= 1 && maxPending <= MAX_PENDING,
                 "oauth2.max-pending",
                 maxPending,
-                "must be between 1 and %d, because pending logins are counted when a login begins".formatted(MAX_PENDING));
+                "must be between 1 and %d, because pending logins are counted when a login begins"
+                        .formatted(MAX_PENDING));
         atLeast(0, "oauth2.max-per-minute", maxPerMinute);
     }
 

@@ -57,8 +57,7 @@ public record WebProperties(
                 !enabled || !jobs.isEmpty(),
                 "web.jobs",
                 "",
-                "must contain the jobs that may be submitted, because of %s"
-                        .formatted(named("web.enabled", enabled)));
+                "must contain the jobs that may be submitted, because of %s".formatted(named("web.enabled", enabled)));
         jobs.stream()
                 .filter(WebProperties::isPattern)
                 .forEach(entry -> WorkerProperties.requirePattern("web.jobs", entry));

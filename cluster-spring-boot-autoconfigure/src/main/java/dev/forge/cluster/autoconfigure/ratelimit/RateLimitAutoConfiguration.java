@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.ratelimit;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;

@@ -89,9 +89,8 @@ final class RateLimitCaller {
                     e);
         }
         if (value == null) {
-            throw new IllegalStateException(
-                    "@RateLimited on %s: expression (%s) is null, so there is no bucket"
-                            .formatted(rule.place(), expression.getExpressionString()));
+            throw new IllegalStateException("@RateLimited on %s: expression (%s) is null, so there is no bucket"
+                    .formatted(rule.place(), expression.getExpressionString()));
         }
         return value.toString();
     }

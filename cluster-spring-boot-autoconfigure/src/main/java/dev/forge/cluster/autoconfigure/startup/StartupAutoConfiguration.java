@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.startup;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.StartupProperties;

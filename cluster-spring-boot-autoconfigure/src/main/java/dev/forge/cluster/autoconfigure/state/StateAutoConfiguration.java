@@ -1,11 +1,11 @@
 package dev.forge.cluster.autoconfigure.state;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.MissingPayloadCodec;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.internal.database.Schema;

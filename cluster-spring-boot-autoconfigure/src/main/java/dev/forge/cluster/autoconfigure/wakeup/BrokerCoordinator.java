@@ -286,7 +286,8 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
             if (session.serving && !session.over) {
                 session.over = true;
                 changed.signalAll();
-                // The thread may hang in the client library. It is not interrupted while it opens a link: that could leak a
+                // The thread may hang in the client library. It is not interrupted while it opens a link: that could
+                // leak a
                 // connection, and opening ends by itself, at the latest when the broker is back.
                 owner.interrupt();
             }

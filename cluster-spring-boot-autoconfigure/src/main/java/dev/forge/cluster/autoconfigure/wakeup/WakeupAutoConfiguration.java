@@ -119,7 +119,8 @@ public final class WakeupAutoConfiguration {
                     "jms",
                     "jakarta.jms.ConnectionFactory",
                     "Add spring-boot-starter-activemq or spring-boot-starter-artemis and configure it, or define one.");
-            return coordinator(new JmsBroker(SPRING_JMS ? Shared.behind(factory) : factory, destination(schema)), properties);
+            return coordinator(
+                    new JmsBroker(SPRING_JMS ? Shared.behind(factory) : factory, destination(schema)), properties);
         }
 
         /** A class of its own, because Spring JMS may be absent. */
@@ -157,7 +158,8 @@ public final class WakeupAutoConfiguration {
      * broker (dots, stars, commas) are replaced. Two clusters that get the same name that way only wake each other in vain.
      */
     static String destination(Schema schema) {
-        return "forge-cluster.%s.%s".formatted(withoutSpecialCharacters(schema.database()), withoutSpecialCharacters(schema.name()));
+        return "forge-cluster.%s.%s"
+                .formatted(withoutSpecialCharacters(schema.database()), withoutSpecialCharacters(schema.name()));
     }
 
     private static String withoutSpecialCharacters(String name) {

@@ -65,7 +65,8 @@ final class JsonRpc {
             return call(request, client);
         }
         if (batch.isEmpty() || batch.size() > LARGEST_BATCH) {
-            return error(null, Fault.INVALID_REQUEST, "a batch must contain 1 to %d calls".formatted(LARGEST_BATCH), null);
+            return error(
+                    null, Fault.INVALID_REQUEST, "a batch must contain 1 to %d calls".formatted(LARGEST_BATCH), null);
         }
         List<Object> answers = new ArrayList<>();
         for (Object each : batch) {

@@ -70,7 +70,8 @@ final class Refusal extends RuntimeException {
             return new Refusal(HttpStatus.SERVICE_UNAVAILABLE, String.valueOf(failure.getMessage()), null, failure);
         }
         if (failure instanceof DataIntegrityViolationException) {
-            // For example a number that is too large. The message of PostgreSQL quotes the statement, so it is not passed on.
+            // For example a number that is too large. The message of PostgreSQL quotes the statement, so it is not
+            // passed on.
             log.debug("HTTP: PostgreSQL cannot store a value of a request", failure);
             return new Refusal(HttpStatus.BAD_REQUEST, "contains a value that PostgreSQL cannot store", null, failure);
         }
@@ -79,7 +80,8 @@ final class Refusal extends RuntimeException {
             return unavailable();
         }
         log.error("HTTP: a request failed", ErrorText.loggable(failure));
-        return new Refusal(HttpStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of the server", null, failure);
+        return new Refusal(
+                HttpStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of the server", null, failure);
     }
 
     /** The message of the codec may name classes. */

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.properties.WebProperties;
 import dev.forge.cluster.autoconfigure.properties.WebProperties.VisibleJobs;
 import dev.forge.cluster.internal.database.PrintedJson;
@@ -88,8 +88,7 @@ final class Submissions {
         }
         if (options.uniquePolicy() == UniquePolicy.REPLACE && !web.allowReplace()) {
             throw new Refusal(
-                    HttpStatus.FORBIDDEN,
-                    "onDuplicate must not be replace (forge.cluster.web.allow-replace is false)");
+                    HttpStatus.FORBIDDEN, "onDuplicate must not be replace (forge.cluster.web.allow-replace is false)");
         }
     }
 

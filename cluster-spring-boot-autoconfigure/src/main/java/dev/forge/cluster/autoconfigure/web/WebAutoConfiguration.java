@@ -1,10 +1,10 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.NodeProperties;

@@ -101,7 +101,8 @@ final class WebRoutes {
             Operation operation = operations.get(method.equals(HttpMethod.HEAD) ? HttpMethod.GET : method);
             if (operation == null) {
                 return problem(
-                        new Refusal(HttpStatus.METHOD_NOT_ALLOWED, "allowed methods are " + allow), Map.of("Allow", allow));
+                        new Refusal(HttpStatus.METHOD_NOT_ALLOWED, "allowed methods are " + allow),
+                        Map.of("Allow", allow));
             }
             try {
                 return operation.serve(request);

@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.workflow;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.handler.JobLimits;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;

@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
@@ -86,7 +86,8 @@ class ClusterEndpointTests {
             assertThat(client.post("draining", "nodes", id).body()).isEqualTo(draining);
             await().until(() -> client.get().at("node", "state").equals("draining"));
             assertThat(client.post("draining", "nodes", id).body()).isEqualTo(draining);
-            assertThat(client.post("draining", "nodes", new UUID(0, 0).toString()).status())
+            assertThat(client.post("draining", "nodes", new UUID(0, 0).toString())
+                            .status())
                     .isEqualTo(404);
             assertThat(client.post("draining", "nodes", "first").error(400)).isEqualTo("'first' is not a node id");
         });
@@ -140,7 +141,8 @@ class ClusterEndpointTests {
                                     client.get(resource, bad),
                                     client.post("paused", resource, bad),
                                     client.post(bad, resource, "any")))
-                            .allSatisfy(response -> assertThat(response.error(400)).contains("control character"));
+                            .allSatisfy(
+                                    response -> assertThat(response.error(400)).contains("control character"));
                 }
             }
         });
@@ -215,10 +217,14 @@ class ClusterEndpointTests {
             EndpointClient.Response response = client.get("jobs", job.toString());
             assertThat(response.at("payload"))
                     .isEqualTo(Map.of(
-                            "to", "******",
-                            "password", "******",
-                            "pages", List.of("******", "******"),
-                            "stampsByOwner", Map.of("Bob", "******")));
+                            "to",
+                            "******",
+                            "password",
+                            "******",
+                            "pages",
+                            List.of("******", "******"),
+                            "stampsByOwner",
+                            Map.of("Bob", "******")));
             assertThat(response.at("result")).isEqualTo(Map.of("sentTo", "******"));
             assertThat(response.at("metadata")).isEqualTo(Map.of("tenant", "******"));
             assertThat(response.at("uniqueKey")).isEqualTo("******");
@@ -249,10 +255,14 @@ class ClusterEndpointTests {
                             anonymous.inRole("operator").get("jobs", job.toString());
                     assertThat(operator.at("payload"))
                             .isEqualTo(Map.of(
-                                    "to", "Alice",
-                                    "password", "******",
-                                    "pages", List.of("one", "two"),
-                                    "stampsByOwner", Map.of("Bob", 2)));
+                                    "to",
+                                    "Alice",
+                                    "password",
+                                    "******",
+                                    "pages",
+                                    List.of("one", "two"),
+                                    "stampsByOwner",
+                                    Map.of("Bob", 2)));
                     assertThat(operator.at("uniqueKey")).isEqualTo("alice@example.org");
                     assertThat(operator.at("explanation", "reason")).isEqualTo("PAUSED");
                     jobs.cancel(job);
@@ -275,7 +285,8 @@ class ClusterEndpointTests {
                                 EndpointClient.of(context).get("jobs", job.toString());
                         assertThat(response.at("payload", "stampsByOwner")).isEqualTo("******");
                         assertThat(response.at("payload", "pages")).isInstanceOf(List.class);
-                        await().until(() -> jobs.find(job).orElseThrow().status().isFinal());
+                        await().until(() ->
+                                jobs.find(job).orElseThrow().status().isFinal());
                     });
         }
     }

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 import static org.mockito.Mockito.mock;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
@@ -28,6 +28,7 @@ import org.springframework.boot.health.contributor.HealthIndicator;
 import org.springframework.boot.health.contributor.Status;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ApplicationContext;
+
 /** The health of a node, in applications on a database. */
 @ClusterPostgres
 class ClusterHealthTests {

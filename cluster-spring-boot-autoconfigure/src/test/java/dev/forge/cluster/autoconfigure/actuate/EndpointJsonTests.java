@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
@@ -54,7 +54,8 @@ class EndpointJsonTests {
     private static final JsonMapper JSON =
             JsonMapper.builder().enable(JsonReadFeature.ALLOW_SINGLE_QUOTES).build();
 
-    private static final Set<String> VARYING_NUMBERS = Set.of("connections", "cpu", "durationMillis", "memory", "term", "token");
+    private static final Set<String> VARYING_NUMBERS =
+            Set.of("connections", "cpu", "durationMillis", "memory", "term", "token");
 
     private final TestDatabase database;
 
@@ -138,7 +139,8 @@ class EndpointJsonTests {
                     }
                     """));
             database.jdbc()
-                    .sql("UPDATE forge_nodes SET hostname = 'host', version = '1', cpu_usage = 0.5, memory_usage = NULL")
+                    .sql(
+                            "UPDATE forge_nodes SET hostname = 'host', version = '1', cpu_usage = 0.5, memory_usage = NULL")
                     .update();
             assertGet(context, """
                     {
@@ -249,8 +251,8 @@ class EndpointJsonTests {
 
     /** The sentence of the explanation is not pinned here. */
     private static void assertJob(ApplicationContext context, UUID job, String expected) {
-        var body = new HashMap<Object, @Nullable Object>((Map<?, ?>) Objects.requireNonNull(
-                normalized("", EndpointClient.of(context).get("jobs", job.toString()).body())));
+        var body = new HashMap<Object, @Nullable Object>((Map<?, ?>) Objects.requireNonNull(normalized(
+                "", EndpointClient.of(context).get("jobs", job.toString()).body())));
         assertThat(body.replace("explanation", "(reason and text)"))
                 .asInstanceOf(InstanceOfAssertFactories.MAP)
                 .containsOnlyKeys("reason", "text");
@@ -261,7 +263,12 @@ class EndpointJsonTests {
         @ClusterCron(every = "1s", name = "tick")
         void tick() {}
 
-        @ClusterCron(value = "0 0 3 * * *", zone = "UTC", name = "nightly", target = CronTarget.ANY_WORKER, capability = "gpu")
+        @ClusterCron(
+                value = "0 0 3 * * *",
+                zone = "UTC",
+                name = "nightly",
+                target = CronTarget.ANY_WORKER,
+                capability = "gpu")
         void nightly() {}
     }
 
@@ -298,7 +305,9 @@ class EndpointJsonTests {
                       ]
                     }
                     """.formatted(ran, skipped), "crons");
-            assertThat(((Map<?, ?>) EndpointClient.of(context).get("crons", "nightly").body())
+            assertThat(((Map<?, ?>) EndpointClient.of(context)
+                                    .get("crons", "nightly")
+                                    .body())
                             .get("runs"))
                     .isEqualTo(List.of());
             assertThat(normalized(

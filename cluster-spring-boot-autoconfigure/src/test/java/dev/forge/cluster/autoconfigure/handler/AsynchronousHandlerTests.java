@@ -1,9 +1,9 @@
 package dev.forge.cluster.autoconfigure.handler;
 
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static dev.forge.cluster.autoconfigure.TestApplications.refusal;
 import static org.assertj.core.api.Assertions.assertThat;
-import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;

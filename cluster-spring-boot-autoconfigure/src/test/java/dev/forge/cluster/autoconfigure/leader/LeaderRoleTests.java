@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.leader;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
@@ -17,6 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.event.EventListener;
+
 /** Beans with {@link LeaderRole} and listeners to leadership events, in applications on a database. */
 @ClusterPostgres
 class LeaderRoleTests {

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.leader.Leadership;
@@ -13,6 +13,7 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+
 /** The gauges of nodes and leaders, in applications on a database. */
 @ClusterPostgres
 class ClusterGaugeTests {

@@ -1,12 +1,12 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static dev.forge.cluster.autoconfigure.TestApplications.ended;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.tuple;
-import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
@@ -61,10 +61,8 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
-import org.assertj.core.api.InstanceOfAssertFactories;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
-import org.springframework.boot.actuate.endpoint.SecurityContext;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.boot.health.contributor.Health;
@@ -213,8 +211,7 @@ class JobObservabilityTests {
                 .withBean(ObservationRegistry.class, () -> observing(seen))
                 .run(context -> {
                     Jobs jobs = context.getBean(Jobs.class);
-                    UUID node =
-                            context.getBean(NodeRuntime.class).node().id();
+                    UUID node = context.getBean(NodeRuntime.class).node().id();
                     Map<String, List<String>> expected = Map.of(
                             "completes", List.of("completes COMPLETED none"),
                             "completes-in-its-transaction", List.of("completes-in-its-transaction COMPLETED none"),
@@ -423,9 +420,8 @@ class JobObservabilityTests {
                     var ids = new TreeSet<>(List.of(
                             fails.toString(),
                             completes.toString(),
-                            String.valueOf(context.getBean(NodeRuntime.class)
-                                    .node()
-                                    .id())));
+                            String.valueOf(
+                                    context.getBean(NodeRuntime.class).node().id())));
                     assertThat(meters.getMeters().stream()
                                     .map(Meter::getId)
                                     .flatMap(id -> id.getTags().stream())

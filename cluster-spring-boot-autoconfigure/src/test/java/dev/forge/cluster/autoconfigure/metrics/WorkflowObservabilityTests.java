@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;

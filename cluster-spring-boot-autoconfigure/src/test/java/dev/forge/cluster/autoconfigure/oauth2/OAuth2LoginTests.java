@@ -1,8 +1,8 @@
 package dev.forge.cluster.autoconfigure.oauth2;
 
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import com.sun.net.httpserver.HttpExchange;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
@@ -151,7 +151,8 @@ class BrokerCoordinatorTests {
         assertThat(node.isConnected()).isFalse();
         await().until(() -> broker.opened.get() > 4);
         assertThat(log.own(Level.WARN))
-                .containsExactly("Wake-ups: fake is unreachable (disconnected). Workers poll every 5s until it is back.");
+                .containsExactly(
+                        "Wake-ups: fake is unreachable (disconnected). Workers poll every 5s until it is back.");
         woken.set(0);
         broker.unreachable = false;
         await().until(node::isConnected);

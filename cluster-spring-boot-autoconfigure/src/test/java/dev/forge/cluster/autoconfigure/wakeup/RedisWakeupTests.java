@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import ch.qos.logback.classic.Level;
 import dev.forge.cluster.autoconfigure.LogLines;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import ch.qos.logback.classic.Level;
 import dev.forge.cluster.autoconfigure.LogLines;
@@ -143,7 +143,8 @@ abstract class WakeupContract {
                 pair.awaitConnected();
                 // A slow machine may have been warned about meanwhile.
                 log.clear();
-                String destination = WakeupAutoConfiguration.destination(pair.worker().getBean(Schema.class));
+                String destination =
+                        WakeupAutoConfiguration.destination(pair.worker().getBean(Schema.class));
                 say(pair.enqueuer(), destination, "");
                 say(pair.enqueuer(), destination, "nobody work");
                 say(pair.enqueuer(), destination, "\u0000\uffff".repeat(1000));

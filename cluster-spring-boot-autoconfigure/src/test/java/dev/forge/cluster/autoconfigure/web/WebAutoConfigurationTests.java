@@ -1,11 +1,11 @@
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.autoconfigure.NodeRuntime;
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.TestHttp;
 import dev.forge.cluster.autoconfigure.TestHttp.Answer;
@@ -24,7 +24,6 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
-import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -40,8 +39,6 @@ import org.springframework.boot.info.BuildProperties;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.test.context.FilteredClassLoader;
 import org.springframework.boot.test.context.runner.WebApplicationContextRunner;
-import org.springframework.boot.test.system.CapturedOutput;
-import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.ConfigurableApplicationContext;
@@ -261,7 +258,8 @@ class WebAutoConfigurationTests {
                 "forge.cluster.web.visible-jobs=all",
                 "logging.level.dev.forge.cluster=info")) {
             assertThat(output)
-                    .contains("HTTP: /forge shows jobs, but accepts no submissions, because forge.cluster.node.mode (observer)")
+                    .contains(
+                            "HTTP: /forge shows jobs, but accepts no submissions, because forge.cluster.node.mode (observer)")
                     .doesNotContain("accepts submissions");
             TestHttp http = TestHttp.to(context);
             assertThat(http.post("/forge/jobs", TASK).problem(503)).contains("observer");

@@ -1,10 +1,9 @@
 package dev.forge.cluster.autoconfigure.workflow;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
@@ -33,7 +32,6 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
-import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.health.contributor.CompositeHealthContributor;
 import org.springframework.boot.health.contributor.Health;

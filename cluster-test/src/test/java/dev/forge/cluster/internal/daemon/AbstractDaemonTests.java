@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.daemon;
 import static dev.forge.cluster.internal.daemon.TestDaemons.daemon;
 
 import dev.forge.cluster.daemon.DaemonStatus;
+import dev.forge.cluster.internal.PatientAwaits;
 import dev.forge.cluster.internal.daemon.TestDaemons.DaemonNode;
 import dev.forge.cluster.internal.daemon.TestDaemons.Feed;
 import dev.forge.cluster.internal.node.NodeSettings;
@@ -15,7 +16,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import dev.forge.cluster.internal.PatientAwaits;
 import org.awaitility.core.ConditionFactory;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;

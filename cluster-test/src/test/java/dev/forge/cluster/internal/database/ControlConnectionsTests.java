@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.database;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;

@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.job;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
-import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;

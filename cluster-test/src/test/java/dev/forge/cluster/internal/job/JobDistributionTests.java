@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.job;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.internal.node.NodeSettings;

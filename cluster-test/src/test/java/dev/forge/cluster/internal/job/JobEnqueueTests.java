@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.job;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronRejectedException;
@@ -112,7 +112,8 @@ class JobEnqueueTests extends JobFixture {
         work.on(job("order").taking(Order.class), (payload, context) -> null);
         DefaultJobs jobs = cluster.start("one", work, UnaryOperator.identity()).jobs();
         for (String key : List.of("forge.workflow", "forge.http.principal", "forge.")) {
-            JobOptions options = JobOptions.defaults().withMetadata("tenant", "a").withMetadata(key, "x");
+            JobOptions options =
+                    JobOptions.defaults().withMetadata("tenant", "a").withMetadata(key, "x");
             var order = new Order("a", 1);
             refused(() -> jobs.enqueue(order, options), "metadata key '%s'".formatted(key), "begin with forge.");
             refused(() -> jobs.enqueue(order, options.withUniqueKey("k")), "metadata key '%s'".formatted(key));

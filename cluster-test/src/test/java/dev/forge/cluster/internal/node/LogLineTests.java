@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.node;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
@@ -120,8 +120,8 @@ class LogLineTests {
         assertThat(started.await(20, TimeUnit.SECONDS)).isTrue();
         assertThat(one.jobs().cancel(id)).isTrue();
         await().until(() -> one.engine().load() == 0);
-        await().untilAsserted(() ->
-                assertThat(lines(Level.INFO)).anyMatch(line -> line.startsWith("Job job (%s): cancelled".formatted(id))));
+        await().untilAsserted(() -> assertThat(lines(Level.INFO))
+                .anyMatch(line -> line.startsWith("Job job (%s): cancelled".formatted(id))));
         assertThat(lines(Level.INFO)).noneMatch(line -> line.contains("attempt 1 of 3 failed"));
         assertThat(lines(Level.WARN)).isEmpty();
     }

@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.node;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.daemon.TestDaemons.daemon;
 import static org.assertj.core.api.Assertions.assertThat;
-import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.internal.daemon.TestDaemons;
 import dev.forge.cluster.internal.job.TestJobs;

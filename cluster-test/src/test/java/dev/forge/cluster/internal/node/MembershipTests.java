@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.node;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
-import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;

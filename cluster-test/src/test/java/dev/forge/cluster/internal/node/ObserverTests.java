@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.node;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.internal.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.SchemaMode;

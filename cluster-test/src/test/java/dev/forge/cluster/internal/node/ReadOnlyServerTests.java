@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.node;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.internal.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.workflow;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static dev.forge.cluster.internal.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.job.JobStatus;

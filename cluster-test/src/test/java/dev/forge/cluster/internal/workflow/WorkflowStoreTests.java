@@ -1,9 +1,9 @@
 package dev.forge.cluster.internal.workflow;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.fail;
 import static org.assertj.core.api.Assertions.tuple;
-import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
