@@ -51,7 +51,11 @@ public final class GatewayAutoConfiguration {
     /** Tests whether a path within the application belongs to Actuator, or to a health probe of the cluster. */
     interface ActuatorPaths extends Predicate<PathContainer> {
 
-        /** @param patterns patterns of {@link PathPattern} */
+        /**
+         * Creates a test that matches any of the patterns.
+         *
+         * @param patterns patterns of {@link PathPattern}
+         */
         static ActuatorPaths of(Stream<String> patterns) {
             List<PathPattern> parsed =
                     patterns.map(PathPatternParser.defaultInstance::parse).toList();

@@ -21,7 +21,6 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 @ClusterPostgres
 class RequiredLeadershipTests {
@@ -29,12 +28,10 @@ class RequiredLeadershipTests {
     private static final String SCHEDULER = Leadership.SCHEDULER;
 
     private final TestDatabase database;
-    private final JdbcClient jdbc;
     private TestCluster cluster;
 
     RequiredLeadershipTests(TestDatabase database) {
         this.database = database;
-        this.jdbc = database.jdbc();
     }
 
     @BeforeEach
