@@ -25,6 +25,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
@@ -36,7 +37,9 @@ class DaemonElectionTests extends AbstractDaemonTests {
         super(database);
     }
 
+    // A machine that is busy for three seconds loses a term, too.
     @Test
+    @Tag("soak")
     void two_hundred_daemons_start_over_a_slow_network_without_losing_a_term() {
         URI server = URI.create(database.url().substring("jdbc:".length()));
         try (TcpProxy network = TcpProxy.to(server.getHost(), server.getPort())) {
