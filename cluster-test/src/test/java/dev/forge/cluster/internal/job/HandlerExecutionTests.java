@@ -272,7 +272,7 @@ class HandlerExecutionTests {
         assertThat(one.ended(one.workflows().start("fails", null)).lastError()).contains("bank is closed");
         WorkflowInfo declares = one.ended(one.workflows().start("declares", null));
         assertThat(declares.status()).isEqualTo(WorkflowStatus.FAILED);
-        assertThat(declares.lastError()).contains("step 'call'", "CompletableFuture", "join()");
+        assertThat(declares.lastError()).contains("Step 'call'", "CompletableFuture", "join()");
         WorkflowInfo returns = one.ended(one.workflows().start("returns", null));
         assertThat(returns.status()).isEqualTo(WorkflowStatus.FAILED);
         assertThat(returns.lastError()).contains("future");

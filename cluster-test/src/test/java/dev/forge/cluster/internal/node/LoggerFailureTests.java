@@ -164,6 +164,6 @@ class LoggerFailureTests {
         assertThat(member.ended(flaky).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.ended(flaky).attempts()).isEqualTo(3);
         assertThat(member.ended(failing).attempts()).isEqualTo(3);
-        assertThat(loggers.thrown).contains("JobExecution");
+        assertThat(loggers.thrown).contains("AttemptResults");
     }
 }
