@@ -143,7 +143,7 @@ class DaemonDiscoveryTests {
                             .withMessageContaining("names that begin with daemon: are those of daemons");
                     assertThatExceptionOfType(JobRejectedException.class)
                             .isThrownBy(() -> context.getBean(Jobs.class).enqueueNamed("price-feed", null))
-                            .withMessageContaining("known are []");
+                            .withMessageContaining("Registered jobs: []");
                 });
     }
 
@@ -280,7 +280,7 @@ class DaemonDiscoveryTests {
                 Arguments.of(NoNumber.class, "instances (many): is not a number"),
                 Arguments.of(NoInstance.class, "instances (0): must be at least 1"),
                 Arguments.of(TooManyInstances.class, "daemon 'impossible': instances (1001): must be at most 1000"),
-                Arguments.of(ManyEverywhere.class, "instances (2): of scope NODE"),
+                Arguments.of(ManyEverywhere.class, "instances (2): a daemon of scope NODE"),
                 Arguments.of(NoDelay.class, "restartDelay (0s): must be longer than zero"),
                 Arguments.of(NoDuration.class, "startupDelay (soon): is not a duration such as 500ms, 30s"),
                 Arguments.of(NegativeRestarts.class, "maxRestarts (-1): must be at least 0"),
