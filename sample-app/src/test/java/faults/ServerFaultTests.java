@@ -188,7 +188,7 @@ class ServerFaultTests {
     private long deaths() {
         return processes.stream()
                 .flatMap(process -> process.log().lines())
-                .filter(line -> line.contains("declared dead") || line.contains("declared this node dead"))
+                .filter(line -> line.contains("declared dead") || line.contains("declared it dead"))
                 .count();
     }
 

@@ -203,11 +203,11 @@ class PriceFeedTests {
 
     /** Returns when its method ended, by its log. */
     private static Instant returned(AppProcess victim) {
-        String said = "daemon price-feed term";
-        victim.awaitLog("as it was asked to", PATIENCE);
+        String said = "Daemon price-feed term";
+        victim.awaitLog("method ended on request", PATIENCE);
         String line = victim.log()
                 .lines()
-                .filter(text -> text.contains(said) && text.contains("as it was asked to"))
+                .filter(text -> text.contains(said) && text.contains("method ended on request"))
                 .reduce((first, second) -> second)
                 .orElseThrow();
         return OffsetDateTime.parse(line.substring(0, line.indexOf(' '))).toInstant();
@@ -313,7 +313,7 @@ class PriceFeedTests {
             await().atMost(PATIENCE)
                     .until(() -> nodes.get("a")
                             .log()
-                            .contains("daemon price-feed: term %d of this node is over".formatted(term)));
+                            .contains("Daemon price-feed term %d: term lost".formatted(term)));
             network.heal();
             Instant healed = now();
             awaitTicks(term);

@@ -329,6 +329,6 @@ class JobStormTests {
         assertThat(effects("transactional")).isEqualTo(20);
         assertThat(nodes)
                 .allSatisfy(
-                        node -> assertThat(node.log()).doesNotContain("declared dead", "claim lost", "declared this"));
+                        node -> assertThat(node.log()).doesNotContain("declared dead", "claim lost", "declared it dead"));
     }
 }

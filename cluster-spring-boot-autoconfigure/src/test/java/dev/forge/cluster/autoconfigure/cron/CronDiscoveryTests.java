@@ -274,7 +274,7 @@ class CronDiscoveryTests {
             assertThat(second.previousSlot()).contains(first.slot());
             assertThat(second.firedAt()).isAfterOrEqualTo(second.slot());
             assertThat(second.attempt()).isEqualTo(1);
-            assertThat(second.term()).isEqualTo(1);
+            assertThat(second.term()).isPositive();
             assertThat(beans.logged).contains("tick");
             MeterRegistry meters = context.getBean(MeterRegistry.class);
             await().until(() -> meters.get("forge.cluster.cron.fires")

@@ -277,7 +277,7 @@ class HandlerDiscoveryTests {
                 Arguments.of(NoDuration.class, "timeout (soon)"),
                 Arguments.of(NoTime.class, "timeout (0s)"),
                 Arguments.of(NoRetention.class, "retention (-1d)"),
-                Arguments.of(NoGrowth.class, "backoff.strategy (random): there are"),
+                Arguments.of(NoGrowth.class, "backoff.strategy (random): use one of"),
                 Arguments.of(NoMultiplier.class, "backoff.multiplier (many)"),
                 Arguments.of(NoJitter.class, "backoff.jitter (7)"),
                 Arguments.of(TwoLines.class, "name 'send?forged' holds a control character (U+000A at position 4)"));
@@ -458,7 +458,7 @@ class HandlerDiscoveryTests {
         runner().withBean(bean)
                 .run(context -> assertThat(refusal(context.getStartupFailure()))
                         .hasMessageContaining(
-                                "@ClusterCron on %s.work: its method is %s, too", bean.getName(), annotation)
+                                "@ClusterCron on %s.work: the method is also %s", bean.getName(), annotation)
                         .satisfies(refusal -> assertThat(refusal.action()).startsWith("Remove " + annotation)));
     }
 

@@ -303,7 +303,7 @@ class RateLimitedTests {
             context.getBean(Tenants.class).current = null;
             assertThatIllegalStateException()
                     .isThrownBy(quotes::perBean)
-                    .withMessageContaining("expression (@tenants.current()) has no value");
+                    .withMessageContaining("expression (@tenants.current()) is null");
             assertThatIllegalStateException()
                     .isThrownBy(() -> quotes.perNothing("acme"))
                     .withMessageContaining(
@@ -476,9 +476,9 @@ class RateLimitedTests {
                         NoVariable.class,
                         "expression (#ordr.length()) uses #ordr, but the parameters of the method are [order]"),
                 Arguments.of(Both.class, "it has both key (IP) and expression (#a)"),
-                Arguments.of(Overloaded.class, "it shares the name rate-limited-tests-overloaded.limited with "),
-                Arguments.of(Early.class, "calls of bean 'rateLimitedTests.Early' go past the limiter"),
-                Arguments.of(Disagreeing.class, "it shares the name same with "));
+                Arguments.of(Overloaded.class, "it has the same name rate-limited-tests-overloaded.limited as "),
+                Arguments.of(Early.class, "calls of bean 'rateLimitedTests.Early' bypass the limiter"),
+                Arguments.of(Disagreeing.class, "it has the same name same as "));
     }
 
     @ParameterizedTest

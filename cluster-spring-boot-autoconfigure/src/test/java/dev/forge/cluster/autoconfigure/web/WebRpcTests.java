@@ -111,7 +111,7 @@ class WebRpcTests {
         assertThat(replaced.priority()).isEqualTo(JobPriority.HIGH.value());
         assertThat(http.post("/forge/jobs", body.formatted(3).replace("high", "critical"))
                         .problem(403))
-                .contains("high at most");
+                .contains("must not exceed high");
         UUID own = jobs.enqueueNamed("my_task", null);
         assertThat(http.get("/forge/jobs/" + own).status()).isEqualTo(200);
         assertThat(http.delete("/forge/jobs/" + own).status()).isEqualTo(200);

@@ -187,7 +187,7 @@ class WebSubmissionTests {
         for (String priority : List.of("high", "critical", "CRITICAL")) {
             assertThat(http.post("/forge/jobs", "{\"name\":\"my_task\",\"priority\":\"%s\"}".formatted(priority))
                             .problem(403))
-                    .contains("normal at most", "forge.cluster.web.max-priority");
+                    .contains("must not exceed normal", "forge.cluster.web.max-priority");
         }
         assertThat(job(http.post("/forge/jobs", "{\"name\":\"my_task\",\"priority\":\"normal\"}"))
                         .priority())
@@ -309,7 +309,7 @@ class WebSubmissionTests {
             {"name":"my_task","payload":{"\\udc00":1}}              | surrogate
             {"name":"my_task","payload":1e131000}                   | 131001 digits
             {"name":"my_task","payload":[-1E-16000]}                | 16001 digits
-            {"name":"my_task","payload":1e999999999999}             | beyond all bounds
+            {"name":"my_task","payload":1e999999999999}             | a number that is too large
             """)
     void malformed_request_is_refused_with_a_reason(String body, String why) {
         long before = count();

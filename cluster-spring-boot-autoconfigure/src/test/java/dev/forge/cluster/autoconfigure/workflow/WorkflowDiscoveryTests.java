@@ -286,8 +286,8 @@ class WorkflowDiscoveryTests {
 
     static Stream<Arguments> refused() {
         return Stream.of(
-                Arguments.of(TakesTwo.class, "it takes"),
-                Arguments.of(TakesNoContext.class, "it takes"),
+                Arguments.of(TakesTwo.class, "it has the parameters"),
+                Arguments.of(TakesNoContext.class, "it has the parameters"),
                 Arguments.of(WithTransaction.class, "it is @Transactional"),
                 Arguments.of(WithBadVersion.class, "version (1@2)"),
                 Arguments.of(Twice.class, "Two methods are version '1' of workflow 'same'"),
