@@ -311,9 +311,7 @@ class PriceFeedTests {
             network.cut();
             // Until its own deadlines have passed and the server has ended its sessions.
             await().atMost(PATIENCE)
-                    .until(() -> nodes.get("a")
-                            .log()
-                            .contains("Daemon price-feed term %d: term lost".formatted(term)));
+                    .until(() -> nodes.get("a").log().contains("Daemon price-feed term %d: term lost".formatted(term)));
             network.heal();
             Instant healed = now();
             awaitTicks(term);

@@ -328,7 +328,7 @@ class JobStormTests {
         assertThat(count("SELECT max(claim_epoch) FROM forge_jobs")).isOne();
         assertThat(effects("transactional")).isEqualTo(20);
         assertThat(nodes)
-                .allSatisfy(
-                        node -> assertThat(node.log()).doesNotContain("declared dead", "claim lost", "declared it dead"));
+                .allSatisfy(node ->
+                        assertThat(node.log()).doesNotContain("declared dead", "claim lost", "declared it dead"));
     }
 }

@@ -125,7 +125,8 @@ class DaemonPlacementTests extends AbstractDaemonTests {
                         WHERE d.status = 'running' ORDER BY 1
                         """).query(String.class).list().equals(List.of("alpha@a", "alpha@b", "beta@a", "beta@b")));
         // Two moves suffice. A node that is slow may act on an outdated view and move one more.
-        System.out.printf("two daemons with two instances each, spread over two nodes after %d moves%n", feed.calls.size() - 4);
+        System.out.printf(
+                "two daemons with two instances each, spread over two nodes after %d moves%n", feed.calls.size() - 4);
     }
 
     @Test
