@@ -90,7 +90,7 @@ final class GradleBuild {
 
     private static List<String> declarations(String script) {
         List<String> lines = new ArrayList<>();
-        for (String line : block(script, "dependencies {", '{', '}').split("\n")) {
+        for (String line : block(script, "dependencies {", '{', '}').lines().toList()) {
             String code = line.replaceFirst("//.*", "").trim();
             // The constraints of a platform are declared like dependencies.
             if (!code.isEmpty() && !code.equals("constraints {") && !code.equals("}")) {
