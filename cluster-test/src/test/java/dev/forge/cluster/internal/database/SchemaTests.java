@@ -258,7 +258,7 @@ class SchemaTests {
     void statement_timeout_of_the_database_does_not_end_the_wait_for_another_nodes_migration() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc()
-                    .sql("ALTER DATABASE %s SET statement_timeout = '200ms'".formatted(database.name()))
+                    .sql("ALTER DATABASE %s SET statement_timeout = '2s'".formatted(database.name()))
                     .update();
             try (var locking = database.dataSource().getConnection()) {
                 locking.setAutoCommit(false);
@@ -269,7 +269,7 @@ class SchemaTests {
                 try {
                     Future<Schema> waiting =
                             threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public"));
-                    await().during(Duration.ofMillis(600)).until(() -> !waiting.isDone());
+                    await().during(Duration.ofMillis(2_500)).until(() -> !waiting.isDone());
                     locking.rollback();
                     assertThat(waiting.get().version()).isEqualTo(Schema.VERSION);
                 } finally {
