@@ -2,7 +2,6 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.StatementFailure;
-import dev.forge.cluster.workflow.WorkflowRejectedException;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Savepoint;
@@ -64,11 +63,20 @@ final class CommandTransactionStore {
             restore(timeout);
             connection.releaseSavepoint(before);
             return result;
-        } catch (WorkflowRejectedException | DuplicateKeyException | CannotAcquireLockException e) {
-            // Also restores the lock_timeout.
-            connection.rollback(before);
+        } catch (RuntimeException e) {
+            if (canContinue(e)) {
+                // Also restores the lock_timeout.
+                connection.rollback(before);
+            }
             throw e;
         }
+    }
+
+    /** Returns whether the caller's transaction can continue: other failures of the database have ended it. */
+    private static boolean canContinue(RuntimeException failure) {
+        return !(failure instanceof DataAccessException)
+                || failure instanceof DuplicateKeyException
+                || failure instanceof CannotAcquireLockException;
     }
 
     /** The {@code lock_timeout} that the transaction had before, and the one that the command has. */

@@ -43,7 +43,8 @@ public final class WorkflowJobs implements OwnedJobs {
 
     @Override
     public boolean isAwaited(Claimed job) {
-        // Applications cannot set this key; inside of a value its quotes would be escaped.
-        return job.metadata().contains("\"" + AWAITED_KEY + "\"");
+        // PostgreSQL prints a colon after a key. Applications cannot set this key, and the quotes inside of a value are
+        // escaped.
+        return job.metadata().contains("\"" + AWAITED_KEY + "\":");
     }
 }
