@@ -154,8 +154,12 @@ final class Claimer {
     /** Returns the slots and jobs of each lane. */
     Map<String, Map<String, Integer>> lanes() {
         var usage = new LinkedHashMap<String, Map<String, Integer>>();
-        lanes.forEach(lane -> usage.put(
-                lane.executor.name(), Map.of("slots", lane.executor.slots(), "jobs", lane.executor.inFlight())));
+        lanes.forEach(lane -> {
+            var numbers = new LinkedHashMap<String, Integer>();
+            numbers.put("slots", lane.executor.slots());
+            numbers.put("jobs", lane.executor.inFlight());
+            usage.put(lane.executor.name(), numbers);
+        });
         return usage;
     }
 

@@ -8,6 +8,7 @@ import java.lang.reflect.Type;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -151,7 +152,7 @@ public final class JobHandlers {
 
     /** Returns all handlers. */
     public Collection<JobHandler> all() {
-        return Set.copyOf(byName.values());
+        return new LinkedHashSet<>(byName.values());
     }
 
     /** Returns the handler with that name or alias; null if there is none. */

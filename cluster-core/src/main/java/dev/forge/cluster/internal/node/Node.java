@@ -24,6 +24,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.UUID;
 import java.util.function.Consumer;
 import java.util.random.RandomGenerator;
@@ -336,9 +337,11 @@ public final class Node implements Candidate {
         elector.onJoin(listener);
     }
 
-    /** Returns the roles that this node leads, except those of components. */
+    /** Returns the roles that this node leads in the order of their names, except those of components. */
     public Set<String> rolesLed() {
-        return elector.rolesHeld().stream().filter(elector::isOfApplication).collect(Collectors.toUnmodifiableSet());
+        return elector.rolesHeld().stream()
+                .filter(elector::isOfApplication)
+                .collect(Collectors.toCollection(TreeSet::new));
     }
 
     /** Returns the roles that this node leads without their advisory lock, which another session holds. */

@@ -6,10 +6,12 @@ import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 
 import dev.forge.cluster.internal.runtime.NamePattern;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.TreeMap;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.bind.DefaultValue;
@@ -43,7 +45,7 @@ public record WorkerProperties(
         atLeast(1, "worker.max-concurrent-jobs", maxConcurrentJobs);
         atLeast(0, "worker.prefetch", prefetch);
         positive("worker.poll-interval", pollInterval);
-        Map<String, Executor> known = Map.copyOf(executors);
+        Map<String, Executor> known = Collections.unmodifiableMap(new TreeMap<>(executors));
         require(
                 !known.containsKey(DEFAULT_EXECUTOR),
                 "worker.executors." + DEFAULT_EXECUTOR,
