@@ -92,7 +92,7 @@ public final class RateLimitStore {
                 WHERE bucket = ANY (:buckets) AND bucket NOT IN (SELECT bucket FROM free)
                 """))
                 .param("buckets", buckets.toArray(String[]::new))
-                .query(String.class)
+                .query((row, n) -> row.getString(1))
                 .set();
     }
 
