@@ -199,13 +199,14 @@ class JobStormTests {
     @Tag("soak")
     void thawed_node_without_guards_completes_a_job_of_another_node() {
         startAll(2, "guards=false");
-        enqueue("transactional", 8, 2_000);
-        await().until(() -> count("SELECT count(DISTINCT worker_id) FROM forge_jobs WHERE status = 'running'") == 2);
+        enqueue("held-transactional", 8, 0);
+        await().until(() -> count("SELECT count(*) FROM forge_jobs WHERE status = 'running'") == 8);
         AppProcess frozen = nodes.get(0);
         frozen.freeze();
+        database.jdbc().sql("INSERT INTO storm.released VALUES (now())").update();
         await().until(() -> unfinished() == 0);
         frozen.thaw();
-        await().until(() -> effects("transactional") > 8);
+        await().until(() -> effects("held-transactional") > 8);
     }
 
     private void kill(int rounds) {
