@@ -27,12 +27,12 @@ class CheckoutWorkflow {
                 "reserve",
                 String.class,
                 () -> write(wf.id(), "reserved", checkout.item()),
-                step -> step.compensate(it -> write(wf.id(), "released", checkout.item())));
+                step -> step.withCompensation(it -> write(wf.id(), "released", checkout.item())));
         String charge = wf.transactionalStep(
                 "charge",
                 String.class,
                 () -> write(wf.id(), "charged", checkout.amount().toPlainString()),
-                step -> step.compensate(
+                step -> step.withCompensation(
                         it -> write(wf.id(), "refunded", checkout.amount().toPlainString())));
         String approvedBy = wf.awaitSignal("approve", String.class, Duration.ofDays(1))
                 .orElseThrow(() -> new PermanentJobFailure("not approved in time"));

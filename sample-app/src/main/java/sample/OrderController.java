@@ -53,7 +53,8 @@ class OrderController {
         jdbc.sql("INSERT INTO orders (id, item, quantity) VALUES (?, ?, ?)")
                 .params(id, order.item(), order.quantity())
                 .update();
-        UUID job = jobs.enqueue(new ProcessOrder(id, order.workMillis(), order.failTimes()));
+        UUID job = jobs.enqueue(new ProcessOrder(id, order.workMillis(), order.failTimes()))
+                .id();
         return ResponseEntity.accepted().location(URI.create("/orders/" + id)).body(new Accepted(id, job));
     }
 

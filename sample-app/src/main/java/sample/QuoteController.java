@@ -15,14 +15,14 @@ class QuoteController {
 
     /** Each client address may call it a hundred times a minute on each node. */
     @GetMapping("/quote")
-    @RateLimited(key = RateLimitKey.IP, requests = "100", per = "1m")
+    @RateLimited(key = RateLimitKey.IP, requests = 100, per = "1m")
     Quote quote() {
         return anvil();
     }
 
     /** All clients together may call it a hundred times a minute in the whole cluster. */
     @GetMapping("/global-quote")
-    @RateLimited(requests = "100", per = "1m")
+    @RateLimited(requests = 100, per = "1m")
     Quote globalQuote() {
         return anvil();
     }

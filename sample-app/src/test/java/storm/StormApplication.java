@@ -44,7 +44,7 @@ public class StormApplication {
             this.jdbc = jdbc;
         }
 
-        @ClusterJob(name = "transactional", maxAttempts = "1000")
+        @ClusterJob(name = "transactional", maxAttempts = 1000)
         @Transactional
         public void transactional(Work work, JobContext job) throws InterruptedException {
             effect(job);
@@ -52,7 +52,7 @@ public class StormApplication {
             TimeUnit.MILLISECONDS.sleep(work.millis());
         }
 
-        @ClusterJob(name = "plain", maxAttempts = "1000")
+        @ClusterJob(name = "plain", maxAttempts = 1000)
         public void plain(Work work, JobContext job) throws InterruptedException {
             TimeUnit.MILLISECONDS.sleep(work.millis());
             effect(job);

@@ -50,7 +50,7 @@ public class StormWorkflows {
                 step,
                 String.class,
                 () -> trace(wf.id(), step),
-                options -> options.compensate(it -> trace(wf.id(), "undo " + it)));
+                options -> options.withCompensation(it -> trace(wf.id(), "undo " + it)));
     }
 
     private String trace(UUID run, String step) throws InterruptedException {
@@ -65,7 +65,7 @@ public class StormWorkflows {
     /** Names the run that gets a signal. */
     public record Approval(UUID run) {}
 
-    @ClusterJob(name = "approve", maxAttempts = "1000")
+    @ClusterJob(name = "approve", maxAttempts = 1000)
     @Transactional
     public void approve(Approval approval) {
         workflows.signal(approval.run(), "go", "storm");

@@ -2,13 +2,17 @@ package dev.forge.cluster;
 
 import java.time.Duration;
 
-/** How long a job waits after a failed attempt. A bean of this type replaces {@code forge.cluster.job.backoff.*}. */
+/**
+ * Computes how long a job waits after a failed attempt. A bean of this type replaces {@code forge.cluster.job.backoff.*}.
+ */
 @FunctionalInterface
 public interface BackoffStrategy {
 
     /**
-     * The wait after that many failed attempts, the last of which ended with {@code failure}; without jitter, which is
-     * added by the engine.
+     * Returns the delay before the next attempt, without jitter, which the engine adds.
+     *
+     * @param failedAttempts the number of attempts that have failed, at least 1
+     * @param failure the exception that ended the last attempt
      */
     Duration delay(int failedAttempts, Throwable failure);
 }

@@ -8,9 +8,9 @@ import java.lang.annotation.Target;
 import org.springframework.beans.factory.annotation.Qualifier;
 
 /**
- * Marks the {@link javax.sql.DataSource} whose database holds the cluster, in an application that has several. Required
- * there even beside {@code @Primary}: a job enqueued in a transaction of the wrong database would not be
- * transactional, so the choice is never a guess.
+ * Marks the {@link javax.sql.DataSource} whose database holds the cluster's tables in an application that has several. Required
+ * even if one of them is {@code @Primary}: a job that is enqueued in a transaction of another database would not be
+ * transactional, so the cluster never guesses.
  */
 @Documented
 @Qualifier

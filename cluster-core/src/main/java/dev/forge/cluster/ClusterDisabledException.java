@@ -1,7 +1,7 @@
 package dev.forge.cluster;
 
-/** A call needs the cluster, but {@code forge.cluster.enabled} is false. Nothing was read or written. */
-public class ClusterDisabledException extends IllegalStateException {
+/** Thrown by calls that need the cluster while {@code forge.cluster.enabled} is false. Nothing was read or written. */
+public class ClusterDisabledException extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 

@@ -1,10 +1,12 @@
 package dev.forge.cluster;
 
 /**
- * The cluster cannot start as it is configured or as it finds the database. The message says what was found and where;
- * {@link #action()} says what to do about it.
+ * Thrown at start-up when the configuration, the handlers or the database do not allow the cluster to start. The message says
+ * what was found and where; {@link #action()} says what to do about it.
  */
-public class ClusterStartupException extends RuntimeException {
+public class ClusterStartupException extends ClusterException {
+
+    private static final long serialVersionUID = 1L;
 
     private final String action;
 
@@ -18,7 +20,7 @@ public class ClusterStartupException extends RuntimeException {
         this.action = action;
     }
 
-    /** The next step, ready to be copied where that is possible. */
+    /** Returns the next step, ready to be copied where that is possible. */
     public String action() {
         return action;
     }

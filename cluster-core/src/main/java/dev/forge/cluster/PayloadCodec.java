@@ -3,13 +3,13 @@ package dev.forge.cluster;
 import java.lang.reflect.Type;
 import org.jspecify.annotations.Nullable;
 
-/** Turns payloads, results and checkpoints into JSON and back. A bean of this type replaces the default, Jackson. */
+/** Converts payloads, results and checkpoints to JSON and back. A bean of this type replaces the default, which uses Jackson. */
 public interface PayloadCodec {
 
-    /** The value as JSON. Whatever is thrown tells the caller that it cannot be written. */
+    /** Returns the value as JSON. An exception of any type means that the value cannot be written. */
     String write(@Nullable Object value);
 
-    /** Reads JSON into exactly that type; the database holds no names of classes. */
+    /** Reads JSON as exactly that type. The database holds no class names. */
     @Nullable
     Object read(String json, Type type);
 }

@@ -1,7 +1,7 @@
 package dev.forge.cluster;
 
-/** A change of the cluster's tables was called for in a read-only transaction. Nothing was written. */
-public class ReadOnlyTransactionException extends IllegalStateException {
+/** Thrown when a call would change the cluster's tables inside a read-only transaction. Nothing was written. */
+public class ReadOnlyTransactionException extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 

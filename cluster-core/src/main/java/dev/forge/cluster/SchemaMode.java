@@ -1,11 +1,11 @@
 package dev.forge.cluster;
 
-/** What to do when the cluster's schema is missing or behind. */
+/** What start-up does when the cluster's schema is missing or outdated. */
 public enum SchemaMode {
-    /** Install or upgrade it. */
+    /** Installs or upgrades the schema. */
     MIGRATE,
-    /** Refuse to start. Needs no Flyway and no right to create anything. */
+    /** Refuses to start. Needs neither Flyway nor the right to create objects. */
     VALIDATE,
-    /** Believe that it is current. */
+    /** Does not check the schema. */
     NONE
 }

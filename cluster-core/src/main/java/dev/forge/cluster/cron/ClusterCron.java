@@ -1,5 +1,7 @@
 package dev.forge.cluster.cron;
 
+import dev.forge.cluster.job.Backoff;
+import dev.forge.cluster.job.JobPriority;
 import java.lang.annotation.Documented;
 import java.lang.annotation.ElementType;
 import java.lang.annotation.Retention;
@@ -7,8 +9,7 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * Runs a bean method on a schedule, once for every slot, however many nodes there are. The method takes a {@link
- * CronContext} or nothing.
+ * Runs a bean method on a schedule, once per slot in the whole cluster. The method takes a {@link CronContext} or nothing.
  *
  * <pre>{@code
  * @ClusterCron("0 * * * *")
@@ -18,10 +19,10 @@ import java.lang.annotation.Target;
  * void pollPartner() { ... }
  * }</pre>
  *
- * <p>A run is a job: it is recovered when its node dies, tried again when it throws, and on a {@code @Transactional} method
- * its effects happen exactly once. What became of each slot is in the table {@code forge_cron_runs}.
+ * <p>A run is a job: it is recovered if its node dies, retried if it throws, and on a {@code @Transactional} method it has
+ * exactly-once effects. The table {@code forge_cron_runs} records the outcome of each slot.
  *
- * <p>Every text may hold placeholders. What is left empty is taken from {@code forge.cluster.cron.*} and
+ * <p>String attributes support {@code ${...}} placeholders. Attributes that are not set use {@code forge.cluster.cron.*} and
  * {@code forge.cluster.job.*}.
  */
 @Documented
@@ -30,41 +31,68 @@ import java.lang.annotation.Target;
 public @interface ClusterCron {
 
     /**
-     * When to run: five fields (minute, hour, day of month, month, day of week), six with seconds in front, or a macro such
-     * as {@code @hourly}; {@code -} for never.
+     * The cron expression: five fields (minute, hour, day of month, month, day of week), six with leading seconds, or a macro
+     * such as {@code @hourly}; {@code -} disables the cron.
      */
     String value() default "";
 
-    /** Instead of an expression: at every multiple of that time, counted from 1970; for example {@code 30s}. */
+    /** An interval that replaces the expression, for example {@code 30s}: slots are the multiples of it since 1970. */
     String every() default "";
 
     /** The time zone of the expression. A local time that does not exist is skipped, a repeated one fires once. */
     String zone() default "";
 
-    /** Unique in the cluster, among jobs too. By default the method's name in kebab case. */
+    /** The name, unique in the cluster among crons and jobs. Default: the method's name in kebab case. */
     String name() default "";
 
-    /** Who runs it. */
+    /** Former names: runs that were fired under them run here, too. */
+    String[] aliases() default {};
+
+    /** Which node runs the cron. */
     CronTarget target() default CronTarget.LEADER;
 
-    /** What a worker must offer to run it, with {@link CronTarget#ANY_WORKER}. */
+    /** The capability that a worker needs to run the cron, with {@link CronTarget#ANY_WORKER}. */
     String capability() default "";
 
-    /** What becomes of slots that passed while nobody could fire them. */
+    /** What happens to slots that passed while no node could fire them. */
     Misfire misfire() default Misfire.DEFAULT;
 
-    /** How many such slots {@link Misfire#CATCH_UP} runs at most; the older ones are missed. */
-    String catchUpLimit() default "";
+    /**
+     * The number of slots that {@link Misfire#CATCH_UP} runs at most; older ones are missed. Default (0): {@code
+     * forge.cluster.cron.catch-up-limit}.
+     */
+    int catchUpLimit() default 0;
 
-    /** What becomes of a slot whose predecessor still runs. */
+    /** {@link #catchUpLimit} as a text that may contain a placeholder. */
+    String catchUpLimitString() default "";
+
+    /** What happens to a slot while the previous run has not ended. */
     Overlap overlap() default Overlap.SKIP;
 
-    /** A run begins by chance up to that much after its slot, so that not everything begins on the full minute. */
+    /** The longest random delay of a run after its slot, which keeps crons from starting all at once. */
     String jitter() default "";
 
-    /** How often a run is tried before it has failed. */
-    String maxAttempts() default "";
+    /** The priority of runs. */
+    JobPriority priority() default JobPriority.NORMAL;
 
-    /** How long an attempt may take before it is interrupted and counts as failed; a result that comes later is discarded. */
+    /** {@link #priority} as a text that may contain a placeholder. */
+    String priorityString() default "";
+
+    /** The number of attempts before a run has failed. Default (0): {@code forge.cluster.job.max-attempts}. */
+    int maxAttempts() default 0;
+
+    /** {@link #maxAttempts} as a text that may contain a placeholder. */
+    String maxAttemptsString() default "";
+
+    /** The delay between attempts. */
+    Backoff backoff() default @Backoff;
+
+    /** Exceptions that are not retried: the run fails at once. */
+    Class<? extends Throwable>[] excluded() default {};
+
+    /** The time after which an attempt is interrupted and counts as failed. A later result is discarded. */
     String timeout() default "";
+
+    /** How long a finished run is kept, for example {@code 30d}; {@code 0s} deletes it at completion. */
+    String retention() default "";
 }

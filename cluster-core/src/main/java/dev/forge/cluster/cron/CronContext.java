@@ -6,47 +6,51 @@ import dev.forge.cluster.leader.LeadershipLostException;
 import java.time.Instant;
 import java.util.Optional;
 import java.util.function.Supplier;
+import org.springframework.core.ParameterizedTypeReference;
 
-/** One run of a cron; a parameter of its method. */
+/** The run of a cron; a parameter of its method. */
 public interface CronContext {
 
-    /** The cron's name. */
+    /** Returns the name of the cron. */
     String name();
 
-    /** The time for which it was planned. The same at every attempt: take it, not the clock, to say which period is meant. */
+    /** Returns the planned time, which is the same in every attempt. Use it instead of the clock to determine the period. */
     Instant slot();
 
-    /** When the leader fired it. */
+    /** Returns when the leader fired the run. */
     Instant firedAt();
 
     /**
-     * The slot of the run before this one, whatever became of that run: it may have failed. Empty if there was none. A run that
-     * was triggered is nobody's previous one.
+     * Returns the slot of the previous run, which may have failed. Empty if there was none. Triggered runs do not count as
+     * previous runs.
      */
     Optional<Instant> previousSlot();
 
-    /** What {@link CronDefinition#withPayload} says, where the cron was made at run time; empty if it says nothing. */
+    /** Returns the {@linkplain CronDefinition#withPayload payload} of a cron that was created at run time; empty if it has none. */
     <T> Optional<T> payload(Class<T> type);
 
-    /** Which attempt this is, from 1. */
+    /** Returns the payload as a generic type: {@code new ParameterizedTypeReference<List<Order>>() {}}. */
+    <T> Optional<T> payload(ParameterizedTypeReference<T> type);
+
+    /** Returns the number of this attempt, from 1. */
     int attempt();
 
     /**
-     * The term of the scheduler role: in which this node leads where the leader runs it, in which it was fired elsewhere; 0
-     * elsewhere if it was triggered. Terms only ever grow.
+     * Returns the term of the scheduler role. With {@link CronTarget#LEADER} it is the term in which this node leads; with {@link
+     * CronTarget#ANY_WORKER} the term in which the run was fired, 0 if it was triggered. Terms never decrease.
      */
     long term();
 
     /**
-     * Runs {@code work} in a transaction that commits only if this run is still this node's at the moment of the commit, and
-     * if the leader runs it, only if this node still leads in this {@link #term()}. Joins a transaction that is under way.
+     * Runs {@code work} in a transaction that commits only if this run still belongs to this node at the moment of the commit
+     * and, with {@link CronTarget#LEADER}, only if this node still leads in this {@link #term()}. Joins the caller's transaction.
      *
-     * @throws LeadershipLostException if it does not lead any more; nothing was written then
-     * @throws ClaimLostException if the run was given to another node; nothing was written then
+     * @throws LeadershipLostException if this node does not lead any more; nothing was written
+     * @throws ClaimLostException if another node took the run over; nothing was written
      */
     <T> T fenced(Supplier<T> work);
 
-    /** See {@link #fenced(Supplier)}. */
+    /** Runs {@code work} without a result; see {@link #fenced(Supplier)}. */
     default void fenced(Runnable work) {
         fenced(() -> {
             work.run();
@@ -54,6 +58,6 @@ public interface CronContext {
         });
     }
 
-    /** The job that is this run: its id, its progress, its checkpoint, whether it is to stop. */
+    /** Returns the job that carries this run: its id, progress, checkpoint and stop request. */
     JobContext job();
 }

@@ -1,12 +1,14 @@
 package dev.forge.cluster.cron;
 
+import dev.forge.cluster.job.JobPriority;
 import java.time.Duration;
 import java.time.ZoneId;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A cron that is made at run time. Immutable; each method answers a changed copy. What is not said is as {@code
- * forge.cluster.cron.*} says.
+ * Defines a cron that is created at run time. Immutable; each {@code with} method returns a changed copy. Options that are not set
+ * use {@code forge.cluster.cron.*}, or are those of the handler. Backoff, excluded exceptions and aliases are always those of the
+ * handler: they are code, and the database holds no names of classes.
  *
  * <pre>{@code
  * crons.create(CronDefinition.cron("report-berlin", "0 6 * * MON-FRI")
@@ -22,13 +24,16 @@ public final class CronDefinition {
     private final String expression;
     private final @Nullable ZoneId zone;
     private final @Nullable Object payload;
-    private final CronTarget target;
+    private final @Nullable CronTarget target;
     private final @Nullable String capability;
     private final Misfire misfire;
     private final @Nullable Integer catchUpLimit;
     private final Overlap overlap;
     private final Duration jitter;
     private final @Nullable Integer maxAttempts;
+    private final @Nullable JobPriority priority;
+    private final @Nullable Duration timeout;
+    private final @Nullable Duration retention;
 
     private CronDefinition(Draft draft) {
         this.name = draft.name;
@@ -43,92 +48,119 @@ public final class CronDefinition {
         this.overlap = draft.overlap;
         this.jitter = draft.jitter;
         this.maxAttempts = draft.maxAttempts;
+        this.priority = draft.priority;
+        this.timeout = draft.timeout;
+        this.retention = draft.retention;
     }
 
-    /** A cron with an expression as {@link ClusterCron#value()} takes it. */
+    /** Creates a definition with a cron expression; see {@link ClusterCron#value()}. */
     public static CronDefinition cron(String name, String expression) {
         return new CronDefinition(new Draft(name, expression));
     }
 
-    /** A cron that fires at every multiple of that time, counted from 1970. */
+    /** Creates a definition with an interval; see {@link ClusterCron#every()}. */
     public static CronDefinition every(String name, Duration interval) {
         return new CronDefinition(new Draft(name, EVERY + interval));
     }
 
-    /** How an interval is written where an expression is expected. */
+    /** The prefix of an interval that is written as an expression. */
     public static final String EVERY = "@every ";
 
-    /** The name of the job or cron whose method runs; by default the cron's own name. */
+    /** Sets the handler: the name of a job or cron whose method runs. Default: the name of this cron. */
     public CronDefinition withHandler(String handler) {
         Draft draft = new Draft(this);
         draft.handler = handler;
         return new CronDefinition(draft);
     }
 
-    /** What the handler gets. */
+    /** Sets the payload that the handler receives. */
     public CronDefinition withPayload(Object payload) {
         Draft draft = new Draft(this);
         draft.payload = payload;
         return new CronDefinition(draft);
     }
 
-    /** See {@link ClusterCron#zone()}. */
+    /** Sets the time zone; see {@link ClusterCron#zone()}. */
     public CronDefinition withZone(ZoneId zone) {
         Draft draft = new Draft(this);
         draft.zone = zone;
         return new CronDefinition(draft);
     }
 
-    /** See {@link ClusterCron#target()}; here by default {@link CronTarget#ANY_WORKER}. */
+    /**
+     * Sets which node runs the cron; see {@link ClusterCron#target()}. Default: {@link CronTarget#LEADER} if the handler is a {@link
+     * ClusterCron} method, {@link CronTarget#ANY_WORKER} if it is a job, which only workers run.
+     */
     public CronDefinition withTarget(CronTarget target) {
         Draft draft = new Draft(this);
         draft.target = target;
         return new CronDefinition(draft);
     }
 
-    /** See {@link ClusterCron#capability()}. */
+    /** Sets the capability that a worker needs; see {@link ClusterCron#capability()}. */
     public CronDefinition withCapability(String capability) {
         Draft draft = new Draft(this);
         draft.capability = capability;
         return new CronDefinition(draft);
     }
 
-    /** See {@link ClusterCron#misfire()}. */
+    /** Sets what happens to overdue slots; see {@link ClusterCron#misfire()}. */
     public CronDefinition withMisfire(Misfire misfire) {
         Draft draft = new Draft(this);
         draft.misfire = misfire;
         return new CronDefinition(draft);
     }
 
-    /** See {@link ClusterCron#catchUpLimit()}. */
+    /** Sets how many overdue slots are caught up at most; see {@link ClusterCron#catchUpLimit()}. */
     public CronDefinition withCatchUpLimit(int limit) {
         Draft draft = new Draft(this);
         draft.catchUpLimit = limit;
         return new CronDefinition(draft);
     }
 
-    /** See {@link ClusterCron#overlap()}. */
+    /** Sets what happens while the previous run has not ended; see {@link ClusterCron#overlap()}. */
     public CronDefinition withOverlap(Overlap overlap) {
         Draft draft = new Draft(this);
         draft.overlap = overlap;
         return new CronDefinition(draft);
     }
 
-    /** See {@link ClusterCron#jitter()}. */
+    /** Sets the longest random delay of a run; see {@link ClusterCron#jitter()}. */
     public CronDefinition withJitter(Duration jitter) {
         Draft draft = new Draft(this);
         draft.jitter = jitter;
         return new CronDefinition(draft);
     }
 
-    /** See {@link ClusterCron#maxAttempts()}. */
+    /** Sets the number of attempts of a run. Default: as the handler declares. */
     public CronDefinition withMaxAttempts(int maxAttempts) {
         Draft draft = new Draft(this);
         draft.maxAttempts = maxAttempts;
         return new CronDefinition(draft);
     }
 
-    /** Its name. */
+    /** Sets the priority of runs. Default: as the handler declares; {@link JobPriority#NORMAL} if this node does not have it. */
+    public CronDefinition withPriority(JobPriority priority) {
+        Draft draft = new Draft(this);
+        draft.priority = priority;
+        return new CronDefinition(draft);
+    }
+
+    /** Sets the time after which an attempt is interrupted and counts as failed. Default: as the handler declares. */
+    public CronDefinition withTimeout(Duration timeout) {
+        Draft draft = new Draft(this);
+        draft.timeout = timeout;
+        return new CronDefinition(draft);
+    }
+
+    /** Sets how long a finished run is kept; zero deletes it at completion. Default: as the handler declares. */
+    public CronDefinition withRetention(Duration retention) {
+        Draft draft = new Draft(this);
+        draft.retention = retention;
+        return new CronDefinition(draft);
+    }
+
+    /** Returns the name of the cron. */
     public String name() {
         return name;
     }
@@ -153,8 +185,8 @@ public final class CronDefinition {
         return payload;
     }
 
-    /** See {@link #withTarget}. */
-    public CronTarget target() {
+    /** See {@link #withTarget}; null: as the handler. */
+    public @Nullable CronTarget target() {
         return target;
     }
 
@@ -188,6 +220,21 @@ public final class CronDefinition {
         return maxAttempts;
     }
 
+    /** See {@link #withPriority}. */
+    public @Nullable JobPriority priority() {
+        return priority;
+    }
+
+    /** See {@link #withTimeout}. */
+    public @Nullable Duration timeout() {
+        return timeout;
+    }
+
+    /** See {@link #withRetention}. */
+    public @Nullable Duration retention() {
+        return retention;
+    }
+
     private static final class Draft {
         final String name;
         final String expression;
@@ -199,7 +246,8 @@ public final class CronDefinition {
         @Nullable
         Object payload;
 
-        CronTarget target = CronTarget.ANY_WORKER;
+        @Nullable
+        CronTarget target;
 
         @Nullable
         String capability;
@@ -214,6 +262,15 @@ public final class CronDefinition {
 
         @Nullable
         Integer maxAttempts;
+
+        @Nullable
+        JobPriority priority;
+
+        @Nullable
+        Duration timeout;
+
+        @Nullable
+        Duration retention;
 
         Draft(String name, String expression) {
             this.name = name;
@@ -233,6 +290,9 @@ public final class CronDefinition {
             this.overlap = other.overlap;
             this.jitter = other.jitter;
             this.maxAttempts = other.maxAttempts;
+            this.priority = other.priority;
+            this.timeout = other.timeout;
+            this.retention = other.retention;
         }
     }
 }

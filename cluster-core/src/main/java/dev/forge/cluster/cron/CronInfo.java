@@ -5,16 +5,16 @@ import java.time.Instant;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A cron as it stands.
+ * A cron as recorded in the database.
  *
- * @param declared whether it is declared in code; otherwise it was made at run time
- * @param handler the name of the job that runs
- * @param expression as {@link ClusterCron#value()} takes it; an interval as {@code @every PT30S}, {@code -} for never
- * @param next its next slot; null: never
- * @param known whether a live node may run its handler; where none may, its slots wait
- * @param problem why it does not fire, as the leader found; null if it does
- * @param lastRun the last slot that ran; null: none yet
- * @param latest what became of its last slot, run or not; null: none yet
+ * @param declared whether the cron is declared in code; otherwise it was created at run time
+ * @param handler the name of the handler that runs
+ * @param expression the expression, see {@link ClusterCron#value()}; an interval as {@code @every PT30S}, {@code -} for never
+ * @param next the next slot; null: never
+ * @param runnable whether a live node can run the handler; otherwise the slots wait
+ * @param problem why the cron does not fire; null if it does
+ * @param lastRun the last slot that ran; null: none
+ * @param latest the outcome of the last slot, whether it ran or not; null: none
  */
 public record CronInfo(
         String name,
@@ -30,7 +30,7 @@ public record CronInfo(
         Duration jitter,
         boolean paused,
         @Nullable Instant next,
-        boolean known,
+        boolean runnable,
         @Nullable String problem,
         @Nullable CronRun lastRun,
         @Nullable CronRun latest) {}

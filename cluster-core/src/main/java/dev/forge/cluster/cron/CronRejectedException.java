@@ -1,9 +1,10 @@
 package dev.forge.cluster.cron;
 
+import dev.forge.cluster.ClusterException;
 import org.jspecify.annotations.Nullable;
 
-/** A cron that cannot be made, changed, deleted or triggered as asked; nothing was written. The message says why. */
-public class CronRejectedException extends IllegalArgumentException {
+/** Thrown when a cron cannot be created, changed, deleted or triggered. Nothing was written. The message says why. */
+public class CronRejectedException extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 

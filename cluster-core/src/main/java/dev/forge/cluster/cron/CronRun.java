@@ -6,18 +6,18 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What became of one slot of a cron.
+ * The outcome of one slot of a cron.
  *
  * @param slot the planned time
- * @param reason why it did not run, or ran beside the plan; null if it simply ran
- * @param job the run; null if there was none
- * @param jobStatus how far that is; null if there was none, like all that follows of it
- * @param attempts how often it was tried
- * @param error how its last attempt failed
- * @param startedAt when its last attempt began
- * @param finishedAt when it ended for good
- * @param term of the leader that decided; null if somebody did through {@link Crons}
- * @param decidedAt when that was
+ * @param reason why the slot did not run as planned; null if it did
+ * @param job the id of the job; null if the slot did not run
+ * @param jobStatus the status of the job; null, like the following values, if the slot did not run or its job was purged
+ * @param attempts the number of attempts of the job
+ * @param error the error of its last failed attempt
+ * @param startedAt when its last attempt started
+ * @param finishedAt when the job ended
+ * @param term the term of the leader that decided; null if the run was triggered through {@link Crons}
+ * @param decidedAt when the outcome was decided
  */
 public record CronRun(
         String cron,
@@ -33,13 +33,13 @@ public record CronRun(
         @Nullable Long term,
         Instant decidedAt) {
 
-    /** What became of it. */
+    /** The outcome of a slot. */
     public enum Outcome {
-        /** A job was made of it; how far that is, its {@link CronRun#jobStatus} says. */
+        /** The slot was fired as a job; see {@link CronRun#jobStatus}. */
         RAN,
-        /** It was left out on purpose: paused, or its predecessor still ran. */
+        /** The slot was skipped because the cron was paused or its previous run had not ended. */
         SKIPPED,
-        /** Nobody could run it in time. */
+        /** No node could fire the slot in time. */
         MISSED
     }
 }

@@ -1,12 +1,12 @@
 package dev.forge.cluster.cron;
 
-/** Who runs what a cron fires. */
+/** Which node runs a cron. */
 public enum CronTarget {
     /**
-     * The node that leads the scheduler role, on a small pool of its own; it need not be a worker. If that node does not
-     * know the cron, another one with the role scheduler that does.
+     * The leader of the scheduler role, on a small pool of its own; it need not be a worker. If the leader does not have the
+     * handler, another node with the role scheduler that has it.
      */
     LEADER,
-    /** Any worker that knows it, like any other job. */
+    /** Any worker that has the handler, as for any other job. */
     ANY_WORKER
 }

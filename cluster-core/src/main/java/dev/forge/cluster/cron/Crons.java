@@ -1,64 +1,72 @@
 package dev.forge.cluster.cron;
 
 import dev.forge.cluster.ClusterNotReadyException;
+import dev.forge.cluster.ReadOnlyTransactionException;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 
 /**
- * The crons of the cluster: those that its applications declare with {@link ClusterCron}, and those that are made here at
- * run time, which live in the database. Changes join the caller's transaction; in a read-only one they throw {@link
- * ReadOnlyTransactionException}. {@link #create}, {@link #change} and {@link #trigger} need the application's handlers, which
- * are known once all beans were created: earlier they throw {@link ClusterNotReadyException}.
+ * Lists and controls the crons of the cluster: those that applications declare with {@link ClusterCron}, and those that are
+ * created here at run time and stored in the database. Changes join the caller's transaction; in a read-only one they throw
+ * {@link ReadOnlyTransactionException}. {@link #create}, {@link #change} and {@link #trigger} need the application's handlers,
+ * which are known after all beans have been created; earlier they throw {@link ClusterNotReadyException}.
+ *
+ * <p>All methods throw {@link CronRejectedException} if a name contains a control character.
  */
 public interface Crons {
 
     /**
-     * Makes a cron.
+     * Creates a cron.
      *
-     * @throws CronRejectedException if there is one of that name, or saying what is wrong with it
+     * @throws CronRejectedException if the name is taken or the definition is invalid; the message says why
      */
     void create(CronDefinition definition);
 
     /**
-     * Changes a cron that was made here. Slots of the new schedule count from now on; slots that are due already are decided
-     * under the old schedule.
+     * Replaces the definition of a cron that was created at run time. Slots of the new schedule count from now on; slots that
+     * are due already are decided under the old schedule.
      *
-     * @throws CronRejectedException if there is none of that name, it is declared in code, or saying what is wrong with it
+     * @throws CronRejectedException if the cron is unknown or declared in code, or if the definition is invalid
      */
     void change(CronDefinition definition);
 
     /**
-     * Deletes a cron that was made here; false if there is none. A run that is under way goes on.
+     * Deletes a cron that was created at run time. Runs that have been fired continue.
      *
-     * @throws CronRejectedException if it is declared in code
+     * @return whether the cron was deleted by this call; false if it is unknown
+     * @throws CronRejectedException if the cron is declared in code
      */
     boolean delete(String name);
 
-    /** Skips its slots until {@link #resume}; false if there is no such cron. */
+    /**
+     * Skips the slots of a cron until {@link #resume}. The pause survives restarts.
+     *
+     * @return whether the cron was paused by this call; false if it is unknown or was already paused
+     */
     boolean pause(String name);
 
-    /** Ends a {@link #pause}; false if there is no such cron, or it was not paused. */
+    /**
+     * Ends a {@link #pause}.
+     *
+     * @return whether the cron was resumed by this call; false if it is unknown or was not paused
+     */
     boolean resume(String name);
 
     /**
-     * Runs it now, paused or not, beside its schedule. Answers the job; empty if its former run has not ended and it may not
-     * overlap.
+     * Runs a cron now, in addition to its schedule and even if it is paused.
      *
-     * @throws CronRejectedException if there is no such cron
+     * @return the id of the job; empty if the previous run has not ended and the cron does not allow overlaps
+     * @throws CronRejectedException if the cron is unknown
      */
     Optional<UUID> trigger(String name);
 
-    /**
-     * A cron as it stands now.
-     *
-     * @throws CronRejectedException if the name cannot be one: it holds a control character. So do all methods here
-     */
+    /** Returns a cron by name. */
     Optional<CronInfo> find(String name);
 
-    /** All of them, by name. */
+    /** Returns all crons, ordered by name. */
     List<CronInfo> list();
 
-    /** What became of its slots, the latest first. */
+    /** Returns the outcomes of a cron's slots, latest first. */
     List<CronRun> runs(String name, int limit);
 }

@@ -1,13 +1,13 @@
 package dev.forge.cluster.cron;
 
-/** What becomes of slots that passed while nobody could fire them, by more than {@code forge.cluster.cron.misfire-threshold}. */
+/** What happens to slots that are overdue by more than {@code forge.cluster.cron.misfire-threshold} because no node could fire them. */
 public enum Misfire {
-    /** As {@code forge.cluster.cron.misfire} says. */
+    /** As configured by {@code forge.cluster.cron.misfire}. */
     DEFAULT,
-    /** None of them runs. */
+    /** No overdue slot runs. */
     SKIP,
-    /** The last of them runs, for all of them. */
+    /** Only the latest overdue slot runs. */
     FIRE_ONCE,
-    /** Each of them runs, the oldest first, up to the limit. */
+    /** All overdue slots run, oldest first, up to the limit. */
     CATCH_UP
 }

@@ -1,12 +1,12 @@
 package dev.forge.cluster.cron;
 
-/** What becomes of a slot of a cron whose former run has not ended yet. */
+/** What happens to a slot while the previous run has not ended. */
 public enum Overlap {
     /**
-     * It is skipped. Where slots are {@linkplain Misfire#CATCH_UP caught up} it waits for the former run instead, up to the
-     * limit: then runs never overlap, and none is left out.
+     * The slot is skipped. With {@link Misfire#CATCH_UP} it waits for the previous run instead, up to the limit, so that runs
+     * never overlap and no slot is left out.
      */
     SKIP,
-    /** It runs beside the former one. */
+    /** The slot runs beside the previous run. */
     ALLOW
 }

@@ -8,9 +8,8 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * Makes a bean method a daemon: something that runs all the time, on one node of the cluster. When that node dies,
- * drains or loses the database, another one takes over. The method may take a {@link DaemonContext}, and runs until it is
- * asked to stop.
+ * Makes a bean method a daemon: code that runs all the time on one node of the cluster. If that node dies, drains or loses the
+ * database, another node takes over. The method can take a {@link DaemonContext} and runs until it is asked to stop.
  *
  * <pre>{@code
  * @ClusterDaemon
@@ -22,47 +21,52 @@ import java.lang.annotation.Target;
  * }
  * }</pre>
  *
- * <p>An exception starts it again on the same node, after a growing delay. A method that returns without having been
- * asked to is done, until a node that has it starts or an operator resumes it; see {@link #restartOnReturn}.
+ * <p>A method that throws is restarted on the same node after a growing delay. A method that returns without being asked to
+ * stop is finished until a node that has it starts or an operator resumes it; see {@link #restartOnReturn}.
  *
- * <p>Every text may hold placeholders, {@code "${feeds.count}"}. What is left empty is taken from {@code
- * forge.cluster.daemon.*}.
+ * <p>String attributes support {@code ${...}} placeholders. Attributes that are not set use {@code forge.cluster.daemon.*}.
  */
 @Documented
 @Target(ElementType.METHOD)
 @Retention(RetentionPolicy.RUNTIME)
 public @interface ClusterDaemon {
 
-    /** Unique in the cluster. By default the method's name in kebab case: {@code priceFeed} is {@code price-feed}. */
+    /** The name, unique in the cluster. Default: the method's name in kebab case; {@code priceFeed} becomes {@code price-feed}. */
     String name() default "";
 
-    /** Once in the cluster, or once on every node. */
+    /** Whether the daemon runs once in the cluster or on every node. */
     DaemonScope scope() default DaemonScope.CLUSTER;
 
-    /** How many of it the whole cluster runs, spread over its nodes; one by default, 1,000 at most. */
-    String instances() default "";
+    /** The number of instances in the whole cluster, spread over its nodes, between 1 and 1,000. */
+    int instances() default 1;
+
+    /** {@link #instances} as a text that may contain a placeholder. */
+    String instancesString() default "";
 
     /**
-     * How long it waits before it is started again. Twice as long each time that it ends soon, up to five minutes; a run of
-     * a minute, or of ten delays if that is longer, begins anew.
+     * The delay before a restart. It doubles with each run that ends early, up to five minutes, and starts over after a run of
+     * one minute or of ten delays, whichever is longer.
      */
     String restartDelay() default "";
 
-    /** For how long a node must have been up before it runs it. */
+    /** How long a node must have been up before it runs the daemon. */
     String startupDelay() default "";
 
     /**
-     * How many times in a row it is started again after an exception before it has failed. A run of a minute, or of ten
-     * delays if that is longer, begins the count anew.
+     * How many restarts in a row after an exception are allowed before the daemon has failed. The count starts over after a run
+     * of one minute or of ten delays, whichever is longer. Default (a negative value): {@code forge.cluster.daemon.max-restarts}.
      */
-    String maxRestarts() default "";
+    int maxRestarts() default -1;
 
-    /** The role a node must have to run it. */
+    /** {@link #maxRestarts} as a text that may contain a placeholder. */
+    String maxRestartsString() default "";
+
+    /** The role that a node needs to run the daemon. */
     NodeRole role() default NodeRole.WORKER;
 
-    /** What a node must offer ({@code forge.cluster.node.capabilities}) to run it; by default nothing. */
+    /** The capability ({@code forge.cluster.node.capabilities}) that a node needs to run the daemon. Default: none. */
     String capability() default "";
 
-    /** Whether a method that returns is started again, after the same growing delay as one that threw, but without end. */
+    /** Whether a method that returns is restarted, after the same growing delay as one that threw, but without a limit. */
     boolean restartOnReturn() default false;
 }

@@ -7,55 +7,55 @@ import java.util.OptionalLong;
 import java.util.function.Supplier;
 
 /**
- * The daemon that a method runs as; its only parameter. It is asked to stop by {@link #stopRequested}, which ends an
- * {@link #awaitStop} at once, and some time later by an interrupt: after a second where its term is over, after {@code
- * forge.cluster.shutdown.drain-timeout} where it is only to end.
+ * The run of a daemon; the only parameter of its method. A stop is requested by {@link #stopRequested}, which ends {@link
+ * #awaitStop} immediately, and later by an interrupt: after one second if the term is over, otherwise after {@code
+ * forge.cluster.shutdown.drain-timeout}.
  */
 public interface DaemonContext {
 
-    /** The daemon's name. */
+    /** Returns the name of the daemon. */
     String name();
 
-    /** Which of its instances this is, from 0. */
+    /** Returns the number of this instance, from 0. */
     int instance();
 
-    /** The name of the node that runs it. */
+    /** Returns the name of the node that runs the daemon. */
     String nodeName();
 
     /**
-     * The term in which this node runs it: whoever runs it later has a higher one, unless a standby was promoted that had not
-     * received the last transactions. 0 for a daemon of scope {@link DaemonScope#NODE}.
+     * Returns the term in which this node runs the daemon. Every later run has a higher term, unless a standby was promoted that
+     * had not received the last transactions. 0 for a daemon of scope {@link DaemonScope#NODE}.
      */
     long term();
 
     /**
-     * The fencing token of that term for systems outside of the database, see {@link Leadership#fencingToken}. Empty for a
-     * daemon of scope {@link DaemonScope#NODE}, if the term is over, or if the server does not tell its timeline.
+     * Returns the fencing token of the term for systems outside the database; see {@link Leadership#fencingToken}. Empty for a
+     * daemon of scope {@link DaemonScope#NODE}, if the term is over, or if the server does not reveal its timeline.
      */
     OptionalLong fencingToken();
 
-    /** Whether to come to an end: the node drains, the daemon is paused or moves elsewhere, or the term is over. */
+    /** Returns whether the method should return: the node drains, the daemon is paused or moves, or the term is over. */
     boolean stopRequested();
 
     /**
-     * Waits for the request to stop, for that long at most; whether it has come. What a daemon that does something again
-     * and again waits with.
+     * Waits until a stop is requested, at most for {@code timeout}. Daemons that repeat something use this method instead of
+     * {@code Thread.sleep}.
      *
-     * @throws InterruptedException if somebody else than the cluster interrupts it
+     * @return whether a stop was requested
+     * @throws InterruptedException if the thread is interrupted by something other than the cluster
      */
-    boolean awaitStop(Duration patience) throws InterruptedException;
+    boolean awaitStop(Duration timeout) throws InterruptedException;
 
     /**
-     * Runs {@code work} in a transaction that commits only if the term in which this very method was started is the
-     * current one at the moment of the commit. See {@link Leadership#fenced(String, Supplier)}; that a later term is this
-     * node's too does not help.
+     * Runs {@code work} in a transaction that commits only if the term in which this run of the method started is current at the
+     * moment of the commit. See {@link Leadership#fenced(String, Supplier)}. A later term of the same node is rejected, too.
      *
-     * @throws LeadershipLostException if it is over; nothing was written then
+     * @throws LeadershipLostException if the term is over; nothing was written
      * @throws IllegalStateException for a daemon of scope {@link DaemonScope#NODE}
      */
     <T> T fenced(Supplier<T> work);
 
-    /** See {@link #fenced(Supplier)}. */
+    /** Runs {@code work} without a result; see {@link #fenced(Supplier)}. */
     default void fenced(Runnable work) {
         fenced(() -> {
             work.run();
@@ -63,6 +63,6 @@ public interface DaemonContext {
         });
     }
 
-    /** Shows operators how it fares. Written about once a second, the latest wins; see {@code forge_daemons.note}. */
+    /** Publishes a short status for operators in {@code forge_daemons.note}. Written about once a second; the latest wins. */
     void note(String text);
 }

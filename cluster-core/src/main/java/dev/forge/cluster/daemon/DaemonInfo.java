@@ -6,24 +6,24 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A daemon as it stands in the database.
+ * A daemon as recorded in the database.
  *
- * @param paused whether an operator keeps it from running
- * @param candidates names of the active nodes that may run it
+ * @param paused whether an operator has paused the daemon
+ * @param candidates the names of the active nodes that can run the daemon
  */
 public record DaemonInfo(
         String name, DaemonScope scope, boolean paused, List<String> candidates, List<Instance> instances) {
 
     /**
-     * One of its instances.
+     * An instance of a daemon.
      *
-     * @param nodeId the node that has it; null if none does
-     * @param nodeName that node's name
-     * @param term the last one in which it was run; 0 where nobody is elected
-     * @param startedAt when its method was last started
-     * @param restarts how often its method was started again, since a node that has it started or an operator resumed it
-     * @param lastError what it last threw; forgotten once it has run for a minute, or ten delays if that is longer
-     * @param note what it last said
+     * @param nodeId the node that has the instance; null if none has it
+     * @param nodeName the name of that node
+     * @param term the last term in which the instance ran; 0 for scope {@link DaemonScope#NODE}
+     * @param startedAt when the method was last started
+     * @param restarts the number of restarts since a node that has the daemon started or an operator resumed it
+     * @param lastError the last exception; cleared after a run of one minute or of ten restart delays, whichever is longer
+     * @param note the last {@link DaemonContext#note}
      */
     public record Instance(
             int number,

@@ -1,12 +1,12 @@
 package dev.forge.cluster.daemon;
 
-/** How many of a daemon there are. */
+/** Where a daemon runs. */
 public enum DaemonScope {
-    /** As many as its {@link ClusterDaemon#instances} in the whole cluster. */
+    /** {@link ClusterDaemon#instances} times in the whole cluster. */
     CLUSTER,
     /**
-     * One on every node that may run it. Nobody is elected, hence there is no term and no fence, and it goes on when the
-     * database is out of reach.
+     * Once on every node that can run it. There is no election, so there is neither a term nor a fence, and the daemon keeps
+     * running while the database is unreachable.
      */
     NODE
 }

@@ -1,19 +1,19 @@
 package dev.forge.cluster.daemon;
 
-/** Where an instance of a daemon stands. */
+/** The status of an instance of a daemon. */
 public enum DaemonStatus {
-    /** Nobody runs it: no node may, it is paused, or the next one has not begun. */
+    /** No node runs the instance: no node can, it is paused, or the next node has not started yet. */
     PENDING,
-    /** A node has it, and waits until its predecessor cannot run it any more. */
+    /** A node has the instance and waits until the previous node cannot run it any more. */
     ACQUIRING,
-    /** Its method runs. */
+    /** The method runs. */
     RUNNING,
-    /** Its method was asked to end and has not yet. */
+    /** The method was asked to stop and has not returned yet. */
     STOPPING,
-    /** Its method has returned: done, until a node that has it starts or an operator resumes it. */
+    /** The method returned. The instance runs again when a node that has it starts or an operator resumes it. */
     STOPPED,
-    /** Its method threw more often than allowed; likewise. */
+    /** The method threw more often than allowed. The instance runs again as after {@link #STOPPED}. */
     FAILED,
-    /** Its method threw, and will be started again. */
+    /** The method threw and will be restarted. */
     RESTARTING
 }

@@ -3,25 +3,29 @@ package dev.forge.cluster.daemon;
 import java.util.List;
 import java.util.Optional;
 
-/** The cluster's daemons, wherever they run; see {@link ClusterDaemon}. */
+/**
+ * Lists and controls the daemons of the cluster, wherever they run; see {@link ClusterDaemon}. All methods throw {@link
+ * IllegalArgumentException} if a name contains a control character.
+ */
 public interface Daemons {
 
-    /** All that a node of the cluster knows, or that are paused, by name. */
+    /** Returns all daemons that a node of the cluster has or that are paused, ordered by name. */
     List<DaemonInfo> list();
 
-    /**
-     * One of them.
-     *
-     * @throws IllegalArgumentException if the name cannot be one: it holds a control character. So do all methods here
-     */
+    /** Returns a daemon by name. */
     Optional<DaemonInfo> find(String name);
 
     /**
-     * Asks all of its instances to stop, and keeps every node from running it until {@link #resume}, restarts included.
-     * Empty if there is no such daemon.
+     * Stops all instances of a daemon and keeps every node from running it until {@link #resume}. The pause survives restarts.
+     *
+     * @return whether the daemon was paused by this call; false if it is unknown or was already paused
      */
-    Optional<DaemonInfo> pause(String name);
+    boolean pause(String name);
 
-    /** Ends a pause, and lets an instance that is done or has failed run again. Empty if there is no such daemon. */
-    Optional<DaemonInfo> resume(String name);
+    /**
+     * Ends a pause, and lets instances that have finished or failed run again.
+     *
+     * @return whether this call changed anything; false if the daemon is unknown or runs
+     */
+    boolean resume(String name);
 }

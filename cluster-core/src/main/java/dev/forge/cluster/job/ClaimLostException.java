@@ -1,10 +1,12 @@
 package dev.forge.cluster.job;
 
+import dev.forge.cluster.ClusterException;
+
 /**
- * The job no longer belongs to this node: it was cancelled, or given to another after too long a silence. Whatever the
- * handler does from here on is dropped; it should end.
+ * Thrown when a job no longer belongs to this node: it was cancelled, or another node took it over after the lease had expired.
+ * All further results of the handler are discarded; it should return.
  */
-public class ClaimLostException extends RuntimeException {
+public class ClaimLostException extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 

@@ -1,25 +1,24 @@
 package dev.forge.cluster.job;
 
 /**
- * Carries the news that there is work from one node to the others. News may get lost or come twice: nodes look for work
- * by themselves too, only later. A bean of this type replaces {@code NOTIFY} of PostgreSQL, and whatever
- * {@code forge.cluster.wakeup.type} says.
+ * Notifies other nodes of new work. Notifications may be lost or arrive twice: nodes also poll, only later. A bean of this type
+ * replaces PostgreSQL's {@code NOTIFY} and overrides {@code forge.cluster.wakeup.type}.
  */
 public interface ClusterCoordinator {
 
     /**
-     * Tells the others. Called after the commit, on a thread of the cluster's own, at most every few milliseconds and once
-     * for all that was enqueued meanwhile. Should return soon; if it throws, it is called again a little later. Not called
-     * while the node sees no other; what it would have told then is told as soon as one comes.
+     * Notifies the other nodes. Called after the commit on a thread of the cluster, at most every few milliseconds and once for
+     * all jobs that were enqueued meanwhile. Should return soon; if it throws, it is called again a little later. Not called
+     * while the node knows no other node; the notification is sent as soon as one joins.
      *
-     * @param priority the highest among what was enqueued
+     * @param priority the highest priority of the enqueued jobs
      */
     void notifyNewWork(JobPriority priority);
 
-    /** The listener wants to run whenever another node has news. It does not block. */
+    /** Registers a listener that must be called for each notification of another node. The listener does not block. */
     void registerWakeupListener(Runnable listener);
 
-    /** Whether news gets through at present, as far as is known without asking; shown by the health component. */
+    /** Returns whether notifications get through, as far as is known without a round trip. Shown in the health component. */
     default boolean isConnected() {
         return true;
     }

@@ -6,14 +6,14 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An attempt of a job that did not succeed.
+ * A failed attempt of a job.
  *
- * @param attempt which attempt it was, from 1; a lost node does not spend the attempt, so the next one may have the same number
+ * @param attempt the number of the attempt, from 1. A lost node does not use up the attempt, so the next one can have the same number
  * @param epoch the claim under which it ran
  * @param nodeId the node that ran it; null if unknown
  * @param startedAt when it began, by the database's clock
  * @param duration how long it ran; null if unknown
- * @param error the first 2,000 characters of what went wrong
+ * @param error the first 2,000 characters of the error
  */
 public record JobAttempt(
         int attempt,

@@ -4,54 +4,58 @@ import java.time.Instant;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
+import org.springframework.core.ParameterizedTypeReference;
 
-/** The job a handler is working on; a parameter of its method. */
+/** The job that a handler runs; a parameter of its method. */
 public interface JobContext {
 
-    /** The id of the job, the same at every attempt. */
+    /** Returns the id of the job, which is the same in every attempt. */
     UUID id();
 
-    /** The name under which it was enqueued. */
+    /** Returns the name under which the job was enqueued. */
     String name();
 
-    /** Which attempt this is, from 1. */
+    /** Returns the number of this attempt, from 1. */
     int attempt();
 
-    /** How many there may be. */
+    /** Returns the number of attempts that are allowed. */
     int maxAttempts();
 
-    /** Grows with every claim: a fencing token for systems outside of the database. */
+    /** Returns a fencing token for systems outside the database. It grows with every claim. */
     long epoch();
 
-    /** What to hand to other systems so that they do a thing once: the job's id, stable across attempts. */
+    /** Returns an idempotency key for other systems: the job's id, which is the same in every attempt. */
     default String idempotencyKey() {
         return id().toString();
     }
 
-    /** When it was due. */
+    /** Returns when the job was due. */
     Instant scheduledAt();
 
-    /** The name of the node that runs it. */
+    /** Returns the name of the node that runs the job. */
     String nodeName();
 
-    /** What the enqueuer attached. */
+    /** Returns the metadata that was attached when the job was enqueued. */
     Map<String, String> metadata();
 
-    /** Shows how far it is. Written with the next batch, the latest wins; see {@code forge_jobs.progress}. */
+    /** Publishes the progress in {@code forge_jobs.progress}. Written with the next batch; the latest wins. */
     void progress(int percent, String message);
 
     /**
-     * Remembers something for the next attempt. Stored when it returns; on a transactional handler, whose effects a
-     * failure undoes anyway, together with the failure. In a native image its type must be known: put Spring's
-     * {@code @RegisterReflectionForBinding(State.class)} on the handler.
+     * Records a state for the next attempt. It is stored when this method returns; for a transactional handler, whose writes a
+     * failure rolls back anyway, it is stored together with the failure. In a native image the type must be registered: put
+     * Spring's {@code @RegisterReflectionForBinding(State.class)} on the handler.
      *
-     * @throws ClaimLostException if the job is no longer this node's
+     * @throws ClaimLostException if the job no longer belongs to this node
      */
     void checkpoint(Object state);
 
-    /** What an earlier attempt, or this one, has remembered. */
+    /** Returns the state that an earlier attempt, or this one, has recorded. */
     <T> Optional<T> checkpoint(Class<T> type);
 
-    /** Whether to come to an end: the node drains, the attempt took too long, or the job was cancelled or lost. */
+    /** Returns the recorded state as a generic type: {@code new ParameterizedTypeReference<List<Order>>() {}}. */
+    <T> Optional<T> checkpoint(ParameterizedTypeReference<T> type);
+
+    /** Returns whether the handler should return: the node drains, the attempt timed out, or the job was cancelled or lost. */
     boolean stopRequested();
 }

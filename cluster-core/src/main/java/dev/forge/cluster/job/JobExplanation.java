@@ -1,39 +1,39 @@
 package dev.forge.cluster.job;
 
 /**
- * Why a job is not running.
+ * Explains why a job is not running.
  *
- * @param text the same in a sentence, with names and times
+ * @param text the reason as a sentence with names, times and the next step
  */
 public record JobExplanation(Reason reason, String text) {
 
-    /** The first that applies, in this order. */
+    /** The first reason that applies, in this order. */
     public enum Reason {
-        /** There is no such job; perhaps its retention has passed. */
+        /** The job does not exist; its retention may have passed. */
         NOT_FOUND,
-        /** It is. */
+        /** The job is running. */
         RUNNING,
-        /** It is, past its timeout: its handler ignores the interrupt. */
+        /** The job is running past its timeout: its handler ignores the interrupt. */
         RUNNING_PAST_TIMEOUT,
-        /** A node has it and will start it. */
+        /** A node has claimed the job and will start it. */
         CLAIMED,
-        /** It has ended. */
+        /** The job has ended. */
         FINISHED,
-        /** The job with its unique key that runs must end first. */
+        /** A running job with the same unique key must end first. */
         WAITING_FOR_PREDECESSOR,
-        /** Its name is paused. */
+        /** The job's name is paused. */
         PAUSED,
-        /** Its time has not come. */
+        /** The job is not due yet. */
         NOT_DUE,
         /** No live node has the role worker. */
         NO_LIVE_WORKER,
         /** No live worker has a handler of that name. */
         UNKNOWN_NAME,
-        /** No live worker that knows it offers its capability. */
+        /** No live worker with the handler offers the job's capability. */
         NO_CAPABLE_WORKER,
-        /** Every worker that could take it is full. */
+        /** All workers that could run the job are busy. */
         WORKERS_FULL,
-        /** Nothing stands in its way: it is about to start. */
+        /** Nothing prevents the job from starting. */
         ABOUT_TO_START
     }
 }

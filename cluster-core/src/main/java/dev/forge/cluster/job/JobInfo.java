@@ -7,18 +7,18 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A job as it stands in the database.
+ * A job as recorded in the database.
  *
  * @param payload JSON
- * @param capability what a node must offer to run it
- * @param attempts how many were begun
- * @param maxAttempts how many there may be; null: as its handler allows
- * @param recoveries how often it was taken from a dead or silent node
- * @param nodeId the node that has, or last had, it
- * @param epoch how often it was claimed
+ * @param capability the capability that a node needs to run the job; null: none
+ * @param attempts the number of attempts that were started
+ * @param maxAttempts the number of attempts that are allowed; null: as the handler declares
+ * @param recoveries how often the job was recovered from a dead or unresponsive node
+ * @param nodeId the node that has the job or had it last
+ * @param epoch the number of claims
  * @param progress JSON with percent and message
  * @param result JSON
- * @param lastError what went wrong the last time
+ * @param lastError the error of the last failed attempt
  * @param attemptHistory the last 20 attempts that did not succeed, the oldest first; empty in lists of jobs
  */
 public record JobInfo(

@@ -7,7 +7,7 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * On a payload type: the name of its job, for nodes that enqueue it without having its handler.
+ * Placed on a payload type: names the job of that payload, so that nodes without the handler can enqueue it.
  *
  * <pre>{@code
  * @JobName("process-order")

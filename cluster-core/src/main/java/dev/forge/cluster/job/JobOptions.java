@@ -8,7 +8,8 @@ import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How to enqueue a job, beyond what its handler declares. Immutable; each method answers a changed copy.
+ * Options for enqueueing a job that override what its handler declares. Immutable; each {@code with} method returns a changed
+ * copy.
  *
  * <pre>{@code
  * jobs.enqueue(new SendReminder(id), JobOptions.defaults().withDelay(Duration.ofHours(1)).withUniqueKey(id));
@@ -47,45 +48,45 @@ public final class JobOptions {
         this.metadata = metadata;
     }
 
-    /** As the handler declares. */
+    /** Returns the options that the handler declares. */
     public static JobOptions defaults() {
         return DEFAULTS;
     }
 
-    /** Due that long after it was enqueued, by the database's clock. */
+    /** Makes the job due after that delay, by the database's clock. */
     public JobOptions withDelay(Duration delay) {
         required("withDelay", "delay", delay);
         return new JobOptions(delay, null, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
-    /** Due at that time, by the database's clock; a time in the past means now. */
+    /** Makes the job due at that time, by the database's clock. A time in the past means now. */
     public JobOptions withTime(Instant at) {
         required("withTime", "at", at);
         return new JobOptions(null, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
-    /** How urgent it is. */
+    /** Sets the priority. */
     public JobOptions withPriority(JobPriority priority) {
         required("withPriority", "priority", priority);
         return new JobOptions(delay, at, priority.value(), capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
-    /** What a node must offer to run it. */
+    /** Sets the capability that a node needs to run the job. */
     public JobOptions withCapability(String capability) {
         required("withCapability", "capability", capability);
         return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }
 
-    /** At most one active job of its name has that key; an active one is {@linkplain UniquePolicy#KEEP kept}. */
+    /** Allows at most one active job of that name and key; an active job is {@linkplain UniquePolicy#KEEP kept}. */
     public JobOptions withUniqueKey(Object key) {
         return withUniqueKey(key, UniquePolicy.KEEP);
     }
 
     /**
-     * At most one active job of its name has that key.
+     * Allows at most one active job of that name and key.
      *
-     * @param key at most 500 characters, none of them a control character; keys that begin with {@code @http/} are those of
-     *     jobs submitted over HTTP, keys that begin with {@code workflow:} those of jobs that runs of workflows wait for
+     * @param key at most 500 characters without control characters. Keys that begin with {@code @http/} belong to jobs that were
+     *     submitted over HTTP, keys that begin with {@code workflow:} to jobs that workflows wait for
      */
     public JobOptions withUniqueKey(Object key, UniquePolicy policy) {
         required("withUniqueKey", "key", key);
@@ -93,7 +94,7 @@ public final class JobOptions {
         return new JobOptions(delay, at, priority, capability, key.toString(), policy, maxAttempts, metadata);
     }
 
-    /** How often it is tried before it has failed. */
+    /** Sets the number of attempts before the job has failed. */
     public JobOptions withMaxAttempts(int maxAttempts) {
         return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
     }

@@ -3,17 +3,17 @@ package dev.forge.cluster.job;
 import java.util.Arrays;
 import java.util.Locale;
 
-/** How urgent a job is. More urgent ones are claimed first; the rest is aged, so that nothing starves. */
+/** The priority of a job. Jobs with a higher priority are claimed first. Waiting jobs age, so that none starves. */
 public enum JobPriority {
-    /** Whenever there is nothing else to do. */
+    /** Runs when no other job waits. */
     BACKGROUND(0),
-    /** Less urgent than usual. */
+    /** Below {@link #NORMAL}. */
     LOW(25),
     /** The default. */
     NORMAL(50),
-    /** More urgent than usual. */
+    /** Above {@link #NORMAL}. */
     HIGH(75),
-    /** Before everything else. */
+    /** Runs before all others. */
     CRITICAL(100);
 
     private final int value;
@@ -22,12 +22,12 @@ public enum JobPriority {
         this.value = value;
     }
 
-    /** What is stored; operators may use numbers in between. */
+    /** Returns the stored value. Operators can use numbers in between. */
     public int value() {
         return value;
     }
 
-    /** The nearest level at or below a stored value. */
+    /** Returns the nearest level at or below a stored value. */
     public static JobPriority of(int value) {
         JobPriority nearest = BACKGROUND;
         for (JobPriority priority : values()) {
@@ -38,12 +38,16 @@ public enum JobPriority {
         return nearest;
     }
 
-    /** By its name, in any case. */
+    /**
+     * Returns a priority by its name, in upper or lower case.
+     *
+     * @throws IllegalArgumentException if there is no such priority
+     */
     public static JobPriority of(String name) {
         return Arrays.stream(values())
                 .filter(priority -> priority.name().equals(name.trim().toUpperCase(Locale.ROOT)))
                 .findFirst()
                 .orElseThrow(() -> new IllegalArgumentException(
-                        "'%s' is not a priority; there are %s".formatted(name, Arrays.toString(values()))));
+                        "Unknown priority '%s'; use one of %s".formatted(name, Arrays.toString(values()))));
     }
 }

@@ -1,9 +1,10 @@
 package dev.forge.cluster.job;
 
+import dev.forge.cluster.ClusterException;
 import org.jspecify.annotations.Nullable;
 
-/** A job that cannot be enqueued, cancelled or retried as asked; nothing was written. The message says why. */
-public class JobRejectedException extends IllegalArgumentException {
+/** Thrown when a job cannot be enqueued, cancelled or retried. Nothing was written. The message says why. */
+public class JobRejectedException extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 

@@ -1,23 +1,23 @@
 package dev.forge.cluster.job;
 
-/** Where a job stands. */
+/** The status of a job. */
 public enum JobStatus {
-    /** Waits: for its time, for its predecessor, or for a worker. */
+    /** Waiting for its time, for its predecessor or for a worker. */
     PENDING,
-    /** A node has it and will start it. */
+    /** Claimed by a node that will start it. */
     CLAIMED,
-    /** Its handler runs. */
+    /** The handler runs. */
     RUNNING,
-    /** Done. */
+    /** Completed successfully. */
     COMPLETED,
-    /** Tried as often as allowed, or failed for good. */
+    /** Failed permanently: all attempts failed, or an attempt must not be retried. */
     FAILED,
-    /** Called off. */
+    /** Cancelled. */
     CANCELLED,
-    /** Its nodes died under it more often than allowed. */
+    /** Exceeded {@code forge.cluster.job.max-recoveries}: too many nodes died while they ran the job. */
     ABANDONED;
 
-    /** Whether nothing will happen to it any more, unless somebody retries it. */
+    /** Returns whether the job has ended. Only a retry can start it again. */
     public boolean isFinal() {
         return switch (this) {
             case PENDING, CLAIMED, RUNNING -> false;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.job;
 
+import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;
 import java.util.Collection;
 import java.util.List;
@@ -7,87 +8,133 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.ParameterizedTypeReference;
 
 /**
- * Enqueues jobs and looks after them. Enqueueing joins the caller's transaction: what rolls back was never enqueued.
+ * Enqueues, finds and controls jobs. Enqueueing joins the caller's transaction: after a rollback the job was never enqueued.
  *
- * <p>In a listener that runs after a commit ({@code @TransactionalEventListener}) Spring still reports that transaction: give
- * the listener one of its own, {@code @Transactional(propagation = REQUIRES_NEW)}, as for any write.
+ * <p>In a listener that runs after a commit ({@code @TransactionalEventListener}) Spring still reports the committed transaction.
+ * Give such a listener a transaction of its own, {@code @Transactional(propagation = REQUIRES_NEW)}, as for every write.
  *
- * <p>The type of the payload says which job: the one whose handler takes it, or the one that its {@link JobName} names. An object
- * does not know its type arguments: a {@code Box<LocalDate>} finds the handler of {@code Box<LocalDate>} if no other handler takes
- * a {@code Box}. Handlers read payloads with their full generic type.
+ * <p>The type of the payload selects the job: the one whose handler takes that type, or the one that its {@link JobName} names.
+ * An object does not know its type arguments, so a {@code Box<LocalDate>} finds the handler of {@code Box<LocalDate>} if no other
+ * handler takes a {@code Box}. Handlers read payloads with their full generic type.
  *
- * <p>If this node has the handler, and the payload is not of just the class that the handler takes (a map, a subclass, anything
- * generic), it is read as a test, which costs one parse.
+ * <p>If this node has the handler and the payload is not exactly of the class that the handler takes (a map, a subclass, a
+ * generic type), the payload is read once as a check, which costs one parse.
  *
- * <p>Handlers are known once all beans were created. Calls from constructors and {@code @PostConstruct} methods throw {@link
- * ClusterNotReadyException}. Changes in a read-only transaction throw {@link ReadOnlyTransactionException}, and a null argument an
- * {@link IllegalArgumentException} unless it is said to be allowed.
+ * <p>Handlers are known after all beans have been created. Calls from constructors and {@code @PostConstruct} methods throw {@link
+ * ClusterNotReadyException}. Changes in a read-only transaction throw {@link ReadOnlyTransactionException}. A null argument throws
+ * {@link IllegalArgumentException} unless the parameter allows null.
  */
 public interface Jobs {
 
     /**
-     * Enqueues a job as its handler declares.
+     * Enqueues a job with the options that its handler declares.
      *
-     * @throws JobRejectedException saying why it cannot be enqueued
+     * @throws JobRejectedException if the job cannot be enqueued; the message says why
      */
-    default UUID enqueue(Object payload) {
+    default EnqueuedJob enqueue(Object payload) {
         return enqueue(payload, JobOptions.defaults());
     }
 
-    /** Enqueues a job; answers its id, or that of the active one with the same unique key. */
-    UUID enqueue(Object payload, JobOptions options);
+    /**
+     * Enqueues a job.
+     *
+     * @return the new job, or the active job with the same unique key
+     * @throws JobRejectedException if the job cannot be enqueued; the message says why
+     */
+    EnqueuedJob enqueue(Object payload, JobOptions options);
 
-    /** Enqueues a job by name; its payload may be null. */
-    default UUID enqueueNamed(String name, @Nullable Object payload) {
+    /** Enqueues a job by name with the options that its handler declares; see {@link #enqueueNamed(String, Object, JobOptions)}. */
+    default EnqueuedJob enqueueNamed(String name, @Nullable Object payload) {
         return enqueueNamed(name, payload, JobOptions.defaults());
     }
 
     /**
-     * Enqueues a job by name; its payload may be null. A name that no node has ever had a handler for is refused, unless
-     * unfinished jobs bear it.
+     * Enqueues a job by name.
      *
-     * @throws UnknownJobException for such a name
+     * @param payload the payload; null for a handler that takes none
+     * @throws UnknownJobException if no node of the cluster has ever had a handler of that name
+     * @throws JobRejectedException if the job cannot be enqueued; the message says why
      */
-    UUID enqueueNamed(String name, @Nullable Object payload, JobOptions options);
+    EnqueuedJob enqueueNamed(String name, @Nullable Object payload, JobOptions options);
 
-    /** Enqueues many at once, far faster than one by one; the ids are in the order of the payloads. */
-    default List<UUID> enqueueAll(Collection<?> payloads) {
+    /** Enqueues many jobs with the options that their handlers declare; see {@link #enqueueAll(Collection, JobOptions)}. */
+    default List<EnqueuedJob> enqueueAll(Collection<?> payloads) {
         return enqueueAll(payloads, JobOptions.defaults());
     }
 
-    /** Enqueues many at once. A unique key would make them one, so there must be none. */
-    List<UUID> enqueueAll(Collection<?> payloads, JobOptions options);
+    /**
+     * Enqueues many jobs in one transaction, much faster than one by one. The options must not contain a unique key.
+     *
+     * @return the jobs in the order of the payloads
+     */
+    List<EnqueuedJob> enqueueAll(Collection<?> payloads, JobOptions options);
 
-    /** A job as it stands now. */
+    /** Returns a job by id. */
     Optional<JobInfo> find(UUID id);
 
     /**
-     * Calls a job off, wherever it is; a running handler is interrupted and what it still does is dropped. False if
-     * there is no such job or it has ended already.
+     * Returns the result of a completed job.
      *
-     * @throws JobRejectedException if it carries a run of a workflow: {@code Workflows#cancel}
+     * @return the result; empty if the job is unknown, has not completed, or returned nothing
+     * @throws IllegalArgumentException if the result cannot be read as that type
+     */
+    <T> Optional<T> result(UUID id, Class<T> type);
+
+    /**
+     * Returns the result of a completed job as a generic type, {@code new ParameterizedTypeReference<List<Order>>() {}}; see
+     * {@link #result(UUID, Class)}.
+     */
+    <T> Optional<T> result(UUID id, ParameterizedTypeReference<T> type);
+
+    /**
+     * Returns the newest jobs that match a filter, newest first, without payloads, results, errors and attempts. The cost is
+     * bounded: the search covers the last 10,000 jobs that were enqueued, and of older ones up to 10,000 that are unfinished and
+     * 10,000 that have finished.
+     *
+     * @param limit the number of jobs, between 1 and 1,000
+     */
+    List<JobInfo> list(JobFilter filter, int limit);
+
+    /** Counts the jobs that match a filter, up to 10,000 within the bounds of {@link #list}. */
+    JobCount count(JobFilter filter);
+
+    /**
+     * Cancels a job in any unfinished status. A running handler is interrupted, and its result is discarded.
+     *
+     * @return whether the job was cancelled by this call; false if it is unknown or has ended
+     * @throws JobRejectedException if the job carries a run of a workflow; use {@code Workflows.cancel}
      */
     boolean cancel(UUID id);
 
     /**
-     * Gives a failed, cancelled or abandoned job all its attempts again; false if it is none of these, or if another one
-     * has its unique key by now.
+     * Retries a failed, cancelled or abandoned job with all its attempts.
      *
-     * @throws JobRejectedException if it carries a run of a workflow: {@code Workflows#retry}
+     * @return whether the job was enqueued again; false if it is in another status, or if another job has its unique key
+     * @throws JobRejectedException if the job carries a run of a workflow; use {@code Workflows.retry}
      */
     boolean retry(UUID id);
 
-    /** No job of that name starts until {@link #resume}; those that run go on. */
-    void pause(String name);
+    /**
+     * Keeps jobs of that name from starting until {@link #resume}. Running jobs continue. The pause survives restarts.
+     *
+     * @return whether the name was paused by this call; false if it was already paused
+     * @throws UnknownJobException if no node has ever had a handler of that name and no unfinished job has it
+     */
+    boolean pause(String name);
 
-    /** Ends a {@link #pause}; false if there was none. */
+    /**
+     * Ends a {@link #pause}.
+     *
+     * @return whether the name was resumed by this call; false if it was not paused
+     */
     boolean resume(String name);
 
-    /** The names that are paused. */
+    /** Returns the names that are paused. */
     Set<String> paused();
 
-    /** Why a job is not running. */
+    /** Explains why a job is not running. */
     JobExplanation explain(UUID id);
 }

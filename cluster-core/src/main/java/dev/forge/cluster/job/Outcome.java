@@ -4,39 +4,39 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a handler decides about its job, by returning it. Returning commits: on a transactional handler what it wrote
- * stays, whatever the outcome. To undo, throw.
+ * The decision of a handler about its job, as its return value. Returning commits: the writes of a transactional handler are kept
+ * whatever the outcome is. To roll them back, throw an exception.
  */
 public sealed interface Outcome {
 
-    /** Done. */
+    /** Completes the job. */
     static Outcome complete() {
         return new Completed(null);
     }
 
-    /** Done, with a result that is stored as JSON. */
+    /** Completes the job with a result that is stored as JSON. */
     static Outcome complete(@Nullable Object result) {
         return new Completed(result);
     }
 
-    /** Not now: come back after that time. Spends no attempt. */
+    /** Runs the job again after that delay. Does not use up an attempt. */
     static Outcome snooze(Duration delay) {
         return new Snoozed(notNegative(delay));
     }
 
-    /** This attempt has failed; the next one, if any is left, comes after that time. */
+    /** Fails the attempt. The next one, if any is left, starts after that delay. */
     static Outcome retryAfter(Duration delay, String reason) {
         return new Retried(notNegative(delay), reason);
     }
 
-    /** Failed for good. */
+    /** Fails the job permanently. */
     static Outcome fail(String reason) {
         return new Failed(reason);
     }
 
     private static Duration notNegative(Duration delay) {
         if (delay.isNegative()) {
-            throw new IllegalArgumentException("a job cannot come back after " + delay);
+            throw new IllegalArgumentException("Outcome: the delay (%s) must not be negative".formatted(delay));
         }
         return delay;
     }

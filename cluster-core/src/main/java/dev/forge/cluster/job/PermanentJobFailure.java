@@ -1,9 +1,10 @@
 package dev.forge.cluster.job;
 
+import dev.forge.cluster.ClusterException;
 import org.jspecify.annotations.Nullable;
 
-/** Thrown by a handler whose job no further attempt can save. */
-public class PermanentJobFailure extends RuntimeException {
+/** Thrown by a handler to fail its job permanently, without further attempts. */
+public class PermanentJobFailure extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 

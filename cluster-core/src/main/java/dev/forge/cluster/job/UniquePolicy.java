@@ -1,13 +1,12 @@
 package dev.forge.cluster.job;
 
-/** What becomes of a new job whose unique key belongs to an active one. */
+/** What happens to a new job whose unique key belongs to an active one. */
 public enum UniquePolicy {
-    /** The active job stays as it is; its id is the answer. */
+    /** The active job stays unchanged, and its id is returned. */
     KEEP,
     /**
-     * The new one takes the place of one that has not started yet. If the active one runs already, the new one waits
-     * for its end: the two never run beside each other. (Cancelling a running job ends it at once, before its handler has
-     * heard of it.)
+     * The new job replaces an active one that has not started. If the active job is running, the new one waits until it ends,
+     * so that the two never run at the same time. (A running job that is cancelled ends immediately, before its handler notices.)
      */
     REPLACE
 }

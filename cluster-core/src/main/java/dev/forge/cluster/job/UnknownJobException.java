@@ -1,6 +1,6 @@
 package dev.forge.cluster.job;
 
-/** A job was enqueued, or paused, by a name that is no job's. The message says which names there are. */
+/** Thrown when no handler exists for the name of a job. The message lists known names. */
 public class UnknownJobException extends JobRejectedException {
 
     private static final long serialVersionUID = 1L;

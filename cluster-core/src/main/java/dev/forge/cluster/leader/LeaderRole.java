@@ -7,14 +7,14 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * On a bean's class: this node stands for election to that role. The bean learns of it by listening for {@link
- * LeadershipAcquired} and {@link LeadershipLost}, or asks {@link Leadership}.
+ * Placed on the class of a bean: this node stands for election to the role. The bean can listen for {@link LeadershipAcquired}
+ * and {@link LeadershipLost}, or ask {@link Leadership}.
  */
 @Documented
 @Retention(RetentionPolicy.RUNTIME)
 @Target(ElementType.TYPE)
 public @interface LeaderRole {
 
-    /** The role's name; the cluster's own ones are taken care of. */
+    /** The name of the role. Nodes stand for the cluster's own roles without this annotation. */
     String value();
 }

@@ -2,10 +2,10 @@ package dev.forge.cluster.leader;
 
 /** How leaders are elected. */
 public enum LeaderStrategy {
-    /** {@link #ADVISORY_LOCK}, or {@link #LEASE} behind a transaction pooler. */
+    /** Uses {@link #ADVISORY_LOCK}, or {@link #LEASE} behind a transaction pooler. */
     AUTO,
-    /** A session-bound lock, free the moment its holder's connection ends. */
+    /** A session lock, which PostgreSQL releases as soon as the connection of the leader ends. */
     ADVISORY_LOCK,
-    /** A row that must be renewed; needs no session, hence works through a transaction pooler. */
+    /** A row that the leader renews. Needs no session and therefore works through a transaction pooler. */
     LEASE
 }

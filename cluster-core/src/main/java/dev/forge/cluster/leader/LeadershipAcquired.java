@@ -3,9 +3,9 @@ package dev.forge.cluster.leader;
 import dev.forge.cluster.ClusterEvent;
 
 /**
- * Spring event: this node leads from now on.
+ * Spring event: this node became the leader of a role.
  *
- * @param role what it leads
- * @param term the number of this leadership, larger than any before
+ * @param role the name of the role
+ * @param term the number of this term, larger than all earlier ones
  */
 public record LeadershipAcquired(String role, long term) implements ClusterEvent {}

@@ -1,7 +1,11 @@
 package dev.forge.cluster.leader;
 
-/** A fenced write was refused and rolled back: this node does not lead, or no longer in the term it began in. */
-public class LeadershipLostException extends RuntimeException {
+import dev.forge.cluster.ClusterException;
+
+/** Thrown when a fenced write was rolled back because this node does not lead, or not in the term in which the work began. */
+public class LeadershipLostException extends ClusterException {
+
+    private static final long serialVersionUID = 1L;
 
     public LeadershipLostException(String message) {
         super(message);

@@ -2,19 +2,23 @@ package dev.forge.cluster.lock;
 
 import java.time.Duration;
 
-/** A lock that was taken. */
+/** A lock that this node holds. */
 public interface ClusterLock extends AutoCloseable {
 
-    /** What is locked. */
+    /** Returns the name of the lock. */
     String name();
 
-    /** Larger than that of any earlier holder: lets a resource refuse those who are late. */
+    /** Returns the fencing token, which is larger than that of every earlier holder. The protected resource can reject smaller ones. */
     long token();
 
-    /** Holds the lock for that long from now. False: it has expired, and may be another's. */
+    /**
+     * Extends the lease so that it ends after that time from now.
+     *
+     * @return whether the lease was extended; false if it had expired, in which case another node may hold the lock
+     */
     boolean extend(Duration lease);
 
-    /** Gives the lock back, unless it has expired meanwhile and is another's. */
+    /** Releases the lock, unless it has expired and another node holds it. */
     @Override
     void close();
 }

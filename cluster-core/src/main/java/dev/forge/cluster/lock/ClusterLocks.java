@@ -3,25 +3,65 @@ package dev.forge.cluster.lock;
 import dev.forge.cluster.ClusterNotReadyException;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.function.Supplier;
 
 /**
- * Named locks across the cluster, kept in {@code forge_locks}. A lock is held for a time, by database time, and free
- * when that is over or its node is declared dead; what it protects should therefore check the lock's {@linkplain
- * ClusterLock#token() token}.
+ * Named locks across the cluster, stored in {@code forge_locks}. A lock is leased by database time. It becomes free when the
+ * lease ends or its node is declared dead, so a holder that was frozen can lose it without noticing. The protected resource
+ * should therefore check the lock's {@linkplain ClusterLock#token() token}.
  *
- * <p>A name has at most 500 characters, none of them a control character.
+ * <p>A lock is not reentrant and belongs to no thread. A name has at most 500 characters and no control characters. All methods
+ * throw {@link IllegalArgumentException} if the name cannot be stored, and {@link ClusterNotReadyException} if this node has
+ * not joined the cluster yet or has left it.
  */
 public interface ClusterLocks {
 
     /**
-     * Takes a lock for {@code forge.cluster.lock.lease-duration} if it is free. Does not wait. Empty, too, if this node was
-     * declared dead and has not joined anew.
+     * Acquires a lock for {@code forge.cluster.lock.lease-duration} if it is free. Does not wait.
      *
-     * @throws IllegalArgumentException if the name cannot be stored, saying why
-     * @throws ClusterNotReadyException if this node has not joined the cluster yet, or has left it
+     * @return the lock; empty if it is held, or if this node was declared dead and has not rejoined
      */
     Optional<ClusterLock> tryLock(String name);
 
-    /** Takes a lock for that long if it is free. Does not wait. */
+    /** Acquires a lock for that lease if it is free. Does not wait. See {@link #tryLock(String)}. */
     Optional<ClusterLock> tryLock(String name, Duration lease);
+
+    /**
+     * Acquires a lock for {@code forge.cluster.lock.lease-duration} and waits until it is free. Waiting callers are not served
+     * in order. Holds no database connection while it waits.
+     *
+     * @param timeout how long to wait at most
+     * @throws LockNotAcquiredException if the lock was not free in time
+     * @throws InterruptedException if the thread is interrupted while it waits
+     */
+    ClusterLock lock(String name, Duration timeout) throws InterruptedException;
+
+    /**
+     * Runs {@code action} while this node holds the lock, and waits until the lock is free. The lease is renewed until the
+     * action returns, however long it takes.
+     *
+     * @param timeout how long to wait for the lock at most; zero does not wait
+     * @return the result of the action
+     * @throws LockNotAcquiredException if the lock was not free in time; the action did not run
+     * @throws LockLostException if the lock was lost while the action ran, so that another node may have run at the same time.
+     *     Inside the caller's transaction the exception rolls the action's writes back
+     * @throws InterruptedException if the thread is interrupted while it waits for the lock
+     */
+    <T> T withLock(String name, Duration timeout, Supplier<T> action) throws InterruptedException;
+
+    /** Runs an action without a result; see {@link #withLock(String, Duration, Supplier)}. */
+    default void withLock(String name, Duration timeout, Runnable action) throws InterruptedException {
+        withLock(name, timeout, () -> {
+            action.run();
+            return true;
+        });
+    }
+
+    /**
+     * Runs {@code action} if the lock is free, and does nothing otherwise. The lease is renewed until the action returns.
+     *
+     * @return whether the action ran
+     * @throws LockLostException if the lock was lost while the action ran
+     */
+    boolean tryWithLock(String name, Runnable action);
 }

@@ -4,9 +4,9 @@ import dev.forge.cluster.ClusterEvent;
 import java.util.UUID;
 
 /**
- * Spring event: another node was declared dead; what it held is free.
+ * Spring event: another node was declared dead, and its jobs, locks and leader roles were released.
  *
- * @param id of that membership
- * @param name what people call the node
+ * @param id the id of its membership
+ * @param name the name of the node
  */
 public record NodeDied(UUID id, String name) implements ClusterEvent {}

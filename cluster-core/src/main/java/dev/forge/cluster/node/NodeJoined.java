@@ -4,9 +4,9 @@ import dev.forge.cluster.ClusterEvent;
 import java.util.UUID;
 
 /**
- * Spring event: another node is there.
+ * Spring event: another node joined the cluster.
  *
- * @param id of that membership
- * @param name what people call the node
+ * @param id the id of its membership
+ * @param name the name of the node
  */
 public record NodeJoined(UUID id, String name) implements ClusterEvent {}

@@ -4,9 +4,9 @@ import dev.forge.cluster.ClusterEvent;
 import java.util.UUID;
 
 /**
- * Spring event: another node has left in good order.
+ * Spring event: another node left the cluster after a graceful shutdown.
  *
- * @param id of that membership
- * @param name what people call the node
+ * @param id the id of its membership
+ * @param name the name of the node
  */
 public record NodeLeft(UUID id, String name) implements ClusterEvent {}

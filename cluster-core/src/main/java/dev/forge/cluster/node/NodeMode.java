@@ -1,13 +1,13 @@
 package dev.forge.cluster.node;
 
-/** How a node takes part, on top of its {@linkplain NodeRole roles}. */
+/** How a node takes part in the cluster, in addition to its {@linkplain NodeRole roles}. */
 public enum NodeMode {
-    /** Does what its roles allow. */
+    /** Does everything that its roles allow. */
     AUTO,
-    /** Must lead: start-up fails when it is not elected in time. */
+    /** Must lead: start-up fails if the node is not elected in time. */
     LEADER,
     /** Never stands for election. */
     WORKER,
-    /** Registers and reads; never claims, competes, fires or changes anything. */
+    /** Registers and reads. Never claims, stands for election, fires crons or changes anything. */
     OBSERVER
 }

@@ -1,6 +1,6 @@
 package dev.forge.cluster.node;
 
-/** What a node does for the cluster; a node may have any of them. */
+/** What a node does for the cluster. A node can have any combination of roles. */
 public enum NodeRole {
     /** Serves the application's HTTP requests. */
     GATEWAY,

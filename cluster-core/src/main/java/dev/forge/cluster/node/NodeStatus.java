@@ -1,15 +1,15 @@
 package dev.forge.cluster.node;
 
-/** What the cluster thinks of a node. */
+/** The status of a node as the cluster sees it. */
 public enum NodeStatus {
-    /** Registered, not yet at work. */
+    /** Registered, not yet working. */
     JOINING,
-    /** At work. */
+    /** Working. */
     ACTIVE,
-    /** Silent for longer than it said it would be. */
+    /** Missed its heartbeat deadline. */
     STALE,
-    /** Finishes what it has and takes nothing new. */
+    /** Finishes its running work and takes no new work. */
     DRAINING,
-    /** Gone; what it held was given to others. */
+    /** Left or declared dead. Its jobs, locks and roles were released. */
     DEAD
 }

@@ -3,12 +3,12 @@ package dev.forge.cluster.ratelimit;
 import java.time.Duration;
 
 /**
- * How many calls are admitted: a bucket that holds {@code burst} tokens, from which each call takes one, and into which
- * {@code requests} flow {@code per} time, evenly.
+ * A limit for calls, as a token bucket. The bucket holds at most {@code burst} tokens. Each call consumes one, and {@code
+ * requests} tokens are added evenly {@code per} period.
  *
- * @param requests how many flow in per that time
- * @param per that time
- * @param burst how many there are at most, hence how many calls are admitted at once after a quiet time
+ * @param requests the number of tokens added per period
+ * @param per the period
+ * @param burst the capacity of the bucket, that is, the number of calls admitted at once after a quiet time
  */
 public record RateLimit(long requests, Duration per, long burst) {
 
@@ -16,10 +16,14 @@ public record RateLimit(long requests, Duration per, long burst) {
     private static final Duration LONGEST = Duration.ofDays(366);
     private static final long MOST = 1_000_000_000;
 
-    /** Refuses what cannot be meant. */
+    /**
+     * Creates a limit.
+     *
+     * @throws IllegalArgumentException if a value is out of range
+     */
     public RateLimit {
-        require(requests >= 1 && requests <= MOST, "requests", requests, "must lie between 1 and " + MOST);
-        require(burst >= 1 && burst <= MOST, "burst", burst, "must lie between 1 and " + MOST);
+        require(requests >= 1 && requests <= MOST, "requests", requests, "must be between 1 and " + MOST);
+        require(burst >= 1 && burst <= MOST, "burst", burst, "must be between 1 and " + MOST);
         if (per == null) {
             throw new IllegalArgumentException("RateLimit: per must not be null");
         }
@@ -27,22 +31,22 @@ public record RateLimit(long requests, Duration per, long burst) {
                 per.compareTo(SHORTEST) >= 0 && per.compareTo(LONGEST) <= 0,
                 "per",
                 per,
-                "must lie between a millisecond and a year");
+                "must be between one millisecond and 366 days");
     }
 
-    /** So many in any such time, as many of them at once as there are. */
+    /** Creates a limit whose burst equals {@code requests}. */
     public static RateLimit of(long requests, Duration per) {
         return new RateLimit(requests, per, requests);
     }
 
-    /** The same, with so many at once. */
+    /** Returns a copy with that burst. */
     public RateLimit withBurst(long burst) {
         return new RateLimit(requests, per, burst);
     }
 
-    private static void require(boolean holds, String name, Object value, String otherwise) {
-        if (!holds) {
-            throw new IllegalArgumentException("%s (%s): %s".formatted(name, value, otherwise));
+    private static void require(boolean valid, String name, Object value, String rule) {
+        if (!valid) {
+            throw new IllegalArgumentException("RateLimit: %s (%s) %s".formatted(name, value, rule));
         }
     }
 }

@@ -3,12 +3,12 @@ package dev.forge.cluster.ratelimit;
 import java.time.Duration;
 
 /**
- * Whether a call was admitted, and how its bucket stands.
+ * The result of a request for permits.
  *
- * @param allowed whether it was; if not, nothing was taken
- * @param limit the limit it was held against
+ * @param allowed whether the call was admitted; a denied call consumes no tokens
+ * @param limit the limit that was applied
  * @param remaining how many more calls would be admitted now
- * @param retryAfter when the same call would be admitted if nobody else called; zero if it was
+ * @param retryAfter when the same call would be admitted if nobody else called; zero if it was admitted
  * @param reset when the bucket would be full again if nobody called
  */
 public record RateLimitDecision(

@@ -1,9 +1,10 @@
 package dev.forge.cluster.ratelimit;
 
+import dev.forge.cluster.ClusterException;
 import java.io.Serial;
 
-/** A call of a {@link RateLimited} method that was denied: the method was not entered. Over HTTP this is a 429. */
-public final class RateLimitExceededException extends RuntimeException {
+/** Thrown when a call of a {@link RateLimited} method is denied. The method did not run. Over HTTP the response is 429. */
+public final class RateLimitExceededException extends ClusterException {
 
     @Serial
     private static final long serialVersionUID = 1L;
@@ -14,26 +15,25 @@ public final class RateLimitExceededException extends RuntimeException {
     /** @param limitName the name of the limit */
     public RateLimitExceededException(String limitName, RateLimitDecision decision) {
         super(
-                "%s admits %d calls per %s; the next one in %d ms"
+                "Rate limit '%s' exceeded: %d calls per %s; retry in %d ms"
                         .formatted(
                                 limitName,
                                 decision.limit().requests(),
                                 decision.limit().per(),
                                 decision.retryAfter().toMillis()),
                 null,
-                false,
-                // Denied calls come in floods, and where they come from is in the name.
+                // Denied calls come in large numbers, and the name of the limit says where they come from.
                 false);
         this.limitName = limitName;
         this.decision = decision;
     }
 
-    /** The name of the limit. */
+    /** Returns the name of the limit. */
     public String limitName() {
         return limitName;
     }
 
-    /** How its bucket stood. */
+    /** Returns the state of the bucket when the call was denied. */
     public RateLimitDecision decision() {
         return decision;
     }

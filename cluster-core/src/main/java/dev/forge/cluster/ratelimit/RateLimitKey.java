@@ -1,17 +1,14 @@
 package dev.forge.cluster.ratelimit;
 
-/** For whom there is a bucket of a {@link RateLimited} method. */
+/** Which callers of a {@link RateLimited} method share a bucket. */
 public enum RateLimitKey {
 
-    /** One for everybody, in the whole cluster. */
+    /** One bucket for all callers in the whole cluster. */
     GLOBAL,
 
-    /** One for each authenticated user; those who are not, by address. */
+    /** One bucket per authenticated user; callers that are not authenticated have one per IP address. */
     USER,
 
-    /**
-     * One for each address that requests come from; of IPv6, for each network of 64 bits, since a client usually has all
-     * of one.
-     */
+    /** One bucket per IP address; for IPv6 one per /64 network, since a client usually owns a whole one. */
     IP
 }

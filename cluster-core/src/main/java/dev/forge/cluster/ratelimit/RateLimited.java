@@ -7,19 +7,19 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * Admits calls of a bean's method up to a limit; on a class, of each of its public methods, each with buckets of its own.
- * A call that is denied throws {@link RateLimitExceededException} before the method, or its transaction, begins. From a
- * controller that becomes {@code 429 Too Many Requests} with {@code Retry-After} and the {@code RateLimit} headers, which
- * answers of admitted calls have too.
+ * Limits the calls of a bean's method. On a class it applies to each public method, each with its own buckets. A denied call
+ * throws {@link RateLimitExceededException} before the method or its transaction begins. From a controller that becomes {@code
+ * 429 Too Many Requests} with {@code Retry-After} and the {@code RateLimit} headers, which responses of admitted calls carry as
+ * well.
  *
  * <pre>{@code
  * @GetMapping("/quote")
- * @RateLimited(key = RateLimitKey.IP, requests = "100", per = "1m")
+ * @RateLimited(key = RateLimitKey.IP, requests = 100, per = "1m")
  * Quote quote() { ... }
  * }</pre>
  *
- * <p>Like every annotation that works by a proxy, it does not see calls of a bean to itself; private, static and final
- * methods are refused at start-up. Every text may hold placeholders, {@code "${quotes.limit}"}.
+ * <p>As with every annotation that works through a proxy, calls of a bean to itself are not limited. Private, static and final
+ * methods are rejected at start-up. String attributes support {@code ${...}} placeholders.
  */
 @Documented
 @Target({ElementType.METHOD, ElementType.TYPE})
@@ -27,26 +27,32 @@ import java.lang.annotation.Target;
 public @interface RateLimited {
 
     /**
-     * Of the limit. By default the class and the method: {@code quote-controller.quote}. Methods that share a name share
-     * buckets, and must then have the same limit.
+     * The name of the limit. Default: class and method, {@code quote-controller.quote}. Methods with the same name share buckets
+     * and must have the same limit.
      */
     String name() default "";
 
-    /** For whom there is a bucket. */
+    /** Which callers share a bucket. */
     RateLimitKey key() default RateLimitKey.GLOBAL;
 
     /**
-     * Instead of {@link #key}: a SpEL expression over the arguments, such as {@code #order.customer}, {@code #tenant} or
-     * {@code @tenants.current()}. There is a bucket for each value.
+     * A SpEL expression over the arguments that replaces {@link #key}, such as {@code #order.customer}, {@code #tenant} or {@code
+     * @tenants.current()}. Each value has its own bucket.
      */
     String expression() default "";
 
-    /** How many calls are admitted in that time. */
-    String requests();
+    /** The number of calls admitted per period. Required here or as {@link #requestsString}. */
+    long requests() default 0;
 
-    /** That time: {@code 1s}, {@code 1m}, {@code 24h}. */
+    /** {@link #requests} as a text that may contain a placeholder. */
+    String requestsString() default "";
+
+    /** The period: {@code 1s}, {@code 1m}, {@code 24h}. */
     String per();
 
-    /** How many of them at once; by default all. */
-    String burst() default "";
+    /** The number of calls admitted at once. Default: {@link #requests}. */
+    long burst() default 0;
+
+    /** {@link #burst} as a text that may contain a placeholder. */
+    String burstString() default "";
 }

@@ -1,34 +1,35 @@
 package dev.forge.cluster.ratelimit;
 
 /**
- * Admits calls up to a limit. What is denied takes nothing, so that a caller that keeps trying is admitted at the rate of
- * the limit. The limit is told with each call; a changed one counts from that call on, for everybody.
+ * Limits calls across the cluster. A denied call consumes no tokens, so a caller that keeps trying is admitted at the rate of the
+ * limit. The limit is passed with each call; a changed limit applies to all callers from that call on.
  *
- * <p>Each call commits by itself: a rollback of the caller's transaction gives nothing back.
+ * <p>Each call commits by itself: a rollback of the caller's transaction returns no tokens.
  */
 public interface RateLimiter {
 
-    /** Asks for one call on the bucket of that name, of which there is one in the cluster. */
+    /** Requests one permit from the bucket of that name, which the whole cluster shares. */
     default RateLimitDecision tryAcquire(String name, RateLimit limit) {
         return tryAcquire(name, limit, 1);
     }
 
     /**
-     * Asks for several at once: all or none.
+     * Requests several permits at once: all or none.
      *
-     * @param name of the limit, in code rather than from a user: it is a tag of {@code forge.cluster.ratelimit.rejections}
-     * @param permits how many; at most the limit's burst
+     * @param name the name of the limit. Use a constant, not a value from a user: the name is a tag of the metric {@code
+     *     forge.cluster.ratelimit.rejections}
+     * @param permits the number of permits, at most the limit's burst
      */
     RateLimitDecision tryAcquire(String name, RateLimit limit, int permits);
 
     /**
-     * Asks for one call on the bucket of that key. With {@code forge.cluster.rate-limit.mode=hybrid} every node has its
-     * own, so that the cluster admits up to the limit times the number of nodes; with {@code strict} there is one.
+     * Requests one permit from the bucket of that key. With {@code forge.cluster.rate-limit.mode=hybrid} every node has its own
+     * buckets, so that the cluster admits up to the limit times the number of nodes; with {@code strict} the cluster shares one.
      */
     default RateLimitDecision tryAcquire(String name, String key, RateLimit limit) {
         return tryAcquire(name, key, limit, 1);
     }
 
-    /** Asks for several at once on the bucket of that key: all or none. */
+    /** Requests several permits at once from the bucket of that key: all or none. */
     RateLimitDecision tryAcquire(String name, String key, RateLimit limit, int permits);
 }

@@ -1,16 +1,16 @@
 package dev.forge.cluster.ratelimit;
 
 /**
- * Keeps the buckets that nodes share. A bean of this type replaces {@code forge_rate_limits}. When it throws, {@code
- * forge.cluster.rate-limit.on-database-loss} decides, and it is left alone for a second.
+ * Stores the buckets that nodes share. A bean of this type replaces {@code forge_rate_limits}. If it throws, {@code
+ * forge.cluster.rate-limit.on-database-loss} decides, and the backend is not called again for one second.
  */
 @FunctionalInterface
 public interface RateLimiterBackend {
 
     /**
-     * Takes that many tokens from a bucket, or none. Called by many threads at once.
+     * Takes that many tokens from a bucket, or none. Called concurrently.
      *
-     * @param bucket the limit's name, followed by the key in brackets if it has one; a new one is full
+     * @param bucket the name of the limit, followed by the key in brackets if there is one; a new bucket is full
      */
     RateLimitDecision tryAcquire(String bucket, RateLimit limit, int permits);
 }

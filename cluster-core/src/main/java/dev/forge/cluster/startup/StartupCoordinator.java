@@ -5,59 +5,63 @@ import dev.forge.cluster.MutationRefusedException;
 import java.time.Duration;
 
 /**
- * Lets one node do for all nodes what must be done when they start. A bean of this type replaces the default, which keeps
- * its locks in {@code forge_locks} and completed actions in {@code forge_startup_actions}.
+ * Lets one node perform start-up work for all nodes. A bean of this type replaces the default, which keeps its locks in {@code
+ * forge_locks} and completed actions in {@code forge_startup_actions}.
  */
 public interface StartupCoordinator {
 
-    /** Whether this node may do it now, with {@code forge.cluster.startup.lease-duration} as its time. */
+    /** Tries to reserve an action for this node for {@code forge.cluster.startup.lease-duration}. */
     default boolean tryAcquire(String action) {
         return tryAcquire(action, Duration.ofMinutes(5));
     }
 
-    /** Whether this node may do it now. Should it not finish within {@code ttl}, another may begin. */
-    boolean tryAcquire(String action, Duration ttl);
+    /**
+     * Tries to reserve an action for this node.
+     *
+     * @param timeToLive after this time another node may reserve the action even if this node has not finished
+     * @return whether this node may perform the action now
+     */
+    boolean tryAcquire(String action, Duration timeToLive);
 
-    /** Says that it is done, or given up; another may begin. */
+    /** Releases an action that this node has finished or given up, so that another node can reserve it. */
     void release(String action);
 
     /**
-     * Runs an action once in the whole cluster. The first node to call this runs the action; nodes that call it meanwhile
-     * wait until it is completed, at most for {@code forge.cluster.startup.wait-timeout}; nodes that call it later return
-     * at once.
+     * Runs an action once in the whole cluster. The first node that calls this method runs the action. Nodes that call it
+     * meanwhile wait until the action is completed, at most for {@code forge.cluster.startup.wait-timeout}. Nodes that call it
+     * later return immediately.
      *
-     * <p>Completion is recorded for each name and version, for good. Another version of the same name runs again, never
-     * at the same time as a former one. An action that throws is not recorded: the exception reaches the caller, and the
-     * next node that calls this, or already waits, runs the action.
+     * <p>Completion is recorded permanently for each name and version. Another version of the same name runs again, never at
+     * the same time as an earlier one. An action that throws is not recorded: the exception reaches the caller, and the next
+     * node that calls this method, or already waits in it, runs the action.
      *
-     * <p>Should the node crash, another node runs the action from the beginning as soon as the first one was declared dead,
-     * or 30 seconds later. The same may happen to a node that cannot reach the database for that long while it runs the
-     * action. If another node has taken over, the first one records nothing and throws; otherwise its completion is recorded
-     * when the database is back, for which it waits as long as {@code forge.cluster.startup.wait-timeout}. So an action may be
-     * begun more than once, and must be able to bear that; it is recorded once.
+     * <p>If the node crashes, another node runs the action from the beginning as soon as the first one is declared dead, or
+     * after 30 seconds. The same can happen to a node that cannot reach the database for that long while it runs the action. If
+     * another node has taken over, the first one records nothing and throws; otherwise its completion is recorded when the
+     * database is back, for which the node waits as long as {@code forge.cluster.startup.wait-timeout}. An action may therefore
+     * start more than once and must tolerate that; its completion is recorded once.
      *
-     * <p>May be called as soon as beans are created (from an {@code ApplicationRunner}, a {@code SmartInitializingSingleton},
+     * <p>Can be called as soon as beans are created (from an {@code ApplicationRunner}, a {@code SmartInitializingSingleton} or
      * a {@code @PostConstruct} method): the node need not have joined the cluster. Blocks the caller.
      *
-     * @param name what is done
-     * @param version which version of it, compared by equality
-     * @param action what to do
+     * @param name the name of the action
+     * @param version the version of the action, compared by equality
+     * @param action the work
      * @return whether this node has run the action
-     * @throws ClusterStartupException if another node did not complete the action in time, or another node has
-     *     taken over while this node ran the action
-     * @throws MutationRefusedException if the action is yet to be run and this node may not change the cluster
+     * @throws ClusterStartupException if another node did not complete the action in time, or took over while this node ran it
+     * @throws MutationRefusedException if the action has not been run yet and this node may not change the cluster
      */
     default boolean once(String name, String version, Runnable action) {
         throw new UnsupportedOperationException(getClass().getName() + " does not support once(name, version, action)");
     }
 
     /**
-     * See {@link #once(String, String, Runnable)}.
+     * Runs an action once in the whole cluster; see {@link #once(String, String, Runnable)}.
      *
-     * @param patience how long to wait for another node that runs the action
+     * @param timeout how long to wait for another node that runs the action
      */
-    default boolean once(String name, String version, Duration patience, Runnable action) {
+    default boolean once(String name, String version, Duration timeout, Runnable action) {
         throw new UnsupportedOperationException(
-                getClass().getName() + " does not support once(name, version, patience, action)");
+                getClass().getName() + " does not support once(name, version, timeout, action)");
     }
 }

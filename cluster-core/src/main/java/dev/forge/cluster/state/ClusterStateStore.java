@@ -2,37 +2,44 @@ package dev.forge.cluster.state;
 
 import java.time.Duration;
 import java.util.Optional;
+import org.springframework.core.ParameterizedTypeReference;
 
 /**
- * Values that one node puts down and any one node picks up, once: the state of a login under way, a confirmation link, a
- * nonce. Kept in {@code forge_state} as JSON, until they are taken or have expired by database time.
+ * Stores values that any node can take exactly once: the state of a login in progress, a confirmation link, a nonce. Values are
+ * kept as JSON in {@code forge_state} until they are taken or have expired by database time.
  *
- * <p>Each call commits by itself, apart from a transaction of the caller's: were a taken value put back by a rollback, it
- * could be used twice; were a value put down in a transaction that has not committed, the next request would not find it.
+ * <p>Each call commits by itself, independently of the caller's transaction. If a rollback restored a taken value, the value
+ * could be used twice; if a stored value became visible only at the caller's commit, the next request might not find it.
  *
- * <p>A key is at most 500 characters long, not blank, and holds no control characters; keys that begin with {@code @oauth2/}
- * are those of OAuth2 logins. Whoever can read the table can read keys: where the key is the secret, as in a link, use its
- * hash.
+ * <p>A key has at most 500 characters, is not blank and contains no control characters. Keys that begin with {@code @oauth2/}
+ * belong to OAuth2 logins. Everybody who can read the table can read the keys: if the key is the secret, as in a link, store its
+ * hash instead.
  */
 public interface ClusterStateStore {
 
     /**
-     * Puts a value down for that long. False, and nothing has changed, if a live value is there; an expired or a taken one
-     * is none.
+     * Stores a value for that time.
      *
-     * @throws IllegalArgumentException if key, value or time cannot be stored, saying why; the value's limit is
-     *     {@code forge.cluster.job.max-payload-size}
+     * @return true if the value was stored; false if a value that is neither taken nor expired exists, which stays unchanged
+     * @throws IllegalArgumentException if key, value or time cannot be stored; the limit of the value is {@code
+     *     forge.cluster.job.max-payload-size}
      */
     boolean putOnce(String key, Object value, Duration timeToLive);
 
     /**
-     * Takes the value. However many ask, in the whole cluster, one gets it; who crashes with it has taken it. Empty if it
-     * was never there, was taken, or has expired.
+     * Takes a value. One caller in the whole cluster gets it. The value is consumed even if the caller then crashes.
      *
-     * @throws IllegalArgumentException if the value cannot be read as that type; it is gone all the same
+     * @return the value; empty if it was never stored, was taken, or has expired
+     * @throws IllegalArgumentException if the value cannot be read as that type; it is consumed nevertheless
      */
     <T> Optional<T> takeOnce(String key, Class<T> type);
 
-    /** Looks at the value and leaves it there. What is seen may be another's a moment later. */
+    /** Takes a value of a generic type: {@code new ParameterizedTypeReference<List<Order>>() {}}; see {@link #takeOnce(String, Class)}. */
+    <T> Optional<T> takeOnce(String key, ParameterizedTypeReference<T> type);
+
+    /** Returns a value without taking it. Another caller may take it right after. */
     <T> Optional<T> find(String key, Class<T> type);
+
+    /** Returns a value of a generic type without taking it; see {@link #find(String, Class)}. */
+    <T> Optional<T> find(String key, ParameterizedTypeReference<T> type);
 }

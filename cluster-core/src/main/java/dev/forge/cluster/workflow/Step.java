@@ -8,98 +8,160 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.core.ParameterizedTypeReference;
 
 /**
- * A step of a workflow: what it does, and what is done when that fails.
+ * A step of a workflow: an action and what happens if it fails. Immutable; each {@code with} method returns a changed copy.
  *
- * @param name together with its place in the method this is how it is known again
- * @param type of what it returns; if the action returns a future, the type of its value
- * @param transactional whether the engine opens a transaction for it, whose last statement remembers it
- * @param attempts how often it is tried; null: {@code forge.cluster.job.max-attempts}
- * @param backoff how long to wait between two attempts; null: {@code forge.cluster.job.backoff}
- * @param timeout after which an attempt is interrupted and has failed, whatever it returns later; null: none
- * @param compensation undoes it, should the run fail or be cancelled later; null: nothing does
+ * @param <T> the type of the result
  */
-public record Step<T>(
-        String name,
-        Type type,
-        Callable<? extends @Nullable T> action,
-        boolean transactional,
-        @Nullable Integer attempts,
-        @Nullable BackoffStrategy backoff,
-        @Nullable Duration timeout,
-        @Nullable Compensation<T> compensation) {
+public final class Step<T> {
 
-    public Step {
-        if (name.isBlank() || name.indexOf('\0') >= 0) {
-            throw new IllegalArgumentException("a step needs a name");
-        }
-        if (attempts != null && attempts < 1) {
-            throw new IllegalArgumentException("step '%s' with %d attempts".formatted(name, attempts));
-        }
-        if (timeout != null && (timeout.isNegative() || timeout.isZero())) {
-            throw new IllegalArgumentException("step '%s' with a timeout of %s".formatted(name, timeout));
-        }
+    private final String name;
+    private final Type type;
+    private final Callable<? extends @Nullable T> action;
+    private final Options<T> options;
+
+    private record Options<T>(
+            boolean transactional,
+            @Nullable Integer maxAttempts,
+            @Nullable BackoffStrategy backoff,
+            @Nullable Duration timeout,
+            @Nullable Compensation<T> compensation) {}
+
+    private Step(String name, Type type, Callable<? extends @Nullable T> action, Options<T> options) {
+        this.name = name;
+        this.type = type;
+        this.action = action;
+        this.options = options;
     }
 
-    /** Undoes a step. Runs at least once; in a transaction, hence with exactly one effect, if the step does. */
+    private static <T> Step<T> create(String name, Type type, Callable<? extends @Nullable T> action) {
+        if (name.isBlank() || name.indexOf('\0') >= 0) {
+            throw new IllegalArgumentException("Step: name ('%s') must not be blank or contain NUL".formatted(name));
+        }
+        return new Step<>(name, type, action, new Options<>(false, null, null, null, null));
+    }
+
+    /** Compensates a completed step. Runs at least once; for a transactional step in a transaction, with exactly-once effects. */
     @FunctionalInterface
     public interface Compensation<T> {
 
         /**
-         * Undoes it.
+         * Compensates the step.
          *
-         * @param result what the step has returned
+         * @param result the result of the step
          */
-        void undo(T result) throws Exception;
+        void compensate(T result) throws Exception;
     }
 
-    /** A step that returns nothing. */
+    /** The action of a step without a result. */
     @FunctionalInterface
     public interface Effect {
+
+        /** Performs the action. */
         void run() throws Exception;
     }
 
-    /** Runs at least once. */
+    /**
+     * Creates a step that runs at least once.
+     *
+     * @param name the name; together with its position in the method it identifies the step in the history
+     * @param type the type of the result; if the action returns a future, the type of its value
+     */
     public static <T> Step<T> of(String name, Class<T> type, Callable<? extends @Nullable T> action) {
-        return new Step<>(name, type, action, false, null, null, null, null);
+        return create(name, type, action);
     }
 
-    /** The same for what no class says: {@code new ParameterizedTypeReference<List<Order>>() {}}. */
+    /** Creates a step with a generic result: {@code new ParameterizedTypeReference<List<Order>>() {}}. */
     public static <T> Step<T> of(
             String name, ParameterizedTypeReference<T> type, Callable<? extends @Nullable T> action) {
-        return new Step<>(name, type.getType(), action, false, null, null, null, null);
+        return create(name, type.getType(), action);
     }
 
-    /** In a transaction of its own: what it writes to the cluster's database happens exactly once. */
-    public Step<T> inTransaction() {
-        return new Step<>(name, type, action, true, attempts, backoff, timeout, compensation);
+    /** Runs the step in a transaction of its own whose last statement records it: its writes have exactly-once effects. */
+    public Step<T> withTransaction() {
+        return with(new Options<>(true, options.maxAttempts, options.backoff, options.timeout, options.compensation));
     }
 
-    /** Tries it that often, with the usual pauses. */
-    public Step<T> attempts(int most) {
-        return new Step<>(name, type, action, transactional, most, backoff, timeout, compensation);
+    /** Sets the number of attempts. Default: {@code forge.cluster.job.max-attempts}. */
+    public Step<T> withMaxAttempts(int maxAttempts) {
+        if (maxAttempts < 1) {
+            throw new IllegalArgumentException(
+                    "Step '%s': maxAttempts (%d) must be at least 1".formatted(name, maxAttempts));
+        }
+        return with(new Options<>(
+                options.transactional, maxAttempts, options.backoff, options.timeout, options.compensation));
     }
 
-    /** Tries it that often, with these pauses. */
-    public Step<T> retry(int most, BackoffStrategy pauses) {
-        return new Step<>(name, type, action, transactional, most, pauses, timeout, compensation);
+    /** Sets the delay between attempts. Default: {@code forge.cluster.job.backoff}. */
+    public Step<T> withBackoff(BackoffStrategy backoff) {
+        return with(new Options<>(
+                options.transactional, options.maxAttempts, backoff, options.timeout, options.compensation));
     }
 
-    /** Tries it that often, with a pause of that length. */
-    public Step<T> retry(int most, Duration pause) {
-        return retry(most, (failed, failure) -> pause);
+    /** Sets a fixed delay between attempts. */
+    public Step<T> withBackoff(Duration delay) {
+        return withBackoff((failedAttempts, failure) -> delay);
     }
 
-    /** Interrupts an attempt that takes longer. */
-    public Step<T> timeout(Duration longest) {
-        return new Step<>(name, type, action, transactional, attempts, backoff, longest, compensation);
+    /** Sets the time after which an attempt is interrupted and counts as failed; a later result is discarded. Default: none. */
+    public Step<T> withTimeout(Duration timeout) {
+        if (timeout.isNegative() || timeout.isZero()) {
+            throw new IllegalArgumentException("Step '%s': timeout (%s) must be positive".formatted(name, timeout));
+        }
+        return with(new Options<>(
+                options.transactional, options.maxAttempts, options.backoff, timeout, options.compensation));
     }
 
     /**
-     * Undoes it if the run fails, or is cancelled, after it. Tried as often as is usual, with the step's own pauses. Only what
-     * is remembered as done is undone: of a step that is no transaction, and whose node died in the middle or that has timed
-     * out, nobody knows what it did.
+     * Sets the compensation, which runs if the run fails or is cancelled after the step. It has the usual number of attempts and
+     * the step's backoff. Only steps that are recorded as completed are compensated: if a step without a transaction timed out,
+     * or its node died in the middle, its effects are unknown.
      */
-    public Step<T> compensate(Compensation<T> undoing) {
-        return new Step<>(name, type, action, transactional, attempts, backoff, timeout, undoing);
+    public Step<T> withCompensation(Compensation<T> compensation) {
+        return with(new Options<>(
+                options.transactional, options.maxAttempts, options.backoff, options.timeout, compensation));
+    }
+
+    private Step<T> with(Options<T> changed) {
+        return new Step<>(name, type, action, changed);
+    }
+
+    /** Returns the name of the step. */
+    public String name() {
+        return name;
+    }
+
+    /** Returns the type of the result. */
+    public Type type() {
+        return type;
+    }
+
+    /** Returns the action. */
+    public Callable<? extends @Nullable T> action() {
+        return action;
+    }
+
+    /** See {@link #withTransaction}. */
+    public boolean isTransactional() {
+        return options.transactional;
+    }
+
+    /** See {@link #withMaxAttempts}; null: as configured. */
+    public @Nullable Integer maxAttempts() {
+        return options.maxAttempts;
+    }
+
+    /** See {@link #withBackoff(BackoffStrategy)}; null: as configured. */
+    public @Nullable BackoffStrategy backoff() {
+        return options.backoff;
+    }
+
+    /** See {@link #withTimeout}; null: none. */
+    public @Nullable Duration timeout() {
+        return options.timeout;
+    }
+
+    /** See {@link #withCompensation}; null: none. */
+    public @Nullable Compensation<T> compensation() {
+        return options.compensation;
     }
 }

@@ -1,24 +1,25 @@
 package dev.forge.cluster.workflow;
 
+import dev.forge.cluster.ClusterException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A step of a workflow has failed for good. It is remembered like a result: whenever the method runs again it is thrown
- * again. Its message names what the step threw; it has no cause, which only the first of them could have. Uncaught, it makes
- * the run undo what it has done.
+ * Thrown when a step of a workflow has failed permanently. The failure is recorded like a result, so every replay throws it
+ * again. The message names the exception of the step; there is no cause, since only the first of these exceptions could have one.
+ * If the method does not catch the exception, the run compensates its steps.
  */
-public class StepFailedException extends RuntimeException {
+public class StepFailedException extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 
     private final String step;
 
     public StepFailedException(String step, @Nullable String message) {
-        super("step '%s' failed: %s".formatted(step, message));
+        super("Step '%s' failed: %s".formatted(step, message));
         this.step = step;
     }
 
-    /** The name of the step. */
+    /** Returns the name of the step. */
     public String step() {
         return step;
     }

@@ -7,17 +7,17 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A run of a workflow as it stands.
+ * A run of a workflow as recorded in the database.
  *
- * @param key what makes its start idempotent
- * @param parent the run that has started it
+ * @param key the key that makes the start idempotent
+ * @param parent the run that started this one
  * @param input JSON
  * @param result JSON
- * @param resolutionReason why somebody has ended it
- * @param awaits the signal it waits for
- * @param wakeAt when it goes on by itself; null if it does not, or is not waiting
- * @param progress JSON with percent and message, for as long as its job is kept; null in lists
- * @param steps what is remembered of it, in order; empty in lists
+ * @param resolutionReason why the run was cancelled or ended by an operator
+ * @param awaits the signal that the run waits for
+ * @param wakeAt when the run continues by itself; null if it does not wait for a time
+ * @param progress JSON with percent and message, as long as the job is kept; null in lists
+ * @param steps the recorded steps in order; empty in lists
  */
 public record WorkflowInfo(
         UUID id,
@@ -38,13 +38,13 @@ public record WorkflowInfo(
         List<Step> steps) {
 
     /**
-     * Something that is remembered of a run.
+     * A recorded step of a run.
      *
      * @param kind step, sleep, signal, job, child, now, uuid or state
      * @param status waiting, retrying, completed, failed, timed_out, compensated or compensation_failed
-     * @param compensationAttempts how often it was tried to undo it
+     * @param compensationAttempts the number of attempts to compensate the step
      * @param result JSON
-     * @param finishedAt when it was done; not when it was undone
+     * @param finishedAt when the step completed, not when it was compensated
      * @param attemptHistory the last 20 attempts that failed, the oldest first
      */
     public record Step(
@@ -61,13 +61,13 @@ public record WorkflowInfo(
             List<Attempt> attemptHistory) {}
 
     /**
-     * An attempt of a step that failed.
+     * A failed attempt of a step.
      *
-     * @param attempt which attempt it was, from 1
+     * @param attempt the number of the attempt, from 1
      * @param compensation whether it was an attempt to compensate the step
      * @param endedAt by the database's clock
      * @param duration how long it ran; null for a compensation
-     * @param error the first 2,000 characters of what went wrong
+     * @param error the first 2,000 characters of the error
      */
     public record Attempt(
             int attempt,

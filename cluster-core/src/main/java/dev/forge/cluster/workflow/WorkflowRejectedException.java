@@ -1,9 +1,10 @@
 package dev.forge.cluster.workflow;
 
+import dev.forge.cluster.ClusterException;
 import org.jspecify.annotations.Nullable;
 
-/** A workflow that cannot be started as asked; nothing was written. The message says why. */
-public class WorkflowRejectedException extends IllegalArgumentException {
+/** Thrown when a workflow cannot be started or a run cannot be changed. Nothing was written. The message says why. */
+public class WorkflowRejectedException extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 

@@ -1,29 +1,29 @@
 package dev.forge.cluster.workflow;
 
-/** Where a run of a workflow is. */
+/** The status of a run of a workflow. */
 public enum WorkflowStatus {
-    /** Its method runs, or will in a moment. */
+    /** The method runs or is about to run. */
     RUNNING,
-    /** It waits for a time, a signal, a job or a child; nothing of it is in memory anywhere. */
+    /** The run waits for a time, a signal, a job or a child, and occupies no memory on any node. */
     WAITING,
-    /** What it has done is being undone. */
+    /** Completed steps are being compensated. */
     COMPENSATING,
-    /** Its method has returned. */
+    /** The method has returned. */
     COMPLETED,
-    /** It failed or was cancelled, and what it had done is undone. */
+    /** The run failed or was cancelled, and its steps are compensated. */
     COMPENSATED,
-    /** It failed, and there was nothing to undo, or undoing failed too, or its job was ended without it: nothing is undone then. */
+    /** The run failed without steps to compensate, a compensation failed, or its job was ended from outside, which compensates nothing. */
     FAILED,
-    /** No live node has its version. */
+    /** No live node has the version of the run. */
     BLOCKED_MISSING_VERSION,
-    /** Its method does not do what is remembered of it. */
+    /** The method does not match the recorded history. */
     BLOCKED_SIGNATURE_MISMATCH,
-    /** An operator has given it up. */
+    /** An operator has given the run up. */
     RETIRED_UNRESUMABLE,
-    /** An operator has ended it, without undoing anything. */
+    /** An operator has ended the run without compensation. */
     CANCELLED_BY_OPERATOR;
 
-    /** Whether it will never go on by itself. */
+    /** Returns whether the run has ended. */
     public boolean isFinal() {
         return switch (this) {
             case COMPLETED, COMPENSATED, FAILED, RETIRED_UNRESUMABLE, CANCELLED_BY_OPERATOR -> true;

@@ -7,10 +7,11 @@ import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.ParameterizedTypeReference;
 
 /**
- * Starts workflows and looks after their runs. Whatever is changed joins the caller's transaction: what rolls back never
- * happened. In a read-only transaction changes throw {@link ReadOnlyTransactionException}.
+ * Starts workflows and controls their runs. All changes join the caller's transaction. In a read-only transaction they throw
+ * {@link ReadOnlyTransactionException}.
  *
  * <p>{@link #signal}, {@link #cancel} and {@link #retry} wait at most 5 seconds for each row that another transaction has locked,
  * then throw {@link org.springframework.dao.CannotAcquireLockException}. Nothing was changed then; the caller's transaction can
@@ -19,52 +20,73 @@ import org.jspecify.annotations.Nullable;
 public interface Workflows {
 
     /**
-     * Starts a run of the newest version that is not deprecated: of those this node has, or else of those that live nodes
-     * have, or had: then it waits for one. A node without the role worker runs none itself: for it, what live workers have comes first.
+     * Starts a run of the newest version that is not deprecated. Versions of this node come first, then those of live nodes;
+     * otherwise the newest version any node has run, in which case the run waits for such a node. A node without the role
+     * worker runs no workflow itself, so for it the versions of live workers come first.
      *
-     * @throws WorkflowRejectedException saying why it cannot be started; also if this node has the version and cannot read the
-     *     input as what its method takes
-     * @throws ClusterNotReadyException in a constructor or a {@code @PostConstruct} method: versions are known once all beans were
-     *     created
+     * @throws WorkflowRejectedException if the run cannot be started, also if this node has the version and its method cannot
+     *     read the input; the message says why
+     * @throws ClusterNotReadyException in a constructor or a {@code @PostConstruct} method: versions are known after all beans
+     *     have been created
      */
     default UUID start(String workflow, @Nullable Object input) {
         return start(workflow, input, null);
     }
 
     /**
-     * The same, once for a key: if there is a run with that key, ended or not, its id is the answer. Keys are kept as long as
-     * their runs.
+     * Starts a run once per key: if a run with that key exists, ended or not, its id is returned. A key is kept as long as its
+     * run. See {@link #start(String, Object)}.
      */
     UUID start(String workflow, @Nullable Object input, @Nullable String key);
 
-    /** Gives a run a signal, which it takes when it waits for one of that name; false if there is no such run, or it has ended. */
+    /**
+     * Sends a signal to a run, which consumes it when it waits for a signal of that name.
+     *
+     * @return whether the signal was stored; false if the run is unknown or has ended
+     */
     boolean signal(UUID run, String name, @Nullable Object payload);
 
     /**
-     * Lets a run undo what it has done; a step that runs at this moment comes to its end first. So do runs that it waits
-     * for; a job that it waits for is called off as {@link Jobs#cancel} does. A run that has failed undoes what it has done, or
-     * what is left of it; one whose method does not fit undoes once it does. False if there is no such run, or it
-     * undoes already with all that it has started, or has ended otherwise.
+     * Cancels a run: it compensates its completed steps. A step that is running ends first. Child runs are cancelled as well, and
+     * a job that the run waits for is cancelled as by {@link Jobs#cancel}. A failed run compensates the steps that are not yet
+     * compensated. A run whose method does not match its history compensates as soon as a matching method exists.
+     *
+     * @return whether this call changed anything; false if the run is unknown, already compensates with all its children, or
+     *     has ended in another way
      */
     boolean cancel(UUID run, String reason);
 
     /**
-     * Lets a run go on that has failed or whose method did not fit: a step that has failed for good gets all its attempts
-     * again, and so does a compensation. False if it is none of these, or a child whose parent waits for another child that
-     * it has started in its place.
+     * Continues a run that has failed or whose method did not match its history. A step or compensation that has failed
+     * permanently gets all its attempts again.
+     *
+     * @return whether the run continues; false if it is in another status, or is a child that its parent has replaced
      */
     boolean retry(UUID run);
 
-    /** A run as it stands, with its steps. */
+    /** Returns a run with its steps. */
     Optional<WorkflowInfo> find(UUID run);
 
     /**
-     * What a run has returned; empty if it has not, or not yet.
+     * Returns the result of a completed run.
      *
-     * @throws IllegalArgumentException if it cannot be read as that type
+     * @return the result; empty if the run is unknown, has not completed, or returned nothing
+     * @throws IllegalArgumentException if the result cannot be read as that type
      */
     <T> Optional<T> result(UUID run, Class<T> type);
 
-    /** The newest runs, if wanted only of that workflow or status, without their steps; of the last 10,000 that were started. */
+    /**
+     * Returns the result of a completed run as a generic type, {@code new ParameterizedTypeReference<List<Order>>() {}}; see
+     * {@link #result(UUID, Class)}.
+     */
+    <T> Optional<T> result(UUID run, ParameterizedTypeReference<T> type);
+
+    /**
+     * Returns the newest of the last 10,000 runs, newest first, without their steps.
+     *
+     * @param workflow the name of a workflow; null for all
+     * @param status a status; null for all
+     * @param limit the number of runs, between 1 and 1,000
+     */
     List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit);
 }

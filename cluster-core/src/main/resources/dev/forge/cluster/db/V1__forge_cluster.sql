@@ -405,6 +405,9 @@ CREATE TABLE forge_crons (
     catch_up_limit    int NOT NULL DEFAULT 10,
     jitter_millis     bigint NOT NULL DEFAULT 0,
     max_attempts      int,
+    priority          forge_job_priority NOT NULL DEFAULT 50,
+    timeout_millis    bigint,
+    retention_millis  bigint,
     declared          boolean NOT NULL DEFAULT true,
     paused            boolean NOT NULL DEFAULT false,
     next_fire_at      timestamptz,
@@ -417,7 +420,8 @@ CREATE TABLE forge_crons (
     CONSTRAINT forge_crons_overlap CHECK (overlap IN ('skip', 'allow')),
     -- One row that cannot be fired would fail its batch, and with it all other crons of the batch.
     CONSTRAINT forge_crons_handler CHECK (name <> '' AND handler <> ''),
-    CONSTRAINT forge_crons_limits CHECK (catch_up_limit >= 1 AND max_attempts >= 1 AND jitter_millis >= 0),
+    CONSTRAINT forge_crons_limits CHECK (catch_up_limit >= 1 AND max_attempts >= 1 AND jitter_millis >= 0
+        AND timeout_millis >= 1 AND retention_millis >= 0),
     CONSTRAINT forge_crons_next_fire_at CHECK (next_fire_at >= '1970-01-01 00:00:00+00')
 ) WITH (fillfactor = 80);
 -- Includes paused crons: their slots are recorded as skipped.
@@ -435,6 +439,9 @@ COMMENT ON COLUMN forge_crons.overlap IS 'Handling of a slot whose predecessor s
 COMMENT ON COLUMN forge_crons.catch_up_limit IS 'Largest number of missed slots that catch-up fires.';
 COMMENT ON COLUMN forge_crons.jitter_millis IS 'Largest random delay of a job, in milliseconds.';
 COMMENT ON COLUMN forge_crons.max_attempts IS 'Attempts of a job. NULL: as configured on the node that runs it.';
+COMMENT ON COLUMN forge_crons.priority IS 'Priority of the jobs.';
+COMMENT ON COLUMN forge_crons.timeout_millis IS 'Longest duration of an attempt, in milliseconds. NULL: as the handler declares.';
+COMMENT ON COLUMN forge_crons.retention_millis IS 'How long a finished job is kept, in milliseconds. NULL: as the handler declares.';
 COMMENT ON COLUMN forge_crons.declared IS 'Whether the code of an application declares the cron. False: it was created at run time.';
 COMMENT ON COLUMN forge_crons.paused IS 'Whether the cron is paused. Pauses survive restarts.';
 COMMENT ON COLUMN forge_crons.next_fire_at IS 'First slot that was not decided yet. NULL: the expression has no further slot.';

@@ -10,11 +10,14 @@ import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeadershipBasis;
+import dev.forge.cluster.internal.node.DefaultClusterNodes;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
+import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.leader.LeaderStrategy;
+import dev.forge.cluster.node.ClusterNodes;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.node.NodeMode;
 import java.time.Duration;
@@ -132,6 +135,13 @@ public final class ClusterAutoConfiguration {
     }
 
     // Depends on the components of the node, because they and their handlers must exist when the node joins.
+    @Bean
+    @ConditionalOnMissingBean
+    ClusterNodes clusterNodes(Schema schema, NodeRuntime runtime) {
+        return new DefaultClusterNodes(
+                runtime.node(), new NodeReports(schema, runtime.control().shared()));
+    }
+
     @Bean
     ClusterLifecycle clusterLifecycle(
             ClusterProperties properties,

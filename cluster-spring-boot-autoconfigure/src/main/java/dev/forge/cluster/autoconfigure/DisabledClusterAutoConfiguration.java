@@ -6,6 +6,7 @@ import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.lock.ClusterLocks;
+import dev.forge.cluster.node.ClusterNodes;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.startup.StartupCoordinator;
@@ -49,6 +50,7 @@ public final class DisabledClusterAutoConfiguration {
             RateLimiter.class,
             ClusterStateStore.class,
             StartupCoordinator.class,
+            ClusterNodes.class,
             NodeIdentityProvider.class);
 
     @Bean
@@ -79,6 +81,12 @@ public final class DisabledClusterAutoConfiguration {
     @ConditionalOnMissingBean
     Leadership clusterLeadership() {
         return rejecting(Leadership.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    ClusterNodes clusterNodes() {
+        return rejecting(ClusterNodes.class);
     }
 
     @Bean

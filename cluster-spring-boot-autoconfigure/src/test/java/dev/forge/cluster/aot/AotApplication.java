@@ -89,7 +89,7 @@ public class AotApplication {
         }
 
         @GetMapping("/happenings")
-        @RateLimited(requests = "1", per = "1h")
+        @RateLimited(requests = 1, per = "1h")
         public int happenings() {
             return happenings.findByName("cron").size();
         }

@@ -18,15 +18,19 @@ import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.LeaderRole;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.lock.ClusterLock;
 import dev.forge.cluster.lock.ClusterLocks;
+import dev.forge.cluster.node.ClusterNodes;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimited;
 import dev.forge.cluster.ratelimit.RateLimiter;
@@ -122,7 +126,7 @@ class ApiMisuseTests {
 
     static class Handlers {
 
-        @ClusterJob(priority = "high", capability = "general")
+        @ClusterJob(priority = JobPriority.HIGH, capability = "general")
         String order(Order order) {
             return order.item();
         }
@@ -275,10 +279,14 @@ class ApiMisuseTests {
             var dates = new DateList();
             dates.add(date);
             for (Object payload : List.of(new Box<>(date), List.of(date), new ArrayList<>(List.of(date)), dates)) {
-                JobInfo job = ended(context, jobs.enqueue(payload));
+                JobInfo job = ended(context, jobs.enqueue(payload).id());
                 assertThat(job.result()).as(job.name() + " " + job.lastError()).isEqualTo("2031");
             }
-            assertThat(ended(context, jobs.enqueueAll(List.of(new Box<>(date))).get(0))
+            assertThat(ended(
+                                    context,
+                                    jobs.enqueueAll(List.of(new Box<>(date)))
+                                            .get(0)
+                                            .id())
                             .name())
                     .isEqualTo("boxed-date");
             assertThatExceptionOfType(JobRejectedException.class)
@@ -323,7 +331,10 @@ class ApiMisuseTests {
                     .withMessageContaining("'checkout'")
                     .withMessageContaining(Order.class.getName());
             // A map that looks like the handler's type is as good.
-            assertThat(ended(context, jobs.enqueueNamed("order", Map.of("item", "anvil")))
+            assertThat(ended(
+                                    context,
+                                    jobs.enqueueNamed("order", Map.of("item", "anvil"))
+                                            .id())
                             .result())
                     .isEqualTo("\"anvil\"");
             // What a handler on another node takes is not known here.
@@ -423,7 +434,11 @@ class ApiMisuseTests {
         runner().withUserConfiguration(TwoManagers.class, Configured.class)
                 .withBean(Transactionally.class)
                 .run(context -> {
-                    JobInfo job = ended(context, context.getBean(Jobs.class).enqueueNamed("book", null));
+                    JobInfo job = ended(
+                            context,
+                            context.getBean(Jobs.class)
+                                    .enqueueNamed("book", null)
+                                    .id());
                     assertThat(job.lastError()).isNull();
                 });
     }
@@ -451,7 +466,7 @@ class ApiMisuseTests {
     }
 
     static class BadLimit {
-        @RateLimited(requests = "${no.such.property}", per = "1s")
+        @RateLimited(requestsString = "${no.such.property}", per = "1s")
         public void annotated() {}
     }
 
@@ -497,6 +512,16 @@ class ApiMisuseTests {
             isNull("Jobs.enqueueAll", "options", () -> jobs.enqueueAll(List.of(), null));
             isNull("Jobs.enqueueAll", "payloads[1]", () -> jobs.enqueueAll(Arrays.asList(new Order("x"), null)));
             isNull("Jobs.find", "id", () -> jobs.find(null));
+            isNull("Jobs.result", "id", () -> jobs.result(null, String.class));
+            isNull("Jobs.result", "type", () -> jobs.result(UUID.randomUUID(), (Class<String>) null));
+            isNull("Jobs.list", "filter", () -> jobs.list(null, 1));
+            isNull("Jobs.count", "filter", () -> jobs.count(null));
+            isNull("JobFilter.withName", "name", () -> JobFilter.all().withName(null));
+            isNull("JobFilter.withStatuses", "statuses", () -> JobFilter.all().withStatuses((JobStatus[]) null));
+            isNull(
+                    "ClusterNodes.find",
+                    "id",
+                    () -> context.getBean(ClusterNodes.class).find(null));
             isNull("Jobs.cancel", "id", () -> jobs.cancel(null));
             isNull("Jobs.retry", "id", () -> jobs.retry(null));
             isNull("Jobs.pause", "name", () -> jobs.pause(null));
@@ -534,7 +559,7 @@ class ApiMisuseTests {
             isNull("Workflows.retry", "run", () -> workflows.retry(null));
             isNull("Workflows.find", "run", () -> workflows.find(null));
             isNull("Workflows.result", "run", () -> workflows.result(null, String.class));
-            isNull("Workflows.result", "type", () -> workflows.result(id, null));
+            isNull("Workflows.result", "type", () -> workflows.result(id, (Class<String>) null));
             Leadership leadership = context.getBean(Leadership.class);
             isNull("Leadership.join", "role", () -> leadership.join(null));
             isNull("Leadership.leave", "role", () -> leadership.leave(null));
@@ -564,9 +589,9 @@ class ApiMisuseTests {
             isNull("ClusterStateStore.putOnce", "value", () -> states.putOnce("x", null, Duration.ofMinutes(1)));
             isNull("ClusterStateStore.putOnce", "timeToLive", () -> states.putOnce("x", "x", null));
             isNull("ClusterStateStore.takeOnce", "key", () -> states.takeOnce(null, String.class));
-            isNull("ClusterStateStore.takeOnce", "type", () -> states.takeOnce("x", null));
+            isNull("ClusterStateStore.takeOnce", "type", () -> states.takeOnce("x", (Class<String>) null));
             isNull("ClusterStateStore.find", "key", () -> states.find(null, String.class));
-            isNull("ClusterStateStore.find", "type", () -> states.find("x", null));
+            isNull("ClusterStateStore.find", "type", () -> states.find("x", (Class<String>) null));
         });
     }
 

@@ -90,14 +90,18 @@ class AutoCommitTests {
                 .run(context -> {
                     Jobs jobs = context.getBean(Jobs.class);
                     var transaction = new TransactionTemplate(context.getBean(PlatformTransactionManager.class));
-                    assertThat(ended(context, jobs.enqueueNamed("plain", null)).status())
+                    assertThat(ended(context, jobs.enqueueNamed("plain", null).id())
+                                    .status())
                             .isEqualTo(JobStatus.COMPLETED);
-                    assertThat(ended(context, jobs.enqueueNamed("transactional", null))
+                    assertThat(ended(
+                                            context,
+                                            jobs.enqueueNamed("transactional", null)
+                                                    .id())
                                     .status())
                             .isEqualTo(JobStatus.COMPLETED);
                     UUID never = transaction.execute(status -> {
                         status.setRollbackOnly();
-                        return jobs.enqueueNamed("plain", null);
+                        return jobs.enqueueNamed("plain", null).id();
                     });
                     assertThat(jobs.find(never)).isEmpty();
 

@@ -193,7 +193,7 @@ class DisabledClusterTests {
         @ClusterWorkflow
         void workflow(WorkflowContext context) {}
 
-        @RateLimited(requests = "1", per = "1h")
+        @RateLimited(requests = 1, per = "1h")
         public String limited() {
             return "called";
         }

@@ -38,7 +38,7 @@ class ReadOnlyPoolTests {
             this.jdbc = jdbc;
         }
 
-        @ClusterJob(maxAttempts = "1")
+        @ClusterJob(maxAttempts = 1)
         @Transactional
         public void write() {
             jdbc.sql("INSERT INTO effects VALUES ('written')").update();
@@ -66,7 +66,9 @@ class ReadOnlyPoolTests {
                     database.setReadOnly(false);
                     await().until(node::isInContact);
 
-                    UUID job = context.getBean(Jobs.class).enqueueNamed("write", null);
+                    UUID job = context.getBean(Jobs.class)
+                            .enqueueNamed("write", null)
+                            .id();
                     assertThat(ended(context, job).status()).isEqualTo(JobStatus.COMPLETED);
                 });
     }

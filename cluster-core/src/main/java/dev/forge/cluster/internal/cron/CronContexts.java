@@ -16,6 +16,7 @@ import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.MDC;
+import org.springframework.core.ParameterizedTypeReference;
 
 /** Runs the methods of crons: turns the job of a slot into the {@link CronContext} that the method receives. */
 public final class CronContexts {
@@ -96,6 +97,11 @@ public final class CronContexts {
         @Override
         public <T> Optional<T> payload(Class<T> type) {
             return job.payload(type);
+        }
+
+        @Override
+        public <T> Optional<T> payload(ParameterizedTypeReference<T> type) {
+            return job.payload(type.getType());
         }
 
         @Override

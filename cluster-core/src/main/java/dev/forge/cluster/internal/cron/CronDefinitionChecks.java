@@ -7,13 +7,16 @@ import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.internal.cron.CronSlotStore.HandlerAvailability;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
+import dev.forge.cluster.internal.cron.CronStore.RunOptions;
 import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.internal.job.JobHandlers;
 import dev.forge.cluster.internal.job.ReservedNames;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
+import java.time.Duration;
 import java.time.ZoneId;
 import java.util.Map;
 import java.util.TreeSet;
@@ -30,6 +33,8 @@ final class CronDefinitionChecks {
     private static final int MAX_CATCH_UP_LIMIT = 1_000;
 
     private static final int MAX_NAME_LENGTH = 200;
+
+    private static final Duration LONGEST_DURATION = Duration.ofDays(36_525);
     private static final Pattern BAD_PATH = Pattern.compile("(^|/)\\.{0,2}(/|$)");
 
     private final CronDeclarations declarations;
@@ -75,10 +80,10 @@ final class CronDefinitionChecks {
         Integer attempts = cron.maxAttempts();
         requireBetween(name, "max attempts", attempts == null ? 1 : attempts, 1, Integer.MAX_VALUE);
         requireJitter(cron);
-        requireNonNull(name, "target", cron.target());
         requireNonNull(name, "misfire", cron.misfire());
         requireNonNull(name, "overlap", cron.overlap());
         requireHandler(cron);
+        CronTarget target = target(cron);
         ZoneId zone = cron.zone();
         JobHandler handler = handlers().named(cron.handler());
         String capability = cron.capability();
@@ -90,13 +95,17 @@ final class CronDefinitionChecks {
                 cron.handler(),
                 normalExpression(cron),
                 zone == null ? defaults.zone() : zone.getId(),
-                cron.target(),
+                target,
                 capability == null && handler != null ? handler.capability() : capability,
                 cron.misfire() == Misfire.DEFAULT ? defaults.misfire() : cron.misfire(),
                 limit == null ? defaults.catchUpLimit() : limit,
                 cron.overlap(),
                 cron.jitter().toMillis(),
-                attempts);
+                new RunOptions(
+                        attempts,
+                        priority(cron, handler),
+                        millis(name, "timeout", cron.timeout(), 1),
+                        millis(name, "retention", cron.retention(), 0)));
         schedule(definition);
         return definition;
     }
@@ -153,13 +162,38 @@ final class CronDefinitionChecks {
             throw new CronRejectedException("Cron '%s': no live node has handler '%s'; known handlers: %s"
                     .formatted(cron.name(), handler, all));
         }
-        if (cron.target() == CronTarget.LEADER
-                && !declarations.all().containsKey(handler)
-                && stored.reports.infos(handler).stream().noneMatch(CronInfo::declared)) {
+    }
+
+    private CronTarget target(CronDefinition cron) {
+        CronTarget wanted = cron.target();
+        String handler = cron.handler();
+        boolean isCron = declarations.all().containsKey(handler)
+                || stored.reports.infos(handler).stream().anyMatch(CronInfo::declared);
+        if (wanted == null) {
+            return isCron ? CronTarget.LEADER : CronTarget.ANY_WORKER;
+        }
+        if (wanted == CronTarget.LEADER && !isCron) {
             throw new CronRejectedException(
                     "Cron '%s': target LEADER requires a method with @ClusterCron, but handler '%s' is none. Use target ANY_WORKER."
                             .formatted(cron.name(), handler));
         }
+        return wanted;
+    }
+
+    private static int priority(CronDefinition cron, @Nullable JobHandler handler) {
+        JobPriority own = cron.priority();
+        return own != null ? own.value() : handler != null ? handler.priority() : RunOptions.DEFAULTS.priority();
+    }
+
+    private static @Nullable Long millis(String cron, String attribute, @Nullable Duration value, long least) {
+        if (value == null) {
+            return null;
+        }
+        if (value.compareTo(LONGEST_DURATION) > 0 || value.toMillis() < least) {
+            throw new CronRejectedException("Cron '%s': %s %s must be between %s and %s"
+                    .formatted(cron, attribute, value, Duration.ofMillis(least), LONGEST_DURATION));
+        }
+        return value.toMillis();
     }
 
     private static void requireName(String name) {

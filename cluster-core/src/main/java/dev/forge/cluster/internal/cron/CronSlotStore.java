@@ -12,6 +12,7 @@ import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.JobHandler;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -158,12 +159,12 @@ final class CronSlotStore {
     private static DueCron due(ResultSet row) throws SQLException {
         return new DueCron(
                 definition(row),
-                row.getBoolean(12),
-                instant(row, 13),
-                time(row, 14),
-                row.getObject(15, UUID.class),
+                row.getBoolean(15),
                 instant(row, 16),
-                row.getInt(17));
+                time(row, 17),
+                row.getObject(18, UUID.class),
+                instant(row, 19),
+                row.getInt(20));
     }
 
     /** Locks and returns the cron, due or not; waits for transactions that have locked it. */
@@ -224,17 +225,25 @@ final class CronSlotStore {
         jdbc.update(
                 schema.sql("""
                 INSERT INTO ~.forge_jobs
-                    (id, name, payload, worker_capability, scheduled_at, max_attempts, metadata, body_bytes)
+                    (id, name, payload, worker_capability, scheduled_at, max_attempts, priority, metadata, body_bytes)
                 SELECT d.job_id, coalesce(c.handler, c.name), c.payload, d.capability,
                        clock_timestamp() + d.delay * interval '1 millisecond', c.max_attempts,
+                       c.priority,
                        jsonb_strip_nulls(jsonb_build_object(
-                           'cron', c.name, 'slot', %1$s, 'firedAt', %2$s, 'previousSlot', %3$s, 'term', ?::text)),
+                           'cron', c.name, 'slot', %1$s, 'firedAt', %2$s, 'previousSlot', %3$s, 'term', ?::text,
+                           '%4$s', c.timeout_millis::text, '%5$s', c.retention_millis::text)),
                        -- With room for the metadata. A large payload is measured when it is claimed.
                        CASE WHEN pg_column_size(c.payload) <= 1000 THEN octet_length(c.payload::text) + 1000 END
                 FROM unnest(?::text[], ?::timestamptz[], ?::uuid[], ?::text[], ?::bigint[], ?::timestamptz[])
                     AS d (cron, slot, job_id, capability, delay, previous)
                 JOIN ~.forge_crons c ON c.name = d.cron
-                """.formatted(iso("d.slot"), iso("clock_timestamp()"), iso("d.previous"))), statement -> {
+                """.formatted(
+                                iso("d.slot"),
+                                iso("clock_timestamp()"),
+                                iso("d.previous"),
+                                JobHandler.Limits.TIMEOUT_KEY,
+                                JobHandler.Limits.RETENTION_KEY)),
+                statement -> {
                     statement.setString(1, term == null ? null : term.toString());
                     int at = 2;
                     at = array(statement, at, "text", runs, DecidedSlot::cron);

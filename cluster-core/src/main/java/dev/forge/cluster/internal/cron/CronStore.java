@@ -5,6 +5,7 @@ import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.job.JobPriority;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -75,17 +76,40 @@ public final class CronStore {
             int catchUpLimit,
             Overlap overlap,
             long jitterMillis,
-            @Nullable Integer maxAttempts) {}
+            RunOptions run) {}
+
+    /**
+     * The options of the jobs that a cron enqueues.
+     *
+     * @param maxAttempts null: as the handler declares
+     * @param timeoutMillis null: as the handler declares
+     * @param retentionMillis null: as the handler declares
+     */
+    public record RunOptions(
+            @Nullable Integer maxAttempts,
+            int priority,
+            @Nullable Long timeoutMillis,
+            @Nullable Long retentionMillis) {
+
+        /** As the handler declares, with normal priority. */
+        public static final RunOptions DEFAULTS = withPriority(JobPriority.NORMAL.value());
+
+        /** Returns the options of a cron whose handler declares everything but the priority. */
+        public static RunOptions withPriority(int priority) {
+            return new RunOptions(null, priority, null, null);
+        }
+    }
 
     static final String COLUMNS =
             "name, handler, expression, zone, target, worker_capability, misfire, catch_up_limit, overlap, jitter_millis,"
-                    + " max_attempts";
+                    + " max_attempts, priority, timeout_millis, retention_millis";
     static final String TYPES =
             "?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::int[], ?::text[], ?::bigint[],"
-                    + " ?::int[]";
+                    + " ?::int[], ?::int[], ?::bigint[], ?::bigint[]";
     static final String COLUMN_TYPES =
             "name text, handler text, expression text, zone text, target text, worker_capability text, misfire text,"
-                    + " catch_up_limit int, overlap text, jitter_millis bigint, max_attempts int";
+                    + " catch_up_limit int, overlap text, jitter_millis bigint, max_attempts int, priority int, timeout_millis bigint,"
+                    + " retention_millis bigint";
 
     /** Binds the columns of definitions as arrays; returns the index of the next parameter. */
     static int bind(PreparedStatement statement, int from, List<Definition> definitions) throws SQLException {
@@ -100,7 +124,10 @@ public final class CronStore {
         at = array(statement, at, "int4", definitions, Definition::catchUpLimit);
         at = array(statement, at, "text", definitions, d -> word(d.overlap));
         at = array(statement, at, "int8", definitions, Definition::jitterMillis);
-        return array(statement, at, "int4", definitions, Definition::maxAttempts);
+        at = array(statement, at, "int4", definitions, d -> d.run.maxAttempts);
+        at = array(statement, at, "int4", definitions, d -> d.run.priority);
+        at = array(statement, at, "int8", definitions, d -> d.run.timeoutMillis);
+        return array(statement, at, "int8", definitions, d -> d.run.retentionMillis);
     }
 
     /**
@@ -164,7 +191,7 @@ public final class CronStore {
             Definition definition, @Nullable Instant next) {}
 
     // A cron that returns keeps its last run, and its next slot too if its schedule is unchanged.
-    private static final String REROW_COLUMNS_COLUMNS = COLUMNS + ", next_fire_at, last_fire_at, last_job_id, declared";
+    private static final String INSERTED_COLUMNS = COLUMNS + ", next_fire_at, last_fire_at, last_job_id, declared";
 
     private static final String DECLARED_COLUMNS = "d." + COLUMNS.replace(", ", ", d.");
 
@@ -187,9 +214,11 @@ public final class CronStore {
                     target = excluded.target, worker_capability = excluded.worker_capability,
                     misfire = excluded.misfire, catch_up_limit = excluded.catch_up_limit, overlap = excluded.overlap,
                     jitter_millis = excluded.jitter_millis, max_attempts = excluded.max_attempts,
+                    priority = excluded.priority, timeout_millis = excluded.timeout_millis,
+                    retention_millis = excluded.retention_millis,
                     next_fire_at = excluded.next_fire_at, problem = NULL, updated_at = clock_timestamp()
                 WHERE c.declared
-                """.formatted(REROW_COLUMNS_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS)),
+                """.formatted(INSERTED_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS)),
                 statement -> {
                     int at = array(statement, 1, "text", crons, scheduled -> scheduled.definition.name);
                     at = bind(
@@ -228,14 +257,13 @@ public final class CronStore {
     /** Creates a cron at run time; returns false if the name is taken. */
     boolean insert(ScheduledDefinition cron, String payload) {
         return jdbc.update(
-                        schema.sql(
-                                TAKE_MEMORY + """
+                        schema.sql(TAKE_MEMORY + """
                 INSERT INTO ~.forge_crons (%s, payload)
                 SELECT %s, d.next_fire_at, m.last_fire_at, m.last_job_id, false, ?::jsonb
                 FROM unnest(%s, ?::timestamptz[]) AS d (%s, next_fire_at)
                 LEFT JOIN m ON m.name = d.name
                 ON CONFLICT DO NOTHING
-                """.formatted(REROW_COLUMNS_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS)),
+                """.formatted(INSERTED_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS)),
                         statement -> {
                             int at = array(statement, 1, "text", List.of(cron), scheduled -> scheduled.definition.name);
                             statement.setString(at, payload);
@@ -285,7 +313,7 @@ public final class CronStore {
                 definition(row),
                 row.getBoolean("declared"),
                 row.getBoolean("paused"),
-                time(row, 14),
+                time(row, 17),
                 row.getString("problem"));
     }
 
@@ -301,7 +329,12 @@ public final class CronStore {
                 row.getInt(8),
                 constant(Overlap.class, row.getString(9)),
                 row.getLong(10),
-                row.getObject(11, Integer.class));
+                new RunOptions(
+                        row.getObject(11, Integer.class),
+                        // A set of an earlier build has no priorities.
+                        Objects.requireNonNullElse(row.getObject(12, Integer.class), RunOptions.DEFAULTS.priority),
+                        row.getObject(13, Long.class),
+                        row.getObject(14, Long.class)));
     }
 
     /** Binds one column of {@code rows} as an array; returns the index of the next parameter. */

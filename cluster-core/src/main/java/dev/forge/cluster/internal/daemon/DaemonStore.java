@@ -301,26 +301,27 @@ public final class DaemonStore {
         }
     }
 
-    /** Pauses a daemon on all nodes; returns false if there is no such daemon. */
+    /** Pauses a daemon; false if it is unknown or was paused before. */
     public boolean pause(String name) {
-        jdbc.sql(schema.sql("""
+        return jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_daemon_pauses (name)
                 SELECT :name WHERE EXISTS (SELECT FROM ~.forge_daemons d WHERE d.name = :name)
                 ON CONFLICT DO NOTHING
-                """)).param("name", name).update();
-        return jdbc.sql(schema.sql("SELECT EXISTS (SELECT FROM ~.forge_daemon_pauses WHERE name = ?)"))
-                .param(name)
-                .query(Boolean.class)
-                .single();
+                """)).param("name", name).update() == 1;
     }
 
-    /** Ends a pause; instances that are stopped or failed become pending again. */
-    public void resume(String name) {
-        jdbc.sql(schema.sql("""
-                WITH resumed AS (DELETE FROM ~.forge_daemon_pauses WHERE name = :name)
-                UPDATE ~.forge_daemons SET status = 'pending', restarts = 0
-                WHERE name = :name AND status IN ('stopped', 'failed')
-                """)).param("name", name).update();
+    /** Ends a pause; instances that are stopped or failed become pending again. Returns false if nothing changed. */
+    public boolean resume(String name) {
+        return jdbc.sql(schema.sql("""
+                WITH resumed AS (DELETE FROM ~.forge_daemon_pauses WHERE name = :name RETURNING 1),
+                restarted AS (
+                    UPDATE ~.forge_daemons SET status = 'pending', restarts = 0
+                    WHERE name = :name AND status IN ('stopped', 'failed') RETURNING 1)
+                SELECT EXISTS (SELECT FROM resumed) OR EXISTS (SELECT FROM restarted)
+                """))
+                .param("name", name)
+                .query(Boolean.class)
+                .single();
     }
 
     /** The number of instances of a daemon that have a status. */

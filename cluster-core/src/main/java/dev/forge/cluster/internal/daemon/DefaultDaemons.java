@@ -34,23 +34,24 @@ public final class DefaultDaemons implements Daemons {
     }
 
     @Override
-    public Optional<DaemonInfo> pause(String name) {
+    public boolean pause(String name) {
         Arguments.required("Daemons.pause", "name", name);
         Names.requirePrintable("daemon", name);
         node.requireMayMutate();
-        if (store.pause(name)) {
+        boolean paused = store.pause(name);
+        if (paused) {
             engine.announce();
         }
-        return find(name);
+        return paused;
     }
 
     @Override
-    public Optional<DaemonInfo> resume(String name) {
+    public boolean resume(String name) {
         Arguments.required("Daemons.resume", "name", name);
         Names.requirePrintable("daemon", name);
         node.requireMayMutate();
-        store.resume(name);
+        boolean resumed = store.resume(name);
         engine.announce();
-        return find(name);
+        return resumed;
     }
 }

@@ -1,11 +1,11 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.job.JobFinishStore.Finish;
-import dev.forge.cluster.internal.job.JobMonitor.Ending;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.job.PermanentJobFailure;
@@ -56,13 +56,13 @@ final class AttemptResults {
     /** Notes the outcome that a handler of the cluster has written itself. */
     void recorded(RunningJob running, RecordedOutcome outcome) {
         switch (outcome) {
-            case COMPLETED -> running.ended(Ending.COMPLETED, null);
-            case FAILED -> running.ended(Ending.FAILED, running.failure());
+            case COMPLETED -> running.ended(Kind.COMPLETED, null);
+            case FAILED -> running.ended(Kind.FAILED, running.failure());
             case PENDING -> {
-                running.ended(Ending.SNOOZED, null);
+                running.ended(Kind.SNOOZED, null);
                 running.markReturning();
             }
-            case LOST -> running.ended(Ending.LOST, null);
+            case LOST -> running.ended(Kind.LOST, null);
         }
     }
 
@@ -121,12 +121,12 @@ final class AttemptResults {
                     "Job {} ({}): interrupted because this node drains; another node will run it",
                     running.name(),
                     running.id());
-            running.ended(Ending.RETURNED, null);
+            running.ended(Kind.RETURNED, null);
             return running.givenBack(Duration.ZERO);
         }
         if (stop == Stop.LOST) {
             // The end is discarded, and there is no next attempt here.
-            running.ended(Ending.LOST, failure);
+            running.ended(Kind.LOST, failure);
             return running.givenBack(Duration.ZERO);
         }
         if (stop == null && failure instanceof RateLimitExceededException limited) {
@@ -135,13 +135,13 @@ final class AttemptResults {
         Throwable cause = failure;
         if (stop == Stop.TIMEOUT && !late) {
             cause = new JobTimeout(
-                    "the attempt took longer than " + running.handler().limits().timeout(), failure);
+                    "the attempt took longer than " + running.limits().timeout(), failure);
         }
-        running.ended(Ending.FAILED, cause);
-        if (cause instanceof PermanentJobFailure || running.handler().limits().isPermanent(cause)) {
+        running.ended(Kind.FAILED, cause);
+        if (cause instanceof PermanentJobFailure || running.limits().isPermanent(cause)) {
             return failed(running, ErrorText.storable(cause), cause);
         }
-        JobHandler.Limits limits = running.handler().limits();
+        JobHandler.Limits limits = running.limits();
         double wait = limits.backoff().delay(running.attempt(), cause).toMillis();
         long jittered = (long) (wait * (1 + limits.jitter() * (2 * random.nextDouble() - 1)));
         return retry(running, ErrorText.storable(cause), Math.max(0, jittered), cause);
@@ -151,7 +151,7 @@ final class AttemptResults {
     private Finish snooze(RunningJob running, RateLimitExceededException limited) {
         long least = Math.max(
                 RATE_LIMIT_DELAY.toMillis(), limited.decision().retryAfter().toMillis());
-        running.ended(Ending.SNOOZED, null);
+        running.ended(Kind.SNOOZED, null);
         return finish(running, JobStatus.PENDING, null, null, (long) (least * (1 + random.nextDouble())), 1);
     }
 
@@ -192,6 +192,7 @@ final class AttemptResults {
             long delayMillis,
             int givenBack) {
         running.ended(ending(status, givenBack), running.failure());
+        running.recordedError(error);
         if (status == JobStatus.PENDING) {
             running.markReturning();
         }
@@ -209,17 +210,17 @@ final class AttemptResults {
                 running.failure() instanceof JobTimeout);
     }
 
-    private static Ending ending(JobStatus status, int givenBack) {
+    private static Kind ending(JobStatus status, int givenBack) {
         return switch (status) {
-            case COMPLETED -> Ending.COMPLETED;
-            case PENDING -> givenBack > 0 ? Ending.SNOOZED : Ending.RETRIED;
-            case CLAIMED, RUNNING, FAILED, CANCELLED, ABANDONED -> Ending.FAILED;
+            case COMPLETED -> Kind.COMPLETED;
+            case PENDING -> givenBack > 0 ? Kind.SNOOZED : Kind.RETRIED;
+            case CLAIMED, RUNNING, FAILED, CANCELLED, ABANDONED -> Kind.FAILED;
         };
     }
 
     /** Returns the retention of the handler; zero deletes completed jobs, while failed ones are kept as the cluster is configured. */
     private @Nullable Duration retention(RunningJob running, JobStatus status) {
-        Duration own = running.handler().limits().retention();
+        Duration own = running.limits().retention();
         if (own != null && own.isZero() && isAwaited(running)) {
             // Kept until the waiting job has read it.
             return SHORTEST_RETENTION;

@@ -93,6 +93,8 @@ final class ClaimedJobReader {
                                 : "it is " + returned.status());
         if (pending) {
             node.jobReturned();
+        } else if (returned != null) {
+            dependencies.monitor().failed(job.id(), job.name(), returned.status(), "the job cannot be read: " + reason);
         }
     }
 }

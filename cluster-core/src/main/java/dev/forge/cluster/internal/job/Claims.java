@@ -7,12 +7,14 @@ import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.job.WorkerSettings.Leases;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -217,7 +219,11 @@ final class Claims {
     /** Ends as many claims as possible without waiting for locks; returns how many. */
     private int giveUp(UUID node, List<Finish> finishes) {
         try {
-            return stores.finishes().finishUnlocked(node, finishes).size();
+            Set<ClaimKey> ended = stores.finishes().finishUnlocked(node, finishes);
+            finishes.stream()
+                    .filter(finish -> finish.status() == JobStatus.FAILED && ended.contains(finish.key()))
+                    .forEach(this::reportFailed);
+            return ended.size();
         } catch (DataAccessException | TransactionException e) {
             if (finishes.size() > 1 && StatementFailure.isRejected(e)) {
                 // A row that cannot be written must not block the others.
@@ -226,6 +232,13 @@ final class Claims {
             }
             log.debug("{} jobs could not be returned", finishes.size(), e);
             return 0;
+        }
+    }
+
+    private void reportFailed(Finish finish) {
+        RunningJob running = held.get(finish.key());
+        if (running != null) {
+            monitor.failed(running.id(), running.name(), finish.status(), String.valueOf(finish.error()));
         }
     }
 

@@ -9,7 +9,10 @@ import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOptions;
@@ -17,6 +20,7 @@ import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.UniquePolicy;
+import java.lang.reflect.Type;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -27,6 +31,7 @@ import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.springframework.core.ParameterizedTypeReference;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
@@ -38,6 +43,8 @@ public final class DefaultJobs implements Jobs {
 
     private static final int BATCH = 1_000;
 
+    private static final int MOST_LISTED = 1_000;
+
     private final Node node;
     private final JobEngine engine;
     private final JobHandlers handlers;
@@ -46,6 +53,7 @@ public final class DefaultJobs implements Jobs {
     private final TransactionOperations ownTransaction;
     private final JobStore control;
     private final JobReports reports;
+    private final PayloadJson json;
     private final JobKeeping keeping;
     private final RegisteredJobNames names;
     private final NewJobFactory newJobs;
@@ -72,18 +80,15 @@ public final class DefaultJobs implements Jobs {
         this.control = new JobStore(schema, dependencies.control);
         this.keeping = new JobKeeping(schema, dependencies.control);
         this.names = new RegisteredJobNames(node, handlers, dependencies.control);
-        this.newJobs = new NewJobFactory(
-                handlers,
-                dependencies.engine.monitor(),
-                new PayloadJson(dependencies.engine.codec(), dependencies.engine.maxBytes()),
-                new JobIds(node.clock()));
+        this.json = new PayloadJson(dependencies.engine.codec(), dependencies.engine.maxBytes());
+        this.newJobs = new NewJobFactory(handlers, dependencies.engine.monitor(), json, new JobIds(node.clock()));
         this.explainer = new JobExplainer(node, engine, handlers, reports);
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------
 
     @Override
-    public UUID enqueue(Object payload, JobOptions options) {
+    public EnqueuedJob enqueue(Object payload, JobOptions options) {
         Arguments.required("Jobs.enqueue", "payload", payload);
         Arguments.required("Jobs.enqueue", "options", options);
         requireReady("Jobs.enqueue");
@@ -91,7 +96,7 @@ public final class DefaultJobs implements Jobs {
     }
 
     @Override
-    public UUID enqueueNamed(String name, @Nullable Object payload, JobOptions options) {
+    public EnqueuedJob enqueueNamed(String name, @Nullable Object payload, JobOptions options) {
         Arguments.required("Jobs.enqueueNamed", "name", name);
         Arguments.required("Jobs.enqueueNamed", "options", options);
         requireReady("Jobs.enqueueNamed");
@@ -110,28 +115,26 @@ public final class DefaultJobs implements Jobs {
         CallerTransaction.requireWritable(call, application);
     }
 
-    private UUID add(String name, @Nullable Object payload, JobOptions options) {
+    private EnqueuedJob add(String name, @Nullable Object payload, JobOptions options) {
         NewJob job = newJobs.create(name, payload, options);
         String key = options.uniqueKey();
         if (key == null) {
             names.reserved().requireFreeMetadata(options.metadata());
             inCallersTransaction.insert(job);
             announce(name, job.priority(), null);
-            return job.id();
+            return new EnqueuedJob(job.id(), true);
         }
         NewJobFactory.requireStorable("unique key", key);
         names.reserved().requireFreeKey(key, options.metadata());
         names.reserved().requireFreeMetadata(options.metadata());
         UUID id = inCallersTransaction.insertUnique(job, key, options.uniquePolicy());
-        announce(
-                name,
-                job.priority(),
-                options.uniquePolicy() == UniquePolicy.REPLACE && id.equals(job.id()) ? id : null);
-        return id;
+        boolean created = id.equals(job.id());
+        announce(name, job.priority(), options.uniquePolicy() == UniquePolicy.REPLACE && created ? id : null);
+        return new EnqueuedJob(id, created);
     }
 
     @Override
-    public List<UUID> enqueueAll(Collection<?> payloads, JobOptions options) {
+    public List<EnqueuedJob> enqueueAll(Collection<?> payloads, JobOptions options) {
         Arguments.required("Jobs.enqueueAll", "payloads", payloads);
         Arguments.required("Jobs.enqueueAll", "options", options);
         requireReady("Jobs.enqueueAll");
@@ -157,7 +160,7 @@ public final class DefaultJobs implements Jobs {
                 .map(NewJob::name)
                 .distinct()
                 .forEach(name -> announce(name, jobs.get(0).priority(), null));
-        return jobs.stream().map(NewJob::id).toList();
+        return jobs.stream().map(job -> new EnqueuedJob(job.id(), true)).toList();
     }
 
     private void insert(List<NewJob> jobs) {
@@ -218,6 +221,46 @@ public final class DefaultJobs implements Jobs {
     }
 
     @Override
+    public <T> Optional<T> result(UUID id, Class<T> type) {
+        Arguments.required("Jobs.result", "type", type);
+        return resultAs(id, type);
+    }
+
+    @Override
+    public <T> Optional<T> result(UUID id, ParameterizedTypeReference<T> type) {
+        Arguments.required("Jobs.result", "type", type);
+        return resultAs(id, type.getType());
+    }
+
+    private <T> Optional<T> resultAs(UUID id, Type type) {
+        Arguments.required("Jobs.result", "id", id);
+        String result = reports.result(id).orElse(null);
+        if (result == null) {
+            return Optional.empty();
+        }
+        try {
+            return Optional.ofNullable(json.readAs(result, type));
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException(
+                    "The result of job %s cannot be read as %s: %s".formatted(id, type.getTypeName(), e.getMessage()),
+                    e);
+        }
+    }
+
+    @Override
+    public List<JobInfo> list(JobFilter filter, int limit) {
+        Arguments.required("Jobs.list", "filter", filter);
+        Arguments.limit("Jobs.list", limit, MOST_LISTED);
+        return reports.list(filter, limit);
+    }
+
+    @Override
+    public JobCount count(JobFilter filter) {
+        Arguments.required("Jobs.count", "filter", filter);
+        return reports.count(filter);
+    }
+
+    @Override
     public boolean cancel(UUID id) {
         Arguments.required("Jobs.cancel", "id", id);
         requireMayChange("Jobs.cancel");
@@ -264,13 +307,13 @@ public final class DefaultJobs implements Jobs {
     }
 
     @Override
-    public void pause(String name) {
+    public boolean pause(String name) {
         Arguments.required("Jobs.pause", "name", name);
         node.requireMayMutate();
         NewJobFactory.requireStorable("job name", name);
         handlers.requireComplete("Jobs.pause");
         names.requirePausable(name);
-        keeping.pause(name);
+        return keeping.pause(name);
     }
 
     @Override

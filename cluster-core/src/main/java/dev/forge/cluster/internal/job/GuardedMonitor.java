@@ -3,8 +3,10 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
 
@@ -104,6 +106,11 @@ public final class GuardedMonitor implements JobMonitor {
     @Override
     public void fired(String cron, CronRun.Outcome result) {
         guard(() -> monitor.fired(cron, result));
+    }
+
+    @Override
+    public void failed(UUID id, String name, JobStatus status, String error) {
+        guard(() -> monitor.failed(id, name, status, error));
     }
 
     @Override

@@ -14,6 +14,7 @@ import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClusterCoordinator;
+import dev.forge.cluster.job.JobInterceptor;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeMode;
@@ -72,6 +73,7 @@ public final class JobEngine implements NodeComponent {
      * What the engine depends on.
      *
      * @param application the data source of transactional handlers
+     * @param interceptors of handlers, the outermost first
      * @param coordinator carries notifications between nodes; null: NOTIFY
      * @param maxBytes the largest size of a payload, a result or a checkpoint
      */
@@ -79,11 +81,13 @@ public final class JobEngine implements NodeComponent {
             DataSource application,
             PayloadCodec codec,
             JobMonitor monitor,
+            List<JobInterceptor> interceptors,
             @Nullable ClusterCoordinator coordinator,
             int maxBytes) {
 
         public Dependencies {
             monitor = GuardedMonitor.of(monitor);
+            interceptors = List.copyOf(interceptors);
         }
     }
 
@@ -114,7 +118,8 @@ public final class JobEngine implements NodeComponent {
                 handlers,
                 stores,
                 new PayloadJson(dependencies.codec, dependencies.maxBytes),
-                dependencies.monitor);
+                dependencies.monitor,
+                dependencies.interceptors);
         this.worker = selections.isEmpty() ? null : new Worker(workerDependencies, new WorkerNode(), selections);
         this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
         this.announcements = new JobAnnouncements(node, stores.jobs(), dependencies.coordinator, this::wakeWorker);

@@ -1,13 +1,14 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.job.JobFinishStore.Finish;
-import dev.forge.cluster.internal.job.JobMonitor.Ending;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
+import dev.forge.cluster.job.JobAttemptOutcome.Kind;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.lang.reflect.Type;
 import java.time.Duration;
@@ -28,6 +29,7 @@ final class JobExecution {
     private final Claims claims;
     private final StuckHandlers stuck;
     private final PayloadJson json;
+    private final InterceptedHandlers interceptors;
     private final JobMonitor monitor;
     private final AttemptResults results;
     private final TransactionalAttempt transactional;
@@ -38,6 +40,7 @@ final class JobExecution {
         this.claims = claims;
         this.stuck = stuck;
         this.json = dependencies.json();
+        this.interceptors = new InterceptedHandlers(dependencies.handlers(), dependencies.interceptors());
         this.monitor = dependencies.monitor();
         this.results = new AttemptResults(json, dependencies.handlers(), monitor, node::nanos);
         this.transactional = new TransactionalAttempt(dependencies.stores(), results);
@@ -65,6 +68,11 @@ final class JobExecution {
     private void settled(RunningJob running, boolean written) {
         if (written) {
             claims.forget(running);
+            if (running.outcome() == Kind.FAILED) {
+                String error = running.error();
+                monitor.failed(
+                        running.id(), running.name(), JobStatus.FAILED, error != null ? error : "no error recorded");
+            }
             if (running.isReturning() || claims.isLastChance(running.claimed())) {
                 // The job itself, or other jobs at their last chance that were postponed because of it.
                 node.jobReturned();
@@ -93,7 +101,7 @@ final class JobExecution {
             Finish finish = observed(running);
             running.returned();
             running.ending();
-            if (running.outcome() == Ending.LOST) {
+            if (running.outcome() == Kind.LOST) {
                 claims.cancelOrLose(running, "another node had taken it before it ended");
             } else if (finish == null) {
                 finisher.settleWritten(running);
@@ -114,7 +122,7 @@ final class JobExecution {
         Thread thread = running.thread();
         var timeout = new AttemptResults.JobTimeout(
                 "the attempt took longer than %s, and its handler ignored the interrupt until the node left"
-                        .formatted(running.handler().limits().timeout()),
+                        .formatted(running.limits().timeout()),
                 null);
         if (thread != null) {
             // The stack of the handler, not of this thread.
@@ -158,8 +166,10 @@ final class JobExecution {
         public void run() {
             made = true;
             finish = attempt(running);
+            // From here on listeners and observations run, which an interrupt for the handler must not reach.
+            running.returned();
             if (finish != null && running.stopReason() == Stop.LOST) {
-                running.ended(Ending.LOST, running.failure());
+                running.ended(Kind.LOST, running.failure());
             }
         }
     }
@@ -178,7 +188,7 @@ final class JobExecution {
             }
             return results.ofReturn(running, returned);
         } catch (TransactionalAttempt.ClaimLost e) {
-            running.ended(Ending.LOST, null);
+            running.ended(Kind.LOST, null);
             return null;
         } catch (TransactionalAttempt.RowLocked e) {
             log.warn(
@@ -186,12 +196,12 @@ final class JobExecution {
                             + " back. It runs again when that transaction ends. The view pg_locks shows who holds the lock.",
                     running.name(),
                     running.id());
-            running.ended(Ending.RETURNED, null);
+            running.ended(Kind.RETURNED, null);
             return running.givenBack(Duration.ZERO);
         } catch (Throwable e) {
             if (running.stopReason() == Stop.LOST) {
                 // The failure is discarded; the lost claim is logged.
-                running.ended(Ending.LOST, e);
+                running.ended(Kind.LOST, e);
                 return null;
             }
             return results.ofFailure(running, e);
@@ -210,7 +220,7 @@ final class JobExecution {
                         "its payload cannot be read as %s: %s".formatted(type.getTypeName(), e.getMessage()), e);
             }
         }
-        Object returned = target.code().run(payload, running);
+        Object returned = interceptors.call(payload, running);
         Object result = running.handler().isTransactional()
                 ? AsyncResults.requireFinished(returned)
                 : AsyncResults.await(returned);
@@ -220,7 +230,7 @@ final class JobExecution {
 
     /** Fails the attempt if its deadline has passed, whatever its handler returned. */
     private void requireInTime(RunningJob running) {
-        Duration timeout = running.handler().limits().timeout();
+        Duration timeout = running.limits().timeout();
         long ran = node.nanos() - running.startedAt();
         if (timeout != null && ran > timeout.toNanos()) {
             claims.expire(running);

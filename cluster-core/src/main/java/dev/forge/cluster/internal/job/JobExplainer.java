@@ -63,7 +63,9 @@ final class JobExplainer {
                             .formatted(running, stuck.label(), stuck.cause()));
         }
         JobHandler handler = handlers.named(job.name());
-        Duration timeout = handler == null ? null : handler.limits().timeout();
+        Duration timeout = handler == null
+                ? null
+                : handler.limits().overriddenBy(job.metadata()).timeout();
         // On another node: the handler has some time to respond to the interrupt.
         if (timeout != null && reports.runningFor(job.id()).compareTo(timeout.plus(StuckHandlers.GRACE)) > 0) {
             return new JobExplanation(

@@ -6,7 +6,9 @@ import dev.forge.cluster.job.JobContext;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
@@ -34,6 +36,32 @@ public record JobHandler(
             Set<Class<? extends Throwable>> excluded,
             @Nullable Duration timeout,
             @Nullable Duration retention) {
+
+        /** The metadata key of a job that has a timeout of its own, in milliseconds. */
+        public static final String TIMEOUT_KEY = "forge.timeoutMillis";
+
+        /** The metadata key of a job that has a retention of its own, in milliseconds. */
+        public static final String RETENTION_KEY = "forge.retentionMillis";
+
+        /** Returns these limits with those that the metadata of a job overrides. */
+        Limits overriddenBy(Map<String, String> metadata) {
+            Duration ownTimeout = millis(metadata.get(TIMEOUT_KEY));
+            Duration ownRetention = millis(metadata.get(RETENTION_KEY));
+            return new Limits(
+                    maxAttempts,
+                    backoff,
+                    jitter,
+                    excluded,
+                    ownTimeout != null ? ownTimeout : timeout,
+                    ownRetention != null ? ownRetention : retention);
+        }
+
+        /** A text that was edited by hand and is not a number counts as absent. */
+        private static @Nullable Duration millis(@Nullable String text) {
+            return text != null && MILLIS.matcher(text).matches() ? Duration.ofMillis(Long.parseLong(text)) : null;
+        }
+
+        private static final Pattern MILLIS = Pattern.compile("[0-9]{1,15}");
 
         boolean isPermanent(Throwable failure) {
             return excluded.stream().anyMatch(type -> type.isInstance(failure));

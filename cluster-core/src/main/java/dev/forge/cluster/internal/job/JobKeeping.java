@@ -56,9 +56,10 @@ public final class JobKeeping {
 
     // Names -------------------------------------------------------------------------------------------------
 
-    /** Pauses a name: its jobs are not claimed. */
-    public void pause(String name) {
-        jdbc.update(schema.sql("INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING"), name);
+    /** Pauses a name: its jobs are not claimed. Returns false if it was paused before. */
+    public boolean pause(String name) {
+        return jdbc.update(schema.sql("INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING"), name)
+                == 1;
     }
 
     /** Resumes a name; false if it was not paused. */

@@ -1,7 +1,9 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.Map;
 import java.util.UUID;
@@ -74,27 +76,11 @@ public interface JobMonitor {
         /** Returns the node that runs the job. */
         UUID node();
 
-        Ending outcome();
+        JobAttemptOutcome.Kind outcome();
 
         /** Returns the exception that was thrown; null if the attempt succeeded or was only interrupted. */
         @Nullable
         Throwable failure();
-    }
-
-    /** How an attempt ended. */
-    enum Ending {
-        /** The job is completed. */
-        COMPLETED,
-        /** The job runs again later; the attempt does not count. */
-        SNOOZED,
-        /** The attempt failed and will be repeated. */
-        RETRIED,
-        /** The job failed permanently. */
-        FAILED,
-        /** The node leaves, or the transaction could not begin; the job runs again later. */
-        RETURNED,
-        /** The claim was lost; the result was discarded. */
-        LOST
     }
 
     /** Called when a job has started, with the time since it was due. */
@@ -114,6 +100,13 @@ public interface JobMonitor {
 
     /** Called when a slot of a cron was decided. */
     default void fired(String cron, CronRun.Outcome result) {}
+
+    /**
+     * Called when a job has ended as failed or abandoned, and that is recorded.
+     *
+     * @param error the last error
+     */
+    default void failed(UUID id, String name, JobStatus status, String error) {}
 
     /** Called when a job was taken from a dead or silent node. */
     default void recovered(String name) {}

@@ -2,6 +2,8 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.job.JobAttempt;
+import dev.forge.cluster.job.JobCount;
+import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.Array;
@@ -10,13 +12,20 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -119,56 +128,111 @@ public final class JobReports {
                 .orElse(0L));
     }
 
+    /** Returns the result of a completed job; empty if there is none. */
+    public Optional<String> result(UUID id) {
+        return client.sql(schema.sql("SELECT result::text FROM ~.forge_jobs WHERE id = ? AND status = 'completed'"))
+                .param(id)
+                .query((row, n) -> Optional.ofNullable(row.getString(1)))
+                .optional()
+                .flatMap(Function.identity());
+    }
+
     /**
      * Returns the newest jobs, without values that may be large. Finds all jobs among the last 10,000 that were enqueued; of older
      * ones, those that have not ended and those among the last 10,000 that have.
-     *
-     * @param name only jobs of that name; null: of any name
-     * @param status only jobs with that status; null: with any status
      */
-    public List<JobInfo> list(@Nullable String name, @Nullable JobStatus status, int limit) {
-        boolean all = name == null && status == null;
-        String wanted = (name == null ? "" : " AND name = :name") + (status == null ? "" : " AND status = :status");
-        String found = places(name, status).stream()
-                .map(place -> """
-                        (SELECT id FROM (SELECT id, name, status FROM ~.forge_jobs %s LIMIT (SELECT :most)) AS few WHERE true%s)
-                        """.formatted(place, wanted))
-                .collect(Collectors.joining("UNION "));
-        JdbcClient.StatementSpec statement = client.sql(schema.sql("""
+    public List<JobInfo> list(JobFilter filter, int limit) {
+        List<String> places = places(filter);
+        return search(filter, places.size() == 1 ? limit : LOOKED_THROUGH, places, """
                         SELECT %s FROM ~.forge_jobs
-                        WHERE id = ANY (ARRAY(SELECT id FROM (%s) AS found ORDER BY id DESC LIMIT :limit))
-                        ORDER BY id DESC
-                        """.formatted(SMALL_COLUMNS, found)))
-                .param("most", all ? limit : LOOKED_THROUGH)
-                .param("limit", limit);
-        if (name != null) {
-            statement = statement.param("name", name);
-        }
-        if (status != null) {
-            statement = statement.param("status", JobRows.word(status));
-        }
-        return statement.query((row, n) -> info(row)).list();
+                        WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id DESC LIMIT :limit)) ORDER BY id DESC
+                        """.formatted(SMALL_COLUMNS))
+                .param("limit", limit)
+                .query((row, n) -> info(row))
+                .list();
     }
 
-    /** Returns conditions under which jobs of that name or status are found, each in the order of an index. */
-    private static List<String> places(@Nullable String name, @Nullable JobStatus status) {
+    /** Counts jobs among those that {@link #list} finds. */
+    public JobCount count(JobFilter filter) {
+        List<String> places = places(filter);
+        // The first place covers the whole table if the table is small. Together the others cover it, too.
+        String others = IntStream.range(1, places.size())
+                .mapToObj("(SELECT count(*) FROM place%d) < :most"::formatted)
+                .collect(Collectors.joining(" AND "));
+        return search(filter, LOOKED_THROUGH, places, """
+                        SELECT least(jobs, :most), jobs <= :most AND ((SELECT count(*) FROM place0) < :most%s)
+                        FROM (SELECT count(*) AS jobs FROM found) AS counted
+                        """.formatted(others.isEmpty() ? "" : " OR " + others))
+                .query((row, n) -> new JobCount(row.getLong(1), row.getBoolean(2)))
+                .single();
+    }
+
+    /** Returns a query on {@code found}, the ids that match a filter, and on the places where they were looked for. */
+    private JdbcClient.StatementSpec search(JobFilter filter, int most, List<String> places, String query) {
+        var parameters = new HashMap<String, Object>();
+        parameters.put("most", most);
+        String conditions = conditions(filter, parameters);
+        String sources = IntStream.range(0, places.size())
+                .mapToObj(i -> """
+                        place%d AS MATERIALIZED (
+                            SELECT id, name, status, created_at FROM ~.forge_jobs %s LIMIT (SELECT :most::int))
+                        """.formatted(i, places.get(i)))
+                .collect(Collectors.joining(", "));
+        String found = IntStream.range(0, places.size())
+                .mapToObj(i -> "SELECT id FROM place%d WHERE true%s".formatted(i, conditions))
+                .collect(Collectors.joining(" UNION "));
+        return client.sql(schema.sql("WITH %s, found AS (%s) %s".formatted(sources, found, query)))
+                .params(parameters);
+    }
+
+    private static String conditions(JobFilter filter, Map<String, Object> parameters) {
+        var conditions = new StringBuilder();
+        if (filter.name() != null) {
+            conditions.append(" AND name = :name");
+            parameters.put("name", filter.name());
+        }
+        if (!filter.statuses().isEmpty()) {
+            conditions.append(" AND status = ANY (:statuses)");
+            parameters.put(
+                    "statuses",
+                    filter.statuses().stream().map(JobRows::word).sorted().toArray(String[]::new));
+        }
+        if (filter.createdFrom() != null) {
+            conditions.append(" AND created_at >= :createdFrom");
+            parameters.put("createdFrom", filter.createdFrom().atOffset(ZoneOffset.UTC));
+        }
+        if (filter.createdBefore() != null) {
+            conditions.append(" AND created_at < :createdBefore");
+            parameters.put("createdBefore", filter.createdBefore().atOffset(ZoneOffset.UTC));
+        }
+        return conditions.toString();
+    }
+
+    /**
+     * Returns where to look for the jobs of a filter, each place in the order of an index. The first one is the whole table;
+     * further ones together hold all jobs in the statuses of the filter.
+     */
+    private static List<String> places(JobFilter filter) {
         var places = new ArrayList<String>();
         places.add("ORDER BY id DESC");
-        if (name == null && status == null) {
+        boolean selectsTime = filter.createdFrom() != null || filter.createdBefore() != null;
+        if (filter.name() == null && filter.statuses().isEmpty() && !selectsTime) {
             return places;
         }
-        if (status == null || status == JobStatus.PENDING) {
+        Set<JobStatus> statuses =
+                filter.statuses().isEmpty() ? EnumSet.allOf(JobStatus.class) : EnumSet.copyOf(filter.statuses());
+        if (statuses.contains(JobStatus.PENDING)) {
             places.add("""
                     WHERE status = 'pending' AND waits_for IS NULL%s
                     ORDER BY name, coalesce(worker_capability, ''), priority DESC, scheduled_at
-                    """.formatted(name == null ? "" : " AND name = :name"));
+                    """.formatted(filter.name() == null ? "" : " AND name = :name"));
             places.add("WHERE waits_for IS NOT NULL ORDER BY waits_for");
         }
-        if (status == null || status == JobStatus.CLAIMED || status == JobStatus.RUNNING) {
+        if (statuses.contains(JobStatus.CLAIMED) || statuses.contains(JobStatus.RUNNING)) {
             places.add("WHERE status IN %s ORDER BY worker_id".formatted(JobRows.HELD));
         }
         for (JobKeeping.Kind kind : JobKeeping.Kind.values()) {
-            if (status == null || kind.includes(status)) {
+            if (statuses.stream().anyMatch(kind::includes)) {
                 places.add("WHERE %s ORDER BY %s DESC".formatted(kind.condition, kind.age));
             }
         }

@@ -169,6 +169,11 @@ final class JobSweeper {
                     job.id(),
                     job.status(),
                     job.recoveries());
+            monitor.failed(
+                    job.id(),
+                    job.name(),
+                    job.status(),
+                    "%d nodes failed while they had the job".formatted(job.recoveries()));
             return;
         }
         log.warn(

@@ -60,7 +60,7 @@ final class LeaseKeeper {
                                 : "the process stood still, or the database is unreachable");
                 continue;
             }
-            Duration timeout = running.handler().limits().timeout();
+            Duration timeout = running.limits().timeout();
             boolean runs = running.stage() == RunningJob.Stage.STARTED;
             if (runs && timeout != null && now - running.startedAt() > timeout.toNanos()) {
                 claims.expire(running);

@@ -2,11 +2,14 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.job.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.JobFinishStore.Finish;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClaimLostException;
+import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobStatus;
+import java.lang.reflect.Type;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
@@ -16,6 +19,7 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.ParameterizedTypeReference;
 
 /** A job that this node has claimed, from the claim to its end. */
 public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHandlers.Handler {
@@ -52,6 +56,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private final Holder holder;
     private final UUID node;
     private final JobHandler handler;
+    private final JobHandler.Limits limits;
     private final PayloadJson json;
     private final Persistence persistence;
     private final long claimedAt;
@@ -65,8 +70,9 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private volatile boolean endUnconfirmed;
     private volatile @Nullable String progress;
     private volatile @Nullable String checkpoint;
-    private volatile JobMonitor.Ending ended = JobMonitor.Ending.FAILED;
+    private volatile JobAttemptOutcome.Kind ended = JobAttemptOutcome.Kind.FAILED;
     private volatile @Nullable Throwable failure;
+    private volatile @Nullable String error;
     private final Set<Runnable> releases = ConcurrentHashMap.newKeySet();
     private @Nullable Thread thread;
 
@@ -79,6 +85,10 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         this.confirmedAt = sentAt;
         this.json = persistence.json;
         this.persistence = persistence;
+        // The common case does not parse the metadata.
+        this.limits = claimed.metadata().contains("\"forge.")
+                ? handler.limits().overriddenBy(json.readTexts(claimed.metadata()))
+                : handler.limits();
         this.marked = claimed.started();
         this.checkpoint = claimed.checkpoint();
     }
@@ -102,7 +112,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     }
 
     @Override
-    public JobMonitor.Ending outcome() {
+    public JobAttemptOutcome.Kind outcome() {
         return ended;
     }
 
@@ -112,19 +122,36 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     }
 
     /** Sets how the attempt ended, for observers. */
-    void ended(JobMonitor.Ending how, @Nullable Throwable cause) {
+    void ended(JobAttemptOutcome.Kind how, @Nullable Throwable cause) {
         ended = how;
         failure = cause;
     }
 
+    /** Notes the error that is recorded with the end of the job. */
+    public void recordedError(@Nullable String text) {
+        error = text;
+    }
+
+    /** Returns the error that is recorded with the end of the job, or else the exception of the attempt; null if there is none. */
+    @Nullable
+    String error() {
+        Throwable cause = failure;
+        return error != null ? error : cause == null ? null : ErrorText.storable(cause);
+    }
+
     /** Returns the payload; empty if the job was enqueued without one. */
-    public <T> Optional<T> payload(Class<T> type) {
+    public <T> Optional<T> payload(Type type) {
         String text = claimed.payload();
         return text.equals("{}") ? Optional.empty() : Optional.ofNullable(json.readAs(text, type));
     }
 
     JobHandler handler() {
         return handler;
+    }
+
+    /** Returns the limits of the handler, with those that the job has of its own. */
+    JobHandler.Limits limits() {
+        return limits;
     }
 
     Stage stage() {
@@ -230,9 +257,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         return reason == null
                 ? null
                 : switch (reason) {
-                    case TIMEOUT ->
-                        "the attempt exceeded its timeout of "
-                                + handler.limits().timeout();
+                    case TIMEOUT -> "the attempt exceeded its timeout of " + limits.timeout();
                     case DRAIN -> "the node drains";
                     case LOST -> "the claim is lost";
                 };
@@ -363,7 +388,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     @Override
     public int maxAttempts() {
         Integer own = claimed.maxAttempts();
-        return own != null ? own : handler.limits().maxAttempts();
+        return own != null ? own : limits.maxAttempts();
     }
 
     @Override
@@ -411,6 +436,15 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
 
     @Override
     public <T> Optional<T> checkpoint(Class<T> type) {
+        return checkpointAs(type);
+    }
+
+    @Override
+    public <T> Optional<T> checkpoint(ParameterizedTypeReference<T> type) {
+        return checkpointAs(type.getType());
+    }
+
+    private <T> Optional<T> checkpointAs(Type type) {
         String text = checkpoint;
         return text == null ? Optional.empty() : Optional.ofNullable(json.readAs(text, type));
     }

@@ -1,6 +1,7 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobRejectedException;
 import java.nio.charset.StandardCharsets;
@@ -9,7 +10,6 @@ import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Map;
-import java.util.UUID;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -44,7 +44,7 @@ public final class SubmitterKeys {
      *
      * @param enqueue enqueues a job with these options
      */
-    public static UUID submit(String submitter, JobOptions options, Function<JobOptions, UUID> enqueue) {
+    public static EnqueuedJob submit(String submitter, JobOptions options, Function<JobOptions, EnqueuedJob> enqueue) {
         SUBMITTER_OF_THREAD.set(submitter);
         try {
             return enqueue.apply(options.withMetadata(SUBMITTER, submitter));

@@ -6,11 +6,11 @@ import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.JobFinishStore.LastStatement;
-import dev.forge.cluster.internal.job.JobMonitor.Ending;
 import dev.forge.cluster.internal.job.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.time.Duration;
 import java.util.Map;
@@ -146,7 +146,7 @@ final class TransactionalAttempt {
                         running.id(),
                         pause,
                         cause);
-        running.ended(Ending.RETURNED, null);
+        running.ended(Kind.RETURNED, null);
         return running.givenBack(
                 Duration.ofMillis(pause),
                 ErrorText.storable("Its transaction could not begin, the attempt is not counted: " + cause));

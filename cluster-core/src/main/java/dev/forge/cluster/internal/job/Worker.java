@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
+import dev.forge.cluster.job.JobInterceptor;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -89,7 +90,12 @@ final class Worker implements NodeComponent {
 
     /** What a worker depends on. */
     record Dependencies(
-            WorkerSettings settings, JobHandlers handlers, Stores stores, PayloadJson json, JobMonitor monitor) {}
+            WorkerSettings settings,
+            JobHandlers handlers,
+            Stores stores,
+            PayloadJson json,
+            JobMonitor monitor,
+            List<JobInterceptor> interceptors) {}
 
     /** @param selections the lanes and the jobs that are claimed for them */
     Worker(Dependencies dependencies, NodeView node, List<Lane.Selection> selections) {

@@ -5,39 +5,145 @@ import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.lock.ClusterLock;
 import dev.forge.cluster.lock.ClusterLocks;
+import dev.forge.cluster.lock.LockLostException;
+import dev.forge.cluster.lock.LockNotAcquiredException;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 
 /** {@link ClusterLocks} on {@code forge_locks}. */
 public final class DefaultClusterLocks implements ClusterLocks {
 
     private static final Duration SHORTEST = Duration.ofMillis(1);
     private static final Duration LONGEST = Duration.ofDays(36_525);
+    private static final long FIRST_PAUSE_MILLIS = 10;
+    private static final long LONGEST_PAUSE_MILLIS = 500;
 
     private final Node node;
     private final LockStore locks;
-    private final Duration defaultLease;
+    private final LockKeeper keeper;
 
-    public DefaultClusterLocks(Node node, LockStore locks, Duration defaultLease) {
+    /** @param keeper renews locks while an action runs, with the default lease */
+    public DefaultClusterLocks(Node node, LockStore locks, LockKeeper keeper) {
         this.node = node;
         this.locks = locks;
-        this.defaultLease = defaultLease;
+        this.keeper = keeper;
     }
 
     @Override
     public Optional<ClusterLock> tryLock(String name) {
-        return tryLock(name, defaultLease);
+        return tryLock(name, keeper.lease());
     }
 
     @Override
     public Optional<ClusterLock> tryLock(String name, Duration lease) {
         Arguments.required("ClusterLocks.tryLock", "name", name);
         Arguments.required("ClusterLocks.tryLock", "lease", lease);
-        Names.require("lock name", name);
         requireStorable(lease);
-        OptionalLong token = locks.take(name, node.requireMutable(), lease);
-        return token.isPresent() ? Optional.of(new Taken(name, token.getAsLong())) : Optional.empty();
+        OptionalLong token = acquire(name, lease);
+        return token.isPresent() ? Optional.of(new HeldLock(name, token.getAsLong())) : Optional.empty();
+    }
+
+    private OptionalLong acquire(String name, Duration lease) {
+        Names.require("lock name", name);
+        return locks.take(name, node.requireMutable(), lease);
+    }
+
+    @Override
+    public ClusterLock lock(String name, Duration timeout) throws InterruptedException {
+        Arguments.required("ClusterLocks.lock", "name", name);
+        Arguments.required("ClusterLocks.lock", "timeout", timeout);
+        return new HeldLock(name, await(name, timeout));
+    }
+
+    /** Waits with growing pauses, so that many waiting callers do not keep the database busy. */
+    private long await(String name, Duration timeout) throws InterruptedException {
+        if (timeout.isNegative() || timeout.compareTo(LONGEST) > 0) {
+            throw new IllegalArgumentException(
+                    "Lock '%s': timeout (%s) must be between zero and a hundred years".formatted(name, timeout));
+        }
+        long begun = node.nanos();
+        long pause = FIRST_PAUSE_MILLIS;
+        while (true) {
+            OptionalLong token = acquireInterruptibly(name);
+            if (token.isPresent()) {
+                return token.getAsLong();
+            }
+            long left = timeout.toMillis() - TimeUnit.NANOSECONDS.toMillis(node.nanos() - begun);
+            if (left <= 0) {
+                throw new LockNotAcquiredException(
+                        "Lock '%s' was not free within %s. The table forge_locks shows its holder."
+                                .formatted(name, timeout));
+            }
+            // Random, so that waiting callers do not stay in step. Nobody counts down: the release happens in the
+            // database.
+            long millis = Math.min(left, ThreadLocalRandom.current().nextLong(pause / 2, pause + 1));
+            new CountDownLatch(1).await(Math.max(1, millis), TimeUnit.MILLISECONDS);
+            pause = Math.min(LONGEST_PAUSE_MILLIS, pause * 2);
+        }
+    }
+
+    private OptionalLong acquireInterruptibly(String name) throws InterruptedException {
+        try {
+            return acquire(name, keeper.lease());
+        } catch (RuntimeException e) {
+            // An interrupted thread gets no connection. If the lock was taken nevertheless, its lease frees it.
+            if (Thread.interrupted()) {
+                var interrupted = new InterruptedException("Lock '%s': interrupted while it was taken".formatted(name));
+                interrupted.initCause(e);
+                throw interrupted;
+            }
+            throw e;
+        }
+    }
+
+    @Override
+    public <T> T withLock(String name, Duration timeout, Supplier<T> action) throws InterruptedException {
+        Arguments.required("ClusterLocks.withLock", "name", name);
+        Arguments.required("ClusterLocks.withLock", "timeout", timeout);
+        Arguments.required("ClusterLocks.withLock", "action", action);
+        return holding(name, await(name, timeout), action);
+    }
+
+    @Override
+    public boolean tryWithLock(String name, Runnable action) {
+        Arguments.required("ClusterLocks.tryWithLock", "name", name);
+        Arguments.required("ClusterLocks.tryWithLock", "action", action);
+        OptionalLong token = acquire(name, keeper.lease());
+        if (token.isEmpty()) {
+            return false;
+        }
+        holding(name, token.getAsLong(), () -> {
+            action.run();
+            return true;
+        });
+        return true;
+    }
+
+    private <T> T holding(String name, long token, Supplier<T> action) {
+        LockKeeper.Kept kept = keeper.keep(name, token);
+        T result;
+        try {
+            result = action.get();
+        } catch (RuntimeException | Error e) {
+            try {
+                keeper.stop(kept);
+            } catch (RuntimeException failedRelease) {
+                // The exception of the action matters more; the lease frees the lock.
+                e.addSuppressed(failedRelease);
+            }
+            throw e;
+        }
+        if (!keeper.stop(kept)) {
+            throw new LockLostException(
+                    "Lock '%s' was lost while its action ran. Another node may have held it at the same time."
+                            .formatted(name));
+        }
+        return result;
     }
 
     private static void requireStorable(Duration lease) {
@@ -47,12 +153,12 @@ public final class DefaultClusterLocks implements ClusterLocks {
         }
     }
 
-    private final class Taken implements ClusterLock {
+    private final class HeldLock implements ClusterLock {
 
         private final String name;
         private final long token;
 
-        Taken(String name, long token) {
+        HeldLock(String name, long token) {
             this.name = name;
             this.token = token;
         }

@@ -9,11 +9,7 @@ import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.node.NodeStatus;
-import java.sql.Array;
-import java.sql.SQLException;
 import java.time.Duration;
-import java.time.OffsetDateTime;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -346,54 +342,5 @@ public final class NodeStore {
                     .param("dead", dead.toArray(UUID[]::new))
                     .update();
         }));
-    }
-
-    /** A node as operators see it. */
-    public record Row(
-            UUID id,
-            String key,
-            String name,
-            String hostname,
-            String mode,
-            List<String> roles,
-            List<String> capabilities,
-            String status,
-            String version,
-            OffsetDateTime startedAt,
-            OffsetDateTime lastHeartbeat,
-            int connections,
-            int jobs,
-            @Nullable Double cpu,
-            @Nullable Double memory) {}
-
-    /** Returns all nodes in the table. */
-    public List<Row> all() {
-        return jdbc.sql(schema.sql("""
-                SELECT id, node_key, name, hostname, roles, worker_capabilities, status, version, started_at,
-                       last_heartbeat, current_connections, current_jobs, cpu_usage, memory_usage,
-                       coalesce(info ->> 'mode', 'auto')
-                FROM ~.forge_nodes ORDER BY started_at, id
-                """))
-                .query((row, n) -> new Row(
-                        row.getObject(1, UUID.class),
-                        row.getString(2),
-                        row.getString(3),
-                        row.getString(4),
-                        row.getString(15),
-                        texts(row.getArray(5)),
-                        texts(row.getArray(6)),
-                        row.getString(7),
-                        row.getString(8),
-                        row.getObject(9, OffsetDateTime.class),
-                        row.getObject(10, OffsetDateTime.class),
-                        row.getInt(11),
-                        row.getInt(12),
-                        row.getObject(13, Double.class),
-                        row.getObject(14, Double.class)))
-                .list();
-    }
-
-    private static List<String> texts(Array array) throws SQLException {
-        return Arrays.asList((String[]) array.getArray());
     }
 }

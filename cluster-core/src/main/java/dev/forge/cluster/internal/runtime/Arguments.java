@@ -18,4 +18,15 @@ public final class Arguments {
             throw new IllegalArgumentException("%s: %s must not be null".formatted(call, parameter));
         }
     }
+
+    /**
+     * Checks the length that a list may have.
+     *
+     * @throws IllegalArgumentException if it is not between 1 and {@code most}
+     */
+    public static void limit(String call, int limit, int most) {
+        if (limit < 1 || limit > most) {
+            throw new IllegalArgumentException("%s: limit (%d) must be between 1 and %d".formatted(call, limit, most));
+        }
+    }
 }

@@ -114,11 +114,20 @@ public final class PayloadJson {
         return path.isEmpty() ? first : "%s: %s".formatted(path, first);
     }
 
-    /** Reads JSON as a class, which may be primitive. */
-    @SuppressWarnings("unchecked") // int.class.cast rejects every value, Integer.class.cast does not.
-    public <T> @Nullable T readAs(String json, Class<T> type) {
-        Class<?> boxed = ClassUtils.resolvePrimitiveIfNecessary(type);
-        return (T) boxed.cast(codec.read(json, boxed));
+    /**
+     * Reads JSON as a type that the caller knows: a class, which may be primitive, or a generic type.
+     *
+     * @param <T> that type
+     */
+    @SuppressWarnings({"unchecked", "TypeParameterUnusedInFormals"
+    }) // The caller's class or type reference has this type.
+    public <T> @Nullable T readAs(String json, Type type) {
+        if (type instanceof Class<?> plain) {
+            // int.class.cast rejects every value, Integer.class.cast does not.
+            Class<?> boxed = ClassUtils.resolvePrimitiveIfNecessary(plain);
+            return (T) boxed.cast(codec.read(json, boxed));
+        }
+        return (T) codec.read(json, type);
     }
 
     public Map<String, String> readTexts(String json) {

@@ -6,9 +6,11 @@ import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.state.ClusterStateStore;
+import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
+import org.springframework.core.ParameterizedTypeReference;
 
 /** {@link ClusterStateStore} on {@code forge_state}. */
 public final class DefaultClusterStateStore implements ClusterStateStore {
@@ -83,8 +85,18 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
 
     @Override
     public <T> Optional<T> takeOnce(String key, Class<T> type) {
-        Arguments.required("ClusterStateStore.takeOnce", "key", key);
         Arguments.required("ClusterStateStore.takeOnce", "type", type);
+        return take(key, type);
+    }
+
+    @Override
+    public <T> Optional<T> takeOnce(String key, ParameterizedTypeReference<T> type) {
+        Arguments.required("ClusterStateStore.takeOnce", "type", type);
+        return take(key, type.getType());
+    }
+
+    private <T> Optional<T> take(String key, Type type) {
+        Arguments.required("ClusterStateStore.takeOnce", "key", key);
         requireStorable(key);
         requireObject(type);
         permission.run();
@@ -93,25 +105,36 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
 
     @Override
     public <T> Optional<T> find(String key, Class<T> type) {
-        Arguments.required("ClusterStateStore.find", "key", key);
         Arguments.required("ClusterStateStore.find", "type", type);
+        return look(key, type);
+    }
+
+    @Override
+    public <T> Optional<T> find(String key, ParameterizedTypeReference<T> type) {
+        Arguments.required("ClusterStateStore.find", "type", type);
+        return look(key, type.getType());
+    }
+
+    private <T> Optional<T> look(String key, Type type) {
+        Arguments.required("ClusterStateStore.find", "key", key);
         requireStorable(key);
         requireObject(type);
         return states.find(key).map(text -> value(text, type));
     }
 
     // The message has neither the key, which may be a secret, nor the value.
-    private <T> T value(String text, Class<T> type) {
+    @SuppressWarnings("TypeParameterUnusedInFormals") // The caller's class or type reference has this type.
+    private <T> T value(String text, Type type) {
         try {
             return Objects.requireNonNull(json.readAs(text, type), "value is null");
         } catch (RuntimeException e) {
-            throw new IllegalArgumentException("one-time state cannot be read as " + type.getName(), e);
+            throw new IllegalArgumentException("one-time state cannot be read as " + type.getTypeName(), e);
         }
     }
 
     // Checked before the value is taken: a taken value is deleted.
-    private static void requireObject(Class<?> type) {
-        if (type.isPrimitive()) {
+    private static void requireObject(Type type) {
+        if (type instanceof Class<?> its && its.isPrimitive()) {
             throw new IllegalArgumentException("one-time state can only be read as an object type, not as " + type);
         }
     }

@@ -13,6 +13,7 @@ import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepFailedException;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
+import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
@@ -20,6 +21,7 @@ import java.util.Optional;
 import java.util.UUID;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.ParameterizedTypeReference;
 import org.springframework.dao.ConcurrencyFailureException;
 import org.springframework.dao.DuplicateKeyException;
 
@@ -60,7 +62,7 @@ final class AwaitedJobs {
         return history;
     }
 
-    <T> T job(String name, @Nullable Object payload, Class<T> type, Step.@Nullable Compensation<T> compensation) {
+    <T> T job(String name, @Nullable Object payload, Type type, Step.@Nullable Compensation<T> compensation) {
         StepRow recorded = history.next("job", name);
         if (recorded == null) {
             StepRow row = history.newRow("job", name, "waiting");
@@ -85,7 +87,7 @@ final class AwaitedJobs {
         });
     }
 
-    <T> T child(String workflow, @Nullable Object input, Class<T> type, Step.@Nullable Compensation<T> compensation) {
+    <T> T child(String workflow, @Nullable Object input, Type type, Step.@Nullable Compensation<T> compensation) {
         StepRow recorded = history.next("child", workflow);
         if (recorded == null) {
             StepRow row = history.newRow("child", workflow, "waiting");
@@ -143,7 +145,7 @@ final class AwaitedJobs {
     @SuppressWarnings("NullAway") // A job that returns nothing returns null.
     private <T> T result(
             StepRow recorded,
-            Class<T> type,
+            Type type,
             Step.@Nullable Compensation<T> compensation,
             Supplier<AwaitedState> currentState) {
         switch (recorded.status()) {
@@ -180,13 +182,14 @@ final class AwaitedJobs {
 
     /** Returns the result of a completed job or child, which may have to be compensated later. */
     @SuppressWarnings("NullAway") // A job that returns nothing returns null.
-    private <T> T completed(StepRow done, Class<T> type, Step.@Nullable Compensation<T> compensation) {
+    private <T> T completed(StepRow done, Type type, Step.@Nullable Compensation<T> compensation) {
         if (compensation == null && done.kind().equals("child")) {
             steps.add(new Compensable.CompletedChild(done));
         }
         T result = history.read(done, type);
         if (compensation != null) {
-            Step<T> step = Step.<T>of(done.name(), type, () -> null).compensate(compensation);
+            Step<T> step = Step.of(done.name(), ParameterizedTypeReference.<T>forType(type), () -> null)
+                    .withCompensation(compensation);
             steps.add(new Compensable.CompletedStep<>(done, step, compensation, result));
         }
         return result;

@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun.Sign
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.WorkflowContext;
+import java.lang.reflect.Type;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
@@ -16,6 +17,7 @@ import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.springframework.core.ParameterizedTypeReference;
 
 /**
  * The context of one execution. A recorded call returns the recorded value; any other call is executed, or suspends the execution
@@ -79,6 +81,11 @@ final class DefaultWorkflowContext implements WorkflowContext {
     }
 
     @Override
+    public <T> T job(String name, @Nullable Object payload, ParameterizedTypeReference<T> type) {
+        return awaited.job(name, payload, type.getType(), null);
+    }
+
+    @Override
     public <T> T job(
             String name, @Nullable Object payload, Class<T> type, Step.@Nullable Compensation<T> compensation) {
         return awaited.job(name, payload, type, compensation);
@@ -87,6 +94,11 @@ final class DefaultWorkflowContext implements WorkflowContext {
     @Override
     public <T> T child(String workflow, @Nullable Object input, Class<T> type) {
         return awaited.child(workflow, input, type, null);
+    }
+
+    @Override
+    public <T> T child(String workflow, @Nullable Object input, ParameterizedTypeReference<T> type) {
+        return awaited.child(workflow, input, type.getType(), null);
     }
 
     @Override
@@ -125,14 +137,32 @@ final class DefaultWorkflowContext implements WorkflowContext {
     }
 
     @Override
-    @SuppressWarnings("NullAway") // A signal without payload is null.
     public <T> T awaitSignal(String name, Class<T> type) {
+        return awaitSignalAs(name, type);
+    }
+
+    @Override
+    public <T> T awaitSignal(String name, ParameterizedTypeReference<T> type) {
+        return awaitSignalAs(name, type.getType());
+    }
+
+    @SuppressWarnings({"NullAway", "TypeParameterUnusedInFormals"}) // A signal without payload is null.
+    private <T> T awaitSignalAs(String name, Type type) {
         Received<T> received = receive(name, type, null);
         return received == null ? null : received.payload;
     }
 
     @Override
     public <T> Optional<T> awaitSignal(String name, Class<T> type, Duration timeout) {
+        return awaitSignalAs(name, type, timeout);
+    }
+
+    @Override
+    public <T> Optional<T> awaitSignal(String name, ParameterizedTypeReference<T> type, Duration timeout) {
+        return awaitSignalAs(name, type.getType(), timeout);
+    }
+
+    private <T> Optional<T> awaitSignalAs(String name, Type type, Duration timeout) {
         if (type == Void.class || type == void.class) {
             throw new IllegalArgumentException(
                     "Signal '%s' without payload: an empty result would not tell the signal from the timeout. Use awaitSignal(name, timeout)."
@@ -150,7 +180,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
     private record Received<T>(@Nullable T payload) {}
 
     /** Returns a signal; null if none was sent in time. */
-    private <T> @Nullable Received<T> receive(String name, Class<T> type, @Nullable Duration timeout) {
+    private <T> @Nullable Received<T> receive(String name, Type type, @Nullable Duration timeout) {
         StepRow recorded = history.next("signal", name);
         if (recorded != null && !recorded.status().equals("waiting")) {
             return recorded.status().equals("timed_out") ? null : new Received<>(history.read(recorded, type));
@@ -174,7 +204,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
                     version.label(),
                     id(),
                     name,
-                    type.getName());
+                    type.getTypeName());
             recorder.discardSignal(signal.id());
         }
         Instant deadline = row.wakeAt();
@@ -187,7 +217,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
     }
 
     /** Returns null if the payload cannot be read as that type. */
-    private <T> @Nullable Received<T> read(StepRow consumed, Class<T> type) {
+    private <T> @Nullable Received<T> read(StepRow consumed, Type type) {
         try {
             return new Received<>(history.read(consumed, type));
         } catch (RuntimeException e) {
@@ -196,7 +226,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
                     version.label(),
                     id(),
                     consumed.name(),
-                    type.getName(),
+                    type.getTypeName(),
                     ErrorText.loggable(e));
             return null;
         }
@@ -241,6 +271,15 @@ final class DefaultWorkflowContext implements WorkflowContext {
 
     @Override
     public <T> Optional<T> state(Class<T> type) {
+        return stateAs(type);
+    }
+
+    @Override
+    public <T> Optional<T> state(ParameterizedTypeReference<T> type) {
+        return stateAs(type.getType());
+    }
+
+    private <T> Optional<T> stateAs(Type type) {
         String saved = state;
         return saved == null ? Optional.empty() : Optional.ofNullable(json.readAs(saved, type));
     }

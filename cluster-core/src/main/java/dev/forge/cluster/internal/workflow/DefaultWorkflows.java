@@ -13,10 +13,12 @@ import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
+import java.lang.reflect.Type;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.ParameterizedTypeReference;
 
 /** Implements {@link Workflows} with {@code forge_workflow_runs}. */
 public final class DefaultWorkflows implements Workflows {
@@ -126,8 +128,18 @@ public final class DefaultWorkflows implements Workflows {
 
     @Override
     public <T> Optional<T> result(UUID run, Class<T> type) {
-        Arguments.required("Workflows.result", "run", run);
         Arguments.required("Workflows.result", "type", type);
+        return resultAs(run, type);
+    }
+
+    @Override
+    public <T> Optional<T> result(UUID run, ParameterizedTypeReference<T> type) {
+        Arguments.required("Workflows.result", "type", type);
+        return resultAs(run, type.getType());
+    }
+
+    private <T> Optional<T> resultAs(UUID run, Type type) {
+        Arguments.required("Workflows.result", "run", run);
         WorkflowInfo info = reports.find(run).orElse(null);
         String result = info == null || info.status() != WorkflowStatus.COMPLETED ? null : info.result();
         if (result == null) {
@@ -137,16 +149,18 @@ public final class DefaultWorkflows implements Workflows {
             return Optional.ofNullable(engine.json().readAs(result, type));
         } catch (RuntimeException e) {
             throw new IllegalArgumentException(
-                    "The result of run %s cannot be read as %s: %s".formatted(run, type.getName(), e.getMessage()), e);
+                    "The result of run %s cannot be read as %s: %s".formatted(run, type.getTypeName(), e.getMessage()),
+                    e);
         }
     }
 
     @Override
     public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
+        Arguments.limit("Workflows.list", limit, MOST_LISTED);
         if (workflow != null) {
             requireStorable("workflow", workflow);
         }
-        return reports.list(workflow, status, Math.max(1, Math.min(limit, MOST_LISTED)));
+        return reports.list(workflow, status, limit);
     }
 
     private void requireMayChange(String call) {

@@ -75,7 +75,7 @@ final class StepExecutor {
 
         /** Returns whether a step is not retried after that attempt. */
         boolean isLastAttempt(Step<?> step, int attempt, Throwable cause) {
-            Integer own = step.attempts();
+            Integer own = step.maxAttempts();
             return attempt >= (own != null ? own : settings.attempts()) || cause instanceof PermanentJobFailure;
         }
 
@@ -162,7 +162,7 @@ final class StepExecutor {
         Step<?> step = attempt.step();
         ObservedStep.observe(runtime.monitor(), version, step.name(), job.id(), attempt.isCompensation(), () -> {
             try {
-                return step.transactional() ? executeInTransaction(attempt, began) : executeAndRecord(attempt, began);
+                return step.isTransactional() ? executeInTransaction(attempt, began) : executeAndRecord(attempt, began);
             } catch (WorkflowSuspension e) {
                 if (e.reason() instanceof DatabaseFailed) {
                     interruptedByDatabase.add(attempt);
@@ -204,7 +204,7 @@ final class StepExecutor {
             try {
                 Object returned = attempt.call();
                 Object result =
-                        step.transactional() ? AsyncResults.requireFinished(returned) : AsyncResults.await(returned);
+                        step.isTransactional() ? AsyncResults.requireFinished(returned) : AsyncResults.await(returned);
                 deadline.requireInTime();
                 return result;
             } catch (Exception e) {

@@ -72,7 +72,7 @@ final class WorkflowCompensation {
 
             @SuppressWarnings("NullAway") // The compensation of a step without a result receives null.
             void compensate() throws Exception {
-                compensation.undo(result);
+                compensation.compensate(result);
             }
         }
     }

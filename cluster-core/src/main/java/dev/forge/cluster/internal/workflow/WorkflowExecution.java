@@ -220,7 +220,10 @@ final class WorkflowExecution {
             case CLAIM_LOST -> RecordedOutcome.LOST;
             // If an operator has ended the run, its job is cancelled, and snoozing it reports the lost claim.
             case CANCELLED, SUPERSEDED -> Outcome.snooze(Duration.ZERO);
-            case WRITTEN -> status == WorkflowStatus.COMPLETED ? RecordedOutcome.COMPLETED : RecordedOutcome.FAILED;
+            case WRITTEN -> {
+                job.recordedError(error);
+                yield status == WorkflowStatus.COMPLETED ? RecordedOutcome.COMPLETED : RecordedOutcome.FAILED;
+            }
         };
     }
 

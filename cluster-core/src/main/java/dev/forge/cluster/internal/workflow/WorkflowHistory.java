@@ -175,18 +175,15 @@ final class WorkflowHistory {
 
     // Values ------------------------------------------------------------------------------------------------
 
-    <T> @Nullable T read(StepRow row, Class<T> type) {
+    /**
+     * Returns the result of a row.
+     *
+     * @param <T> the given type
+     */
+    @SuppressWarnings("TypeParameterUnusedInFormals") // The caller's class or type reference has this type.
+    <T> @Nullable T read(StepRow row, Type type) {
         String text = row.result();
         return text == null || type == Void.class ? null : json.readAs(text, type);
-    }
-
-    @Nullable
-    Object read(StepRow row, Type type) {
-        if (type instanceof Class<?> plain) {
-            return read(row, plain);
-        }
-        String text = row.result();
-        return text == null ? null : json.read(text, type);
     }
 
     /** Reads the result that a step has just returned as each replay will read it, so that both are equal. */

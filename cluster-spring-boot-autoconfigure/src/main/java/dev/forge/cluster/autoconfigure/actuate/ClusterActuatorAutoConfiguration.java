@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobReports;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.job.Jobs;
@@ -130,7 +131,7 @@ public final class ClusterActuatorAutoConfiguration {
                     runtime.node(),
                     new LeaderStore(schema, control),
                     new ClusterEndpoint.Resources(
-                            new NodesResource(new NodeStore(schema, control)),
+                            new NodesResource(new NodeReports(schema, control), new NodeStore(schema, control)),
                             new LocksResource(new LockStore(schema, control), values),
                             new JobsResource(jobs, new JobReports(schema, control), values),
                             new CronsResource(crons, values),

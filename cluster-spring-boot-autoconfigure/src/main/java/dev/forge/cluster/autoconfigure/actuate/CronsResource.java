@@ -77,7 +77,7 @@ final class CronsResource {
                 info.capability(),
                 EnumText.hyphenated(info.misfire()),
                 EnumText.hyphenated(info.overlap()),
-                info.paused() ? "paused" : info.known() ? "running" : "unknown",
+                info.paused() ? "paused" : info.runnable() ? "running" : "unknown",
                 problem(info),
                 last == null ? null : slot(last, shown),
                 latest == null || latest.equals(last) ? null : slot(latest, shown),
@@ -99,7 +99,7 @@ final class CronsResource {
     }
 
     private static @Nullable String problem(CronInfo info) {
-        if (info.problem() != null || info.known()) {
+        if (info.problem() != null || info.runnable()) {
             return info.problem();
         }
         return "No live %s has a handler '%s'; slots wait until one does"

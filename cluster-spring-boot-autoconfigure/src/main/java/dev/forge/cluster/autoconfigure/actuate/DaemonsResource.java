@@ -9,7 +9,6 @@ import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.Daemons;
 import java.util.Map;
-import java.util.Optional;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.SecurityContext;
@@ -71,14 +70,16 @@ final class DaemonsResource {
     @Nullable
     DaemonStateDescriptor changeState(String name, String state) {
         try {
-            Optional<DaemonInfo> daemon = switch (state) {
+            switch (state) {
                 case "paused" -> daemons.pause(name);
                 case "running" -> daemons.resume(name);
                 default ->
                     throw EndpointRequests.invalid(
                             "Unsupported state '%s' for a daemon: use 'paused' or 'running'".formatted(state));
-            };
-            return daemon.map(changed -> new DaemonStateDescriptor(name, state)).orElse(null);
+            }
+            return daemons.find(name)
+                    .map(changed -> new DaemonStateDescriptor(name, state))
+                    .orElse(null);
         } catch (MutationRefusedException e) {
             throw EndpointRequests.refused(e);
         }

@@ -12,6 +12,7 @@ import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.job.JobReports;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
@@ -48,14 +49,15 @@ final class JobsResource {
         return counts;
     }
 
-    /** Returns the newest jobs without their values; {@link JobReports#list} says how far back they go. */
+    /** Returns the newest jobs without their values; {@link Jobs#list} says how far back they go. */
     JobsDescriptor list(@Nullable String name, @Nullable String status, @Nullable Integer limit) {
+        JobFilter filter = name == null ? JobFilter.all() : JobFilter.all().withName(name);
+        JobStatus wanted = EndpointRequests.status(JobStatus.class, status);
         return new JobsDescriptor(
                 jobs.paused(),
-                reports
+                jobs
                         .list(
-                                name,
-                                EndpointRequests.status(JobStatus.class, status),
+                                wanted == null ? filter : filter.withStatuses(wanted),
                                 EndpointRequests.limit(limit, DEFAULT_LIMIT))
                         .stream()
                         .map(JobsResource::summary)

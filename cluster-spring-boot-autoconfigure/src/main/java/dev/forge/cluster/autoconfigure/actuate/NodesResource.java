@@ -2,6 +2,7 @@ package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.autoconfigure.actuate.NodesDescriptor.NodeDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.NodesDescriptor.NodeStateDescriptor;
+import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.node.NodeStore;
 import java.util.Map;
 import java.util.TreeMap;
@@ -11,24 +12,26 @@ import org.jspecify.annotations.Nullable;
 /** {@code /actuator/forgecluster/nodes}: lists nodes and drains them. */
 final class NodesResource {
 
+    private final NodeReports reports;
     private final NodeStore nodes;
 
-    NodesResource(NodeStore nodes) {
+    NodesResource(NodeReports reports, NodeStore nodes) {
+        this.reports = reports;
         this.nodes = nodes;
     }
 
     /** Returns the number of nodes by status. */
     Map<String, Long> counts() {
-        return nodes.all().stream()
-                .collect(Collectors.groupingBy(NodeStore.Row::status, TreeMap::new, Collectors.counting()));
+        return reports.all().stream()
+                .collect(Collectors.groupingBy(NodeReports.Row::status, TreeMap::new, Collectors.counting()));
     }
 
     NodesDescriptor list() {
         return new NodesDescriptor(
-                nodes.all().stream().map(NodesResource::descriptor).toList());
+                reports.all().stream().map(NodesResource::descriptor).toList());
     }
 
-    private static NodeDescriptor descriptor(NodeStore.Row node) {
+    private static NodeDescriptor descriptor(NodeReports.Row node) {
         return new NodeDescriptor(
                 node.id(),
                 node.key(),

@@ -23,7 +23,6 @@ import dev.forge.cluster.internal.job.JobHandler;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Duration;
 import java.util.Arrays;
-import java.util.List;
 import java.util.Set;
 import java.util.function.Function;
 import org.springframework.beans.factory.ObjectProvider;
@@ -62,10 +61,19 @@ public final class ClusterCronRegistrar extends HandlerRegistrar {
         try {
             JobHandler handler = new JobHandler(
                     attributes.name(cron.name(), found.method()),
-                    List.of(),
+                    Arrays.stream(cron.aliases()).map(attributes::alias).toList(),
                     attributes.textOrNull(cron.capability()),
-                    JobPriority.NORMAL.value(),
-                    limits.of(cron.maxAttempts(), JobLimits.USUAL_BACKOFF, Set.of(), cron.timeout(), ""),
+                    attributes.value(
+                            "priority",
+                            attributes.either("priority", cron.priority(), JobPriority.NORMAL, cron.priorityString()),
+                            name -> JobPriority.of(name).value(),
+                            JobPriority.NORMAL.value()),
+                    limits.of(
+                            attributes.either("maxAttempts", cron.maxAttempts(), 0, cron.maxAttemptsString()),
+                            cron.backoff(),
+                            Set.of(cron.excluded()),
+                            cron.timeout(),
+                            cron.retention()),
                     target(found));
             crons.add(handler, definition(handler, cron));
         } catch (IllegalArgumentException | IllegalStateException e) {
@@ -112,13 +120,16 @@ public final class ClusterCronRegistrar extends HandlerRegistrar {
                 handler.capability(),
                 cron.misfire() == Misfire.DEFAULT ? usual.misfire().policy() : cron.misfire(),
                 attributes.value(
-                        "catchUpLimit", cron.catchUpLimit(), AttributeReader.between(1, 1_000), usual.catchUpLimit()),
+                        "catchUpLimit",
+                        attributes.either("catchUpLimit", cron.catchUpLimit(), 0, cron.catchUpLimitString()),
+                        AttributeReader.between(1, 1_000),
+                        usual.catchUpLimit()),
                 cron.overlap(),
                 attributes
                         .value("jitter", cron.jitter(), ClusterCronRegistrar::jitter, Duration.ZERO)
                         .toMillis(),
-                // The handler has its own number of attempts.
-                null);
+                // The handler has its own limits; the leader that enqueues the run need not have the handler.
+                CronStore.RunOptions.withPriority(handler.priority()));
     }
 
     private static Duration jitter(String text) {

@@ -70,7 +70,8 @@ public final class ClusterDaemonRegistrar implements SmartInitializingSingleton 
                                     usual.restartDelay()),
                             attributes.valueOrNull(
                                     "maxRestarts",
-                                    daemon.maxRestarts(),
+                                    attributes.either(
+                                            "maxRestarts", daemon.maxRestarts(), -1, daemon.maxRestartsString()),
                                     AttributeReader.atLeast(0),
                                     usual.maxRestarts()),
                             daemon.restartOnReturn()),
@@ -94,7 +95,11 @@ public final class ClusterDaemonRegistrar implements SmartInitializingSingleton 
     }
 
     private int instances(ClusterDaemon daemon) {
-        int instances = attributes.value("instances", daemon.instances(), AttributeReader.atLeast(1), 1);
+        int instances = attributes.value(
+                "instances",
+                attributes.either("instances", daemon.instances(), 1, daemon.instancesString()),
+                AttributeReader.between(1, 1_000),
+                1);
         if (instances > 1 && daemon.scope() == DaemonScope.NODE) {
             throw AttributeException.of(
                     "instances",

@@ -98,6 +98,25 @@ public final class AttributeReader {
                 .toLowerCase(Locale.ROOT);
     }
 
+    /**
+     * Returns the text of an attribute that has a typed form and a text form, {@code maxAttempts} and {@code maxAttemptsString};
+     * empty if neither is set.
+     *
+     * @param unset the typed default, which means that the attribute is not set
+     * @throws AttributeException if both forms are set
+     */
+    public String either(String attribute, Object typed, Object unset, String text) {
+        String resolved = text(text);
+        if (typed.equals(unset)) {
+            return resolved;
+        }
+        if (!resolved.isEmpty()) {
+            throw AttributeException.of(
+                    attribute, String.valueOf(typed), "%sString (%s) is also set".formatted(attribute, resolved), null);
+        }
+        return String.valueOf(typed);
+    }
+
     /** Parses the text; returns the default if the attribute is not set. */
     public <T> T value(String attribute, String text, Function<String, T> reading, T usual) {
         String resolved = text(text);

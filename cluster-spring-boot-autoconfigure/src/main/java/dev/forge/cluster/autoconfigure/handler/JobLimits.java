@@ -3,11 +3,9 @@ package dev.forge.cluster.autoconfigure.handler;
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.autoconfigure.properties.JobProperties;
 import dev.forge.cluster.internal.job.JobHandler;
-import dev.forge.cluster.internal.runtime.Backoff;
-import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.internal.runtime.Backoff.Growth;
+import dev.forge.cluster.job.Backoff;
 import java.time.Duration;
-import java.util.Arrays;
-import java.util.Locale;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
@@ -16,9 +14,8 @@ import org.springframework.core.annotation.MergedAnnotation;
 /** Attempts, timeout, backoff and retention of a handler: from its annotation, by default from the properties. */
 public final class JobLimits {
 
-    /** For annotations without these attributes. */
-    public static final ClusterJob.Backoff USUAL_BACKOFF =
-            MergedAnnotation.of(ClusterJob.Backoff.class).synthesize();
+    private static final Backoff DEFAULT_BACKOFF =
+            MergedAnnotation.of(Backoff.class).synthesize();
 
     private final ConfigurableListableBeanFactory beans;
     private final JobProperties properties;
@@ -32,7 +29,7 @@ public final class JobLimits {
 
     public JobHandler.Limits of(
             String maxAttempts,
-            ClusterJob.Backoff backoff,
+            Backoff backoff,
             Set<Class<? extends Throwable>> excluded,
             String timeout,
             String retention) {
@@ -41,7 +38,7 @@ public final class JobLimits {
                 backoff(backoff),
                 attributes.value(
                         "backoff.jitter",
-                        backoff.jitter(),
+                        attributes.either("backoff.jitter", backoff.jitter(), -1.0, backoff.jitterString()),
                         text -> number(text, 0, 1),
                         properties.backoff().jitter()),
                 excluded,
@@ -51,7 +48,7 @@ public final class JobLimits {
 
     /** Returns the limits of the properties. */
     public JobHandler.Limits usual() {
-        return of("", USUAL_BACKOFF, Set.of(), "", "");
+        return of("", DEFAULT_BACKOFF, Set.of(), "", "");
     }
 
     /** Zero means that the node that completes the job deletes it. */
@@ -60,9 +57,11 @@ public final class JobLimits {
         return configured.isZero() ? configured : null;
     }
 
-    private BackoffStrategy backoff(ClusterJob.Backoff own) {
+    private BackoffStrategy backoff(Backoff own) {
         JobProperties.Backoff usual = properties.backoff();
-        boolean changed = !(own.strategy() + own.delay() + own.multiplier() + own.maxDelay()).isEmpty();
+        String multiplier = attributes.either("backoff.multiplier", own.multiplier(), 0.0, own.multiplierString());
+        boolean changed =
+                own.strategy() != Backoff.Strategy.DEFAULT || !(own.delay() + multiplier + own.maxDelay()).isEmpty();
         BackoffStrategy bean = beans.getBeanProvider(BackoffStrategy.class).getIfUnique();
         if (bean != null && !changed) {
             return bean;
@@ -70,27 +69,24 @@ public final class JobLimits {
         Duration delay = attributes.value("backoff.delay", own.delay(), AttributeReader::positive, usual.delay());
         Duration longest =
                 attributes.value("backoff.maxDelay", own.maxDelay(), AttributeReader::positive, usual.maxDelay());
-        return new Backoff(
-                attributes.value(
-                        "backoff.strategy",
-                        own.strategy(),
-                        JobLimits::growth,
-                        Backoff.Growth.valueOf(usual.strategy().name())),
+        return new dev.forge.cluster.internal.runtime.Backoff(
+                growth(own.strategy(), usual.strategy()),
                 delay,
                 attributes.value(
                         "backoff.multiplier",
-                        own.multiplier(),
+                        multiplier,
                         text -> number(text, 1, Double.MAX_VALUE),
                         usual.multiplier()),
                 longest.compareTo(delay) < 0 ? delay : longest);
     }
 
-    private static Backoff.Growth growth(String text) {
-        return Arrays.stream(Backoff.Growth.values())
-                .filter(growth -> growth.name().equals(text.toUpperCase(Locale.ROOT)))
-                .findFirst()
-                .orElseThrow(() -> new IllegalArgumentException(
-                        "use one of " + Arrays.toString(JobProperties.Backoff.Strategy.values())));
+    private static Growth growth(Backoff.Strategy own, JobProperties.Backoff.Strategy usual) {
+        return switch (own) {
+            case DEFAULT -> Growth.valueOf(usual.name());
+            case EXPONENTIAL -> Growth.EXPONENTIAL;
+            case LINEAR -> Growth.LINEAR;
+            case FIXED -> Growth.FIXED;
+        };
     }
 
     private static double number(String text, double least, double most) {

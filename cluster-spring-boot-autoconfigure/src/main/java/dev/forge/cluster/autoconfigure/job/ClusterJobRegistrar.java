@@ -60,10 +60,15 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
                     attributes.textOrNull(job.capability()),
                     attributes.value(
                             "priority",
-                            job.priority(),
+                            attributes.either("priority", job.priority(), JobPriority.NORMAL, job.priorityString()),
                             name -> JobPriority.of(name).value(),
                             JobPriority.NORMAL.value()),
-                    limits.of(job.maxAttempts(), job.backoff(), Set.of(job.excluded()), job.timeout(), job.retention()),
+                    limits.of(
+                            attributes.either("maxAttempts", job.maxAttempts(), 0, job.maxAttemptsString()),
+                            job.backoff(),
+                            Set.of(job.excluded()),
+                            job.timeout(),
+                            job.retention()),
                     target(found));
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new ClusterStartupException(

@@ -20,6 +20,8 @@ import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.WorkerSettings;
 import dev.forge.cluster.internal.job.WorkerSettings.LaneSettings;
 import dev.forge.cluster.job.ClusterCoordinator;
+import dev.forge.cluster.job.JobInterceptor;
+import dev.forge.cluster.job.JobListener;
 import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -29,8 +31,10 @@ import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.thread.Threading;
+import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Conditional;
+import org.springframework.core.Ordered;
 import org.springframework.core.annotation.Order;
 import org.springframework.core.env.Environment;
 
@@ -59,17 +63,31 @@ public final class JobAutoConfiguration {
         return new JobSlots(properties, crons, database);
     }
 
+    /** Innermost of the monitors, so that listeners run within the observation of the attempt. */
+    @Bean
+    @Order(Ordered.HIGHEST_PRECEDENCE)
+    JobListeners clusterJobListeners(
+            ClusterProperties properties, ObjectProvider<JobListener> listeners, ApplicationEventPublisher publisher) {
+        List<JobListener> all = new ArrayList<>(listeners.orderedStream().toList());
+        if (properties.job().events() != JobProperties.Events.NONE) {
+            all.add(new JobEvents(publisher, properties.job().events()));
+        }
+        return new JobListeners(all);
+    }
+
     @Bean
     JobEngine.Dependencies clusterJobTools(
             ClusterDatabase database,
             ClusterProperties properties,
             ObjectProvider<PayloadCodec> codec,
             ObjectProvider<JobMonitor> monitors,
+            ObjectProvider<JobInterceptor> interceptors,
             ObjectProvider<ClusterCoordinator> coordinator) {
         return new JobEngine.Dependencies(
                 database.application(),
                 codec.getIfAvailable(MissingPayloadCodec::new),
                 JobMonitors.of(monitors.orderedStream().toList()),
+                interceptors.orderedStream().toList(),
                 coordinator.getIfAvailable(),
                 Math.toIntExact(properties.job().maxPayloadSize().toBytes()));
     }

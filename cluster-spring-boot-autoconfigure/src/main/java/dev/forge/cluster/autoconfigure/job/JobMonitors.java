@@ -2,10 +2,12 @@ package dev.forge.cluster.autoconfigure.job;
 
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 
 /** Combines the monitors that the libraries on the class path provide. */
 public record JobMonitors(List<JobMonitor> all) implements JobMonitor {
@@ -82,6 +84,11 @@ public record JobMonitors(List<JobMonitor> all) implements JobMonitor {
     @Override
     public void fired(String cron, CronRun.Outcome result) {
         all.forEach(monitor -> monitor.fired(cron, result));
+    }
+
+    @Override
+    public void failed(UUID id, String name, JobStatus status, String error) {
+        all.forEach(monitor -> monitor.failed(id, name, status, error));
     }
 
     @Override

@@ -8,6 +8,7 @@ import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.lock.DefaultClusterLocks;
 import dev.forge.cluster.internal.lock.LockCleanUp;
+import dev.forge.cluster.internal.lock.LockKeeper;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.startup.StartupActionStore;
 import dev.forge.cluster.lock.ClusterLocks;
@@ -32,11 +33,17 @@ public final class LockAutoConfiguration {
     }
 
     @Bean
-    @ConditionalOnMissingBean
-    ClusterLocks clusterLocks(ClusterProperties properties, Schema schema, NodeRuntime runtime) {
-        return new DefaultClusterLocks(
-                runtime.node(),
+    @Order(ComponentOrder.LOCKS)
+    LockKeeper clusterLockKeeper(ClusterProperties properties, Schema schema, NodeRuntime runtime) {
+        return new LockKeeper(
                 new LockStore(schema, runtime.control().shared()),
                 properties.lock().leaseDuration());
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    ClusterLocks clusterLocks(LockKeeper keeper, Schema schema, NodeRuntime runtime) {
+        return new DefaultClusterLocks(
+                runtime.node(), new LockStore(schema, runtime.control().shared()), keeper);
     }
 }

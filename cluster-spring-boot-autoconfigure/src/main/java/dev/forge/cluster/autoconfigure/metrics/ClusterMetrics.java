@@ -4,7 +4,7 @@ import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.job.JobReports;
 import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.WorkflowReports;
 import dev.forge.cluster.leader.Leadership;
@@ -53,7 +53,7 @@ public final class ClusterMetrics {
     /** The sources of the cluster-wide gauges. */
     public record Sources(
             Node node,
-            NodeStore nodes,
+            NodeReports nodes,
             JobReports jobs,
             DaemonStore daemons,
             WorkflowReports workflows,

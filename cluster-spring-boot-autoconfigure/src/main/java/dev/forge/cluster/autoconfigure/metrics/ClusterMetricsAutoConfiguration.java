@@ -7,7 +7,7 @@ import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobReports;
-import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.WorkflowReports;
 import dev.forge.cluster.leader.Leadership;
@@ -52,7 +52,7 @@ public final class ClusterMetricsAutoConfiguration {
                     leadership,
                     new ClusterMetrics.Sources(
                             runtime.node(),
-                            new NodeStore(schema, runtime.control().shared()),
+                            new NodeReports(schema, runtime.control().shared()),
                             new JobReports(schema, runtime.control().shared()),
                             new DaemonStore(schema, runtime.control().shared()),
                             new WorkflowReports(schema, runtime.control().shared()),

@@ -24,6 +24,8 @@ import org.springframework.util.unit.DataSize;
  * @param crashPolicy Effect of a node crash on a running job: requeue consumes no attempt, fail consumes one.
  * @param maxRecoveries Number of node crashes after which a job is abandoned.
  * @param maxPayloadSize Largest size of a payload.
+ * @param events Spring events that are published: none, failures (a job failed permanently or was abandoned), or all, which adds
+ *     the start and end of each attempt.
  */
 public record JobProperties(
         @DefaultValue("60s") Duration leaseDuration,
@@ -35,6 +37,7 @@ public record JobProperties(
         @DefaultValue("requeue") CrashPolicy crashPolicy,
         @DefaultValue("3") int maxRecoveries,
         @DefaultValue("1MB") DataSize maxPayloadSize,
+        @DefaultValue("failures") Events events,
         @DefaultValue Retention retention) {
     public JobProperties {
         positive("job.lease-duration", leaseDuration);
@@ -45,6 +48,16 @@ public record JobProperties(
         atLeast(1, "job.max-attempts", maxAttempts);
         atLeast(0, "job.max-recoveries", maxRecoveries);
         require(maxPayloadSize.toBytes() > 0, "job.max-payload-size", maxPayloadSize, "must be larger than zero");
+    }
+
+    /** Spring events that are published. */
+    public enum Events {
+        /** No events of jobs. */
+        NONE,
+        /** JobFailed. */
+        FAILURES,
+        /** JobFailed, and JobStarted and JobEnded for each attempt. */
+        ALL
     }
 
     /** Effect of a node crash on a running job. */

@@ -52,7 +52,11 @@ record RateLimitRule(
         if (expression != null) {
             requireKnownVariables(expression, method);
         }
-        long requests = required(attributes, "requests", limited.requests(), Long::valueOf);
+        long requests = required(
+                attributes,
+                "requests",
+                attributes.either("requests", limited.requests(), 0L, limited.requestsString()),
+                Long::valueOf);
         Duration per = required(attributes, "per", limited.per(), AttributeReader::positive);
         return new RateLimitRule(
                 name != null
@@ -63,7 +67,14 @@ record RateLimitRule(
                 name != null,
                 limited.key(),
                 expression,
-                new RateLimit(requests, per, attributes.value("burst", limited.burst(), Long::valueOf, requests)),
+                new RateLimit(
+                        requests,
+                        per,
+                        attributes.value(
+                                "burst",
+                                attributes.either("burst", limited.burst(), 0L, limited.burstString()),
+                                Long::valueOf,
+                                requests)),
                 type.getName() + "." + method.getName());
     }
 

@@ -144,9 +144,10 @@ final class Submissions {
                     submission.submitter.uniqueKey(submission.key), submission.options.uniquePolicy());
         }
         return SubmitterKeys.submit(
-                submission.submitter.text(),
-                options,
-                submitted -> jobs.enqueueNamed(submission.name, submission.payload, submitted));
+                        submission.submitter.text(),
+                        options,
+                        submitted -> jobs.enqueueNamed(submission.name, submission.payload, submitted))
+                .id();
     }
 
     /** Returns the job if the client may see it. */

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -162,7 +163,7 @@ class ClusterEndpointTests {
             return Map.of("sentTo", letter.to());
         }
 
-        @ClusterJob(maxAttempts = "1")
+        @ClusterJob(maxAttempts = 1)
         void burn() {
             throw new IllegalStateException("ashes of Alice");
         }
@@ -174,8 +175,10 @@ class ClusterEndpointTests {
             EndpointClient client = EndpointClient.of(context);
             Jobs jobs = context.getBean(Jobs.class);
             jobs.pause("send");
-            List<UUID> sent = jobs.enqueueAll(Collections.nCopies(60, letter()));
-            UUID burnt = jobs.enqueueNamed("burn", null);
+            List<UUID> sent = jobs.enqueueAll(Collections.nCopies(60, letter())).stream()
+                    .map(EnqueuedJob::id)
+                    .toList();
+            UUID burnt = jobs.enqueueNamed("burn", null).id();
             await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
             assertThat(client.get("jobs").list("jobs")).hasSize(50);
             assertThat(client.get(Map.of("limit", "1000"), "jobs").list("jobs")).hasSize(61);
@@ -212,7 +215,7 @@ class ClusterEndpointTests {
         runner().withBean(Post.class).run(context -> {
             EndpointClient client = EndpointClient.of(context);
             Jobs jobs = context.getBean(Jobs.class);
-            UUID job = jobs.enqueue(letter(), OPTIONS);
+            UUID job = jobs.enqueue(letter(), OPTIONS).id();
             await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.COMPLETED);
             EndpointClient.Response response = client.get("jobs", job.toString());
             assertThat(response.at("payload"))
@@ -229,7 +232,7 @@ class ClusterEndpointTests {
             assertThat(response.at("metadata")).isEqualTo(Map.of("tenant", "******"));
             assertThat(response.at("uniqueKey")).isEqualTo("******");
             assertThat(response.at("explanation", "reason")).isEqualTo("FINISHED");
-            UUID burnt = jobs.enqueueNamed("burn", null);
+            UUID burnt = jobs.enqueueNamed("burn", null).id();
             await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
             assertThat(client.get("jobs", burnt.toString()).at("error")).isEqualTo("******");
         });
@@ -245,7 +248,7 @@ class ClusterEndpointTests {
                 .run(context -> {
                     Jobs jobs = context.getBean(Jobs.class);
                     jobs.pause("send");
-                    UUID job = jobs.enqueue(letter(), OPTIONS);
+                    UUID job = jobs.enqueue(letter(), OPTIONS).id();
                     EndpointClient anonymous = EndpointClient.of(context);
                     EndpointClient.Response guest = anonymous.inRole("guest").get("jobs", job.toString());
                     assertThat(guest.at("payload", "to")).isEqualTo("******");
@@ -280,7 +283,7 @@ class ClusterEndpointTests {
                             () -> SanitizingFunction.sanitizeValue().ifKeyMatches("payload\\.stampsByOwner"))
                     .run(context -> {
                         Jobs jobs = context.getBean(Jobs.class);
-                        UUID job = jobs.enqueue(letter());
+                        UUID job = jobs.enqueue(letter()).id();
                         EndpointClient.Response response =
                                 EndpointClient.of(context).get("jobs", job.toString());
                         assertThat(response.at("payload", "stampsByOwner")).isEqualTo("******");
@@ -299,7 +302,7 @@ class ClusterEndpointTests {
             assertThat(client.post("paused", "jobs", "send").body())
                     .isEqualTo(Map.of("name", "send", "state", "paused"));
             assertThat(jobs.paused()).containsExactly("send");
-            UUID job = jobs.enqueue(letter());
+            UUID job = jobs.enqueue(letter()).id();
             String id = job.toString();
             assertThat(client.post("cancelled", "jobs", id).body()).isEqualTo(Map.of("id", id, "status", "cancelled"));
             assertThat(client.post("cancelled", "jobs", id).error(400)).contains("is cancelled");

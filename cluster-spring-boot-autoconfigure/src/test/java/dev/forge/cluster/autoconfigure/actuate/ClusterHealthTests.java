@@ -150,7 +150,7 @@ class ClusterHealthTests {
                             .sql("ALTER TABLE forge_jobs RENAME COLUMN claimed_at TO hidden")
                             .update();
                     try {
-                        job = jobs.enqueueNamed("handle", null);
+                        job = jobs.enqueueNamed("handle", null).id();
                         await().until(() ->
                                 health(context, "workers").getStatus().equals(Status.DOWN));
                         assertThat(health(context, "workers")

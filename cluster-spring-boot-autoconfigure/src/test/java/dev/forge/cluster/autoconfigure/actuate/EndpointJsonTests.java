@@ -182,7 +182,7 @@ class EndpointJsonTests {
             return Map.of("sentTo", letter.to());
         }
 
-        @ClusterJob(maxAttempts = "1")
+        @ClusterJob(maxAttempts = 1)
         void burn() {
             throw new IllegalStateException("ashes");
         }
@@ -192,14 +192,15 @@ class EndpointJsonTests {
     void jobs() {
         runner().withBean(Handlers.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
-            UUID burnt = jobs.enqueueNamed("burn", null);
+            UUID burnt = jobs.enqueueNamed("burn", null).id();
             await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
             UUID sent = jobs.enqueue(
-                    new Letter("Alice", null),
-                    JobOptions.defaults().withUniqueKey("alice").withMetadata("tenant", "acme"));
+                            new Letter("Alice", null),
+                            JobOptions.defaults().withUniqueKey("alice").withMetadata("tenant", "acme"))
+                    .id();
             await().until(() -> jobs.find(sent).orElseThrow().status() == JobStatus.COMPLETED);
             assertPost(context, "{'name': 'send', 'state': 'paused'}", "paused", "jobs", "send");
-            UUID waiting = jobs.enqueue(new Letter("Bob", "Carol"));
+            UUID waiting = jobs.enqueue(new Letter("Bob", "Carol")).id();
             assertGet(context, """
                     {
                       'paused': ['send'],
@@ -327,7 +328,7 @@ class EndpointJsonTests {
             new CountDownLatch(1).await();
         }
 
-        @ClusterDaemon(maxRestarts = "0")
+        @ClusterDaemon(maxRestarts = 0)
         void broken() {
             throw new IllegalStateException("broken");
         }
@@ -369,7 +370,7 @@ class EndpointJsonTests {
                     () -> {
                         throw new IllegalStateException("broken");
                     },
-                    step -> step.attempts(1));
+                    step -> step.withMaxAttempts(1));
         }
     }
 

@@ -82,10 +82,10 @@ class CronDiscoveryTests {
                 target = CronTarget.ANY_WORKER,
                 capability = "gpu",
                 misfire = Misfire.CATCH_UP,
-                catchUpLimit = "${poll.limit}",
+                catchUpLimitString = "${poll.limit}",
                 overlap = Overlap.ALLOW,
                 jitter = "5s",
-                maxAttempts = "2",
+                maxAttempts = 2,
                 timeout = "1m")
         void poll(CronContext cron) {}
 
@@ -192,7 +192,7 @@ class CronDiscoveryTests {
     }
 
     static class BadLimit {
-        @ClusterCron(value = "@daily", catchUpLimit = "0")
+        @ClusterCron(value = "@daily", catchUpLimitString = "0")
         void bad() {}
     }
 

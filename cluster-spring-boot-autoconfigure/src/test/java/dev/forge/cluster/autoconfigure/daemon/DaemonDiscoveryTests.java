@@ -86,10 +86,10 @@ class DaemonDiscoveryTests {
 
         @ClusterDaemon(
                 name = "${feeds.name}",
-                instances = "${feeds.count}",
+                instancesString = "${feeds.count}",
                 restartDelay = "${feeds.delay}",
                 startupDelay = "2s",
-                maxRestarts = "${feeds.most}",
+                maxRestartsString = "${feeds.most}",
                 role = NodeRole.GATEWAY,
                 capability = "${feeds.capability}",
                 restartOnReturn = true)
@@ -208,22 +208,22 @@ class DaemonDiscoveryTests {
     }
 
     static class NoNumber {
-        @ClusterDaemon(instances = "${some}")
+        @ClusterDaemon(instancesString = "${some}")
         void impossible() {}
     }
 
     static class NoInstance {
-        @ClusterDaemon(instances = "0")
+        @ClusterDaemon(instances = 0)
         void impossible() {}
     }
 
     static class TooManyInstances {
-        @ClusterDaemon(instances = "1001")
+        @ClusterDaemon(instances = 1001)
         void impossible() {}
     }
 
     static class ManyEverywhere {
-        @ClusterDaemon(scope = DaemonScope.NODE, instances = "2")
+        @ClusterDaemon(scope = DaemonScope.NODE, instances = 2)
         void impossible() {}
     }
 
@@ -238,7 +238,7 @@ class DaemonDiscoveryTests {
     }
 
     static class NegativeRestarts {
-        @ClusterDaemon(maxRestarts = "-1")
+        @ClusterDaemon(maxRestartsString = "-1")
         void impossible() {}
     }
 
@@ -279,7 +279,7 @@ class DaemonDiscoveryTests {
                 Arguments.of(Static.class, "static"),
                 Arguments.of(NoNumber.class, "instances (many): is not a number"),
                 Arguments.of(NoInstance.class, "instances (0): must be at least 1"),
-                Arguments.of(TooManyInstances.class, "daemon 'impossible': instances (1001): must be at most 1000"),
+                Arguments.of(TooManyInstances.class, "instances (1001): must be at most 1000"),
                 Arguments.of(ManyEverywhere.class, "instances (2): a daemon of scope NODE"),
                 Arguments.of(NoDelay.class, "restartDelay (0s): must be longer than zero"),
                 Arguments.of(NoDuration.class, "startupDelay (soon): is not a duration such as 500ms, 30s"),
@@ -470,7 +470,7 @@ class DaemonDiscoveryTests {
     }
 
     static class Broken {
-        @ClusterDaemon(maxRestarts = "0")
+        @ClusterDaemon(maxRestarts = 0)
         void broken() {
             throw new IllegalStateException("secret");
         }

@@ -222,17 +222,17 @@ class AsynchronousHandlerTests {
             return Flux.range(1, 3);
         }
 
-        @ClusterJob(maxAttempts = "1")
+        @ClusterJob(maxAttempts = 1)
         Flux<Integer> endless() {
             return Flux.range(0, Integer.MAX_VALUE);
         }
 
-        @ClusterJob(maxAttempts = "1")
+        @ClusterJob(maxAttempts = 1)
         Mono<String> failing() {
             return Mono.error(new IllegalStateException("mail server is down"));
         }
 
-        @ClusterJob(maxAttempts = "1", timeout = "200ms")
+        @ClusterJob(maxAttempts = 1, timeout = "200ms")
         Mono<String> never() {
             return Mono.<String>never().doOnCancel(() -> cancelled.set(true));
         }
@@ -242,16 +242,18 @@ class AsynchronousHandlerTests {
     void reactive_results_are_awaited() {
         TestApplications.whole(database).withBean(Reactive.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
-            assertThat(ended(context, jobs.enqueueNamed("mono", null)).result()).isEqualTo("\"value\"");
-            assertThat(ended(context, jobs.enqueueNamed("nothing", null)).status())
+            assertThat(ended(context, jobs.enqueueNamed("mono", null).id()).result())
+                    .isEqualTo("\"value\"");
+            assertThat(ended(context, jobs.enqueueNamed("nothing", null).id()).status())
                     .isEqualTo(JobStatus.COMPLETED);
-            assertThat(ended(context, jobs.enqueueNamed("flux", null)).result()).isEqualTo("[1, 2, 3]");
-            JobInfo endless = ended(context, jobs.enqueueNamed("endless", null));
+            assertThat(ended(context, jobs.enqueueNamed("flux", null).id()).result())
+                    .isEqualTo("[1, 2, 3]");
+            JobInfo endless = ended(context, jobs.enqueueNamed("endless", null).id());
             assertThat(endless.status()).isEqualTo(JobStatus.FAILED);
             assertThat(endless.lastError()).contains("more than 100000 values");
-            assertThat(ended(context, jobs.enqueueNamed("failing", null)).lastError())
+            assertThat(ended(context, jobs.enqueueNamed("failing", null).id()).lastError())
                     .startsWith("java.lang.IllegalStateException: mail server is down");
-            assertThat(ended(context, jobs.enqueueNamed("never", null)).lastError())
+            assertThat(ended(context, jobs.enqueueNamed("never", null).id()).lastError())
                     .contains("PT0.2S");
             await().untilTrue(context.getBean(Reactive.class).cancelled);
         });

@@ -14,7 +14,9 @@ import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.job.Backoff;
 import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
@@ -196,12 +198,12 @@ class HandlerDiscoveryTests {
     }
 
     static class NoNumber {
-        @ClusterJob(maxAttempts = "${attempts}")
+        @ClusterJob(maxAttemptsString = "${attempts}")
         void impossible() {}
     }
 
     static class NoAttempt {
-        @ClusterJob(maxAttempts = "0")
+        @ClusterJob(maxAttemptsString = "0")
         void impossible() {}
     }
 
@@ -211,7 +213,7 @@ class HandlerDiscoveryTests {
     }
 
     static class NoPriority {
-        @ClusterJob(priority = "urgent")
+        @ClusterJob(priorityString = "urgent")
         void impossible() {}
     }
 
@@ -230,18 +232,13 @@ class HandlerDiscoveryTests {
         void impossible() {}
     }
 
-    static class NoGrowth {
-        @ClusterJob(backoff = @ClusterJob.Backoff(strategy = "random"))
-        void impossible() {}
-    }
-
     static class NoMultiplier {
-        @ClusterJob(backoff = @ClusterJob.Backoff(multiplier = "many"))
+        @ClusterJob(backoff = @Backoff(multiplierString = "many"))
         void impossible() {}
     }
 
     static class NoJitter {
-        @ClusterJob(backoff = @ClusterJob.Backoff(jitter = "7"))
+        @ClusterJob(backoff = @Backoff(jitter = 7))
         void impossible() {}
     }
 
@@ -277,9 +274,8 @@ class HandlerDiscoveryTests {
                 Arguments.of(NoDuration.class, "timeout (soon)"),
                 Arguments.of(NoTime.class, "timeout (0s)"),
                 Arguments.of(NoRetention.class, "retention (-1d)"),
-                Arguments.of(NoGrowth.class, "backoff.strategy (random): use one of"),
                 Arguments.of(NoMultiplier.class, "backoff.multiplier (many)"),
-                Arguments.of(NoJitter.class, "backoff.jitter (7)"),
+                Arguments.of(NoJitter.class, "backoff.jitter (7.0)"),
                 Arguments.of(TwoLines.class, "name 'send?forged' holds a control character (U+000A at position 4)"));
     }
 
@@ -325,7 +321,7 @@ class HandlerDiscoveryTests {
     }
 
     static class LazyFinal {
-        @ClusterJob(maxAttempts = "1")
+        @ClusterJob(maxAttempts = 1)
         @Transactional
         public final void late() {}
     }
@@ -336,10 +332,13 @@ class HandlerDiscoveryTests {
                 .withBean(LazyFinal.class, LazyFinal::new, definition -> definition.setLazyInit(true))
                 .run(context -> {
                     Jobs jobs = context.getBean(Jobs.class);
-                    assertThat(ended(context, jobs.enqueueNamed("unproxied", null))
+                    assertThat(ended(
+                                            context,
+                                            jobs.enqueueNamed("unproxied", null).id())
                                     .result())
                             .isEqualTo("\"done\"");
-                    assertThat(ended(context, jobs.enqueueNamed("late", null)).lastError())
+                    assertThat(ended(context, jobs.enqueueNamed("late", null).id())
+                                    .lastError())
                             .contains("it is final, but bean");
                 });
     }
@@ -518,10 +517,11 @@ class HandlerDiscoveryTests {
                     "primitive", List.of(41, "42"),
                     "tree", List.of(Map.of("all", List.of(world)), "{\"first\": {\"to\": \"world\"}}"));
             expected.forEach((name, example) -> {
-                JobInfo job = ended(context, jobs.enqueueNamed(name, example.get(0)));
+                JobInfo job =
+                        ended(context, jobs.enqueueNamed(name, example.get(0)).id());
                 assertThat(job.result()).as(name + " " + job.lastError()).isEqualTo(example.get(1));
             });
-            JobInfo nothing = ended(context, jobs.enqueueNamed("nothing", null));
+            JobInfo nothing = ended(context, jobs.enqueueNamed("nothing", null).id());
             assertThat(nothing.status()).isEqualTo(JobStatus.COMPLETED);
             assertThat(nothing.result()).isNull();
         });
@@ -545,20 +545,21 @@ class HandlerDiscoveryTests {
     void outcome_decides_the_status_of_the_job() {
         runner().withBean(Outcomes.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
-            assertThat(ended(context, jobs.enqueue("complete")).result()).isEqualTo("\"result\"");
-            JobInfo failed = ended(context, jobs.enqueue("fail"));
+            assertThat(ended(context, jobs.enqueue("complete").id()).result()).isEqualTo("\"result\"");
+            JobInfo failed = ended(context, jobs.enqueue("fail").id());
             assertThat(failed.status()).isEqualTo(JobStatus.FAILED);
             assertThat(failed.lastError()).isEqualTo("told so");
             assertThat(failed.attempts()).isEqualTo(1);
-            JobInfo snoozed = ended(context, jobs.enqueue("snooze"));
+            JobInfo snoozed = ended(context, jobs.enqueue("snooze").id());
             assertThat(snoozed.status()).isEqualTo(JobStatus.COMPLETED);
             assertThat(snoozed.attempts()).isEqualTo(1);
-            JobInfo retried = ended(context, jobs.enqueue("retry"));
+            JobInfo retried = ended(context, jobs.enqueue("retry").id());
             assertThat(retried.status()).isEqualTo(JobStatus.COMPLETED);
             assertThat(retried.attempts()).isEqualTo(3);
             assertThat(ended(
                                     context,
-                                    jobs.enqueue("retry", JobOptions.defaults().withMaxAttempts(2)))
+                                    jobs.enqueue("retry", JobOptions.defaults().withMaxAttempts(2))
+                                            .id())
                             .status())
                     .isEqualTo(JobStatus.FAILED);
         });
@@ -586,7 +587,11 @@ class HandlerDiscoveryTests {
                 .run(context -> {
                     assertThat(AopUtils.isJdkDynamicProxy(context.getBean(Ledger.class)))
                             .isTrue();
-                    assertThat(ended(context, context.getBean(Jobs.class).enqueueNamed("book", "entry"))
+                    assertThat(ended(
+                                            context,
+                                            context.getBean(Jobs.class)
+                                                    .enqueueNamed("book", "entry")
+                                                    .id())
                                     .result())
                             .isEqualTo("true");
                 });
@@ -611,7 +616,9 @@ class HandlerDiscoveryTests {
                 .withBean("declared", Declared.class, Implementing::new)
                 .run(context -> assertThat(ended(
                                         context,
-                                        context.getBean(Jobs.class).enqueueNamed("declared-on-the-interface", "it "))
+                                        context.getBean(Jobs.class)
+                                                .enqueueNamed("declared-on-the-interface", "it ")
+                                                .id())
                                 .result())
                         .isEqualTo("\"it true\""));
     }
@@ -621,7 +628,9 @@ class HandlerDiscoveryTests {
         database.jdbc().sql("CREATE TABLE IF NOT EXISTS entries (entry text)").update();
         runner().withBean(Entries.class).run(context -> {
             assertThat(AopUtils.isCglibProxy(context.getBean(Entries.class))).isTrue();
-            JobInfo job = ended(context, context.getBean(Jobs.class).enqueueNamed("enter", "entry"));
+            JobInfo job = ended(
+                    context,
+                    context.getBean(Jobs.class).enqueueNamed("enter", "entry").id());
             assertThat(job.status()).as(job.lastError()).isEqualTo(JobStatus.COMPLETED);
             assertThat(job.attempts()).isEqualTo(2);
             assertThat(database.jdbc()
@@ -684,7 +693,11 @@ class HandlerDiscoveryTests {
                     .contains(".never runs at least once")
                     .contains(".supports runs at least once")
                     .doesNotContain(".mandatory runs");
-            JobInfo job = ended(context, context.getBean(Jobs.class).enqueueNamed("requires-new", null));
+            JobInfo job = ended(
+                    context,
+                    context.getBean(Jobs.class)
+                            .enqueueNamed("requires-new", null)
+                            .id());
             assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         });
     }
@@ -735,9 +748,12 @@ class HandlerDiscoveryTests {
         runner().withBean("elsewhere", PlatformTransactionManager.class, () -> elsewhere)
                 .withUserConfiguration(OwnManager.class)
                 .withBean(Here.class)
-                .run(context -> assertThat(
-                                ended(context, context.getBean(Jobs.class).enqueueNamed("book", null))
-                                        .result())
+                .run(context -> assertThat(ended(
+                                        context,
+                                        context.getBean(Jobs.class)
+                                                .enqueueNamed("book", null)
+                                                .id())
+                                .result())
                         .isEqualTo("\"booked\""));
     }
 
@@ -774,7 +790,11 @@ class HandlerDiscoveryTests {
         runner().withUserConfiguration(LazyConfiguration.class).run(context -> {
             assertThat(context.getBean(JobHandlers.class).names()).contains("wakes");
             assertThat(LazyConfiguration.CREATED).isEmpty();
-            assertThat(ended(context, context.getBean(Jobs.class).enqueueNamed("wakes", null))
+            assertThat(ended(
+                                    context,
+                                    context.getBean(Jobs.class)
+                                            .enqueueNamed("wakes", null)
+                                            .id())
                             .result())
                     .isEqualTo("\"awake\"");
             assertThat(LazyConfiguration.CREATED).containsExactly("lazy");
@@ -793,9 +813,12 @@ class HandlerDiscoveryTests {
     @Test
     void handler_inherited_from_a_generic_class_takes_the_type_of_the_subclass() {
         runner().withBean(Greetings.class)
-                .run(context -> assertThat(
-                                ended(context, context.getBean(Jobs.class).enqueue(new Greeting("x")))
-                                        .result())
+                .run(context -> assertThat(ended(
+                                        context,
+                                        context.getBean(Jobs.class)
+                                                .enqueue(new Greeting("x"))
+                                                .id())
+                                .result())
                         .isEqualTo("\"Greeting\""));
     }
 
@@ -810,7 +833,7 @@ class HandlerDiscoveryTests {
     void payload_with_a_job_name_needs_no_handler_here_and_one_without_is_refused() {
         runner().withBean(Signatures.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
-            JobInfo job = jobs.find(jobs.enqueue(new Foreign("x"))).orElseThrow();
+            JobInfo job = jobs.find(jobs.enqueue(new Foreign("x")).id()).orElseThrow();
             assertThat(job.name()).isEqualTo("elsewhere");
             assertThat(job.status()).isEqualTo(JobStatus.PENDING);
             assertThatExceptionOfType(JobRejectedException.class)
@@ -853,7 +876,9 @@ class HandlerDiscoveryTests {
                         "spring.datasource.hikari.connection-timeout=2000",
                         "spring.datasource.hikari.pool-name=small")
                 .run(context -> {
-                    List<UUID> ids = context.getBean(Jobs.class).enqueueAll(List.of(1, 2, 3, 4, 5, 6));
+                    List<UUID> ids = context.getBean(Jobs.class).enqueueAll(List.of(1, 2, 3, 4, 5, 6)).stream()
+                            .map(EnqueuedJob::id)
+                            .toList();
                     latches.begun.await();
                     assertThat(context.getBean(HikariDataSource.class)
                                     .getHikariPoolMXBean()

@@ -119,7 +119,7 @@ class JobObservabilityTests {
             return "done";
         }
 
-        @ClusterJob(maxAttempts = "2")
+        @ClusterJob(maxAttempts = 2)
         void failsTwice() {
             throw new IllegalStateException("no");
         }
@@ -149,7 +149,7 @@ class JobObservabilityTests {
             new CountDownLatch(1).await();
         }
 
-        @ClusterJob(timeout = "50ms", maxAttempts = "1")
+        @ClusterJob(timeout = "50ms", maxAttempts = 1)
         void takesTooLong() throws InterruptedException {
             new CountDownLatch(1).await();
         }
@@ -225,7 +225,7 @@ class JobObservabilityTests {
                                     List.of("asks-for-another RETRIED none", "asks-for-another FAILED none"),
                             "takes-too-long", List.of("takes-too-long FAILED JobTimeout"));
                     expected.forEach((name, endings) -> {
-                        UUID job = jobs.enqueueNamed(name, null);
+                        UUID job = jobs.enqueueNamed(name, null).id();
                         ended(context, job);
                         assertThat(seen.endings(job)).isEqualTo(endings);
                     });
@@ -264,7 +264,7 @@ class JobObservabilityTests {
                             .observationConfig()
                             .observationHandler(new DefaultMeterObservationHandler(meters));
                     Jobs jobs = context.getBean(Jobs.class);
-                    ended(context, jobs.enqueueNamed("fails-for-good", null));
+                    ended(context, jobs.enqueueNamed("fails-for-good", null).id());
                     await().until(() -> meters.find(JobObservations.NAME).timer() != null);
                     assertThat(meters.get(JobObservations.NAME).timer().getId().getTags())
                             .extracting(Tag::getKey, Tag::getValue)
@@ -283,7 +283,7 @@ class JobObservabilityTests {
                 .withBean(ObservationRegistry.class, () -> observing(seen))
                 .run(context -> {
                     Jobs jobs = context.getBean(Jobs.class);
-                    UUID job = jobs.enqueueNamed("blocks", null);
+                    UUID job = jobs.enqueueNamed("blocks", null).id();
                     await().until(() -> context.getBean(Handlers.class).blocked.getCount() == 0);
                     assertThat(jobs.cancel(job)).isTrue();
                     await().until(() -> !seen.endings(job).isEmpty());
@@ -302,7 +302,9 @@ class JobObservabilityTests {
                 .withBean(Handlers.class)
                 .withBean(ObservationRegistry.class, () -> observing(seen))
                 .run(context -> {
-                    UUID job = context.getBean(Jobs.class).enqueueNamed("blocks", null);
+                    UUID job = context.getBean(Jobs.class)
+                            .enqueueNamed("blocks", null)
+                            .id();
                     await().until(() -> context.getBean(Handlers.class).blocked.getCount() == 0);
                     context.getBean(ClusterLifecycle.class).stop();
                     assertThat(seen.endings(job)).containsExactly("blocks RETURNED none");
@@ -359,7 +361,10 @@ class JobObservabilityTests {
                         Jobs jobs = context.getBean(Jobs.class);
                         UUID job = Observation.createNotStarted("request", registry)
                                 .observe(() -> jobs.enqueueNamed(
-                                        "traced", null, JobOptions.defaults().withMetadata("tenant", "acme")));
+                                                "traced",
+                                                null,
+                                                JobOptions.defaults().withMetadata("tenant", "acme"))
+                                        .id());
                         ended(context, job);
                         assertThat(jobs.find(job).orElseThrow().metadata()).containsKeys("traceparent", "tenant");
                         await().until(() -> spans.named("job traced").size() == 2);
@@ -375,7 +380,7 @@ class JobObservabilityTests {
                                 .isEqualTo(StatusCode.ERROR);
                         assertThat(handlers.span.get().context().traceId()).isEqualTo(request.getTraceId());
                         // Nobody's trace: nothing to carry.
-                        UUID stranger = jobs.enqueueNamed("completes", null);
+                        UUID stranger = jobs.enqueueNamed("completes", null).id();
                         assertThat(jobs.find(stranger).orElseThrow().metadata()).isEmpty();
                         ended(context, stranger);
                     });
@@ -403,8 +408,8 @@ class JobObservabilityTests {
                             .observationConfig()
                             .observationHandler(new DefaultMeterObservationHandler(meters));
                     Jobs jobs = context.getBean(Jobs.class);
-                    UUID fails = jobs.enqueueNamed("fails-twice", null);
-                    UUID completes = jobs.enqueueNamed("completes", null);
+                    UUID fails = jobs.enqueueNamed("fails-twice", null).id();
+                    UUID completes = jobs.enqueueNamed("completes", null).id();
                     ended(context, fails);
                     ended(context, completes);
                     assertThat(counter(context, "forge.cluster.job.retries", "fails-twice"))
@@ -441,7 +446,7 @@ class JobObservabilityTests {
     static class Deaf {
         final CountDownLatch release = new CountDownLatch(1);
 
-        @ClusterJob(timeout = "50ms", maxAttempts = "1")
+        @ClusterJob(timeout = "50ms", maxAttempts = 1)
         void deaf() {
             while (release.getCount() > 0) {
                 try {
@@ -456,7 +461,7 @@ class JobObservabilityTests {
     @Test
     void handler_that_ignores_its_timeout_shows_in_meters_health_and_endpoint() {
         runner().withBean(Deaf.class).run(context -> {
-            UUID job = context.getBean(Jobs.class).enqueueNamed("deaf", null);
+            UUID job = context.getBean(Jobs.class).enqueueNamed("deaf", null).id();
             MeterRegistry meters = context.getBean(MeterRegistry.class);
             try {
                 await().until(() ->
@@ -524,10 +529,10 @@ class JobObservabilityTests {
             Jobs jobs = context.getBean(Jobs.class);
             await().until(() -> meters.find("forge.cluster.queue.oldest.age").gauge() != null);
             JobOptions later = JobOptions.defaults().withDelay(Duration.ofHours(1));
-            UUID first = jobs.enqueueNamed("completes", null, later);
-            UUID second = jobs.enqueueNamed("completes", null, later);
+            UUID first = jobs.enqueueNamed("completes", null, later).id();
+            UUID second = jobs.enqueueNamed("completes", null, later).id();
             jobs.pause("blocks");
-            UUID old = jobs.enqueueNamed("blocks", null);
+            UUID old = jobs.enqueueNamed("blocks", null).id();
             database.jdbc()
                     .sql("UPDATE forge_jobs SET scheduled_at = now() - interval '1 minute' WHERE id = ?")
                     .param(old)
@@ -546,7 +551,7 @@ class JobObservabilityTests {
             assertThat(meters.find("forge.cluster.jobs").gauges()).isEmpty();
             assertThat(meters.get("forge.cluster.queue.oldest.age").gauge().value())
                     .isZero();
-            UUID third = jobs.enqueueNamed("completes", null, later);
+            UUID third = jobs.enqueueNamed("completes", null, later).id();
             metrics.countJobs();
             assertThat(meters.find("forge.cluster.jobs").gauges()).hasSize(1);
             context.getBean(Leadership.class).leave(Leadership.METRICS_AGGREGATOR);
@@ -582,7 +587,7 @@ class JobObservabilityTests {
                     .run(context -> {
                         assertThat(context).hasNotFailed();
                         Jobs jobs = context.getBean(Jobs.class);
-                        UUID job = jobs.enqueueNamed("completes", null);
+                        UUID job = jobs.enqueueNamed("completes", null).id();
                         ended(context, job);
                         assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.COMPLETED);
                     });

@@ -51,7 +51,7 @@ class WorkflowObservabilityTests {
 
         @ClusterWorkflow
         String undone(WorkflowContext wf) {
-            wf.step("a", String.class, () -> "a", step -> step.compensate(it -> {}));
+            wf.step("a", String.class, () -> "a", step -> step.withCompensation(it -> {}));
             throw new IllegalStateException("fails");
         }
 

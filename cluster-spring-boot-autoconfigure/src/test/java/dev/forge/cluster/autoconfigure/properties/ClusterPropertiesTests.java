@@ -164,6 +164,7 @@ public class ClusterPropertiesTests {
                 "web.max-priority=urgent",
                 "web.visible-jobs=mine",
                 "job.crash-policy=ignore",
+                "job.events=some",
                 "job.backoff.strategy=random",
                 "cron.misfire=never",
                 "rate-limit.mode=loose",
@@ -353,6 +354,7 @@ public class ClusterPropertiesTests {
         job.backoff.jitter=0.25
         job.timeout=null
         job.crash-policy=requeue
+        job.events=failures
         job.max-recoveries=3
         job.max-payload-size=1MB
         job.retention.completed=1d

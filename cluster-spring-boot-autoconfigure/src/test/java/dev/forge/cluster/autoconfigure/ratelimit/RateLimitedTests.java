@@ -108,25 +108,25 @@ class RateLimitedTests {
         boolean inTransaction;
 
         @Transactional
-        @RateLimited(requests = "${limit:2}", per = "1d")
+        @RateLimited(requestsString = "${limit:2}", per = "1d")
         String global() {
             inTransaction = TransactionSynchronizationManager.isActualTransactionActive();
             return "quote";
         }
 
-        @RateLimited(key = RateLimitKey.USER, requests = "2", per = "1d")
+        @RateLimited(key = RateLimitKey.USER, requests = 2, per = "1d")
         void perUser() {}
 
-        @RateLimited(key = RateLimitKey.IP, requests = "2", per = "1d")
+        @RateLimited(key = RateLimitKey.IP, requests = 2, per = "1d")
         void perAddress() {}
 
-        @RateLimited(expression = "#tenant.toLowerCase()", requests = "2", per = "1d", burst = "3")
+        @RateLimited(expression = "#tenant.toLowerCase()", requests = 2, per = "1d", burst = 3)
         void perTenant(String tenant) {}
 
-        @RateLimited(expression = "#p0.nothing + #a0 + #root + (#x = #tenant)", requests = "1", per = "1d")
+        @RateLimited(expression = "#p0.nothing + #a0 + #root + (#x = #tenant)", requests = 1, per = "1d")
         public void perNothing(String tenant) {}
 
-        @RateLimited(expression = "@tenants.current()", requests = "1", per = "1d")
+        @RateLimited(expression = "@tenants.current()", requests = 1, per = "1d")
         void perBean() {}
     }
 
@@ -139,14 +139,14 @@ class RateLimitedTests {
         }
     }
 
-    @RateLimited(requests = "1", per = "1d")
+    @RateLimited(requests = 1, per = "1d")
     static class Whole {
 
         public void one() {}
 
         public void two() {}
 
-        @RateLimited(requests = "2", per = "1d")
+        @RateLimited(requests = 2, per = "1d")
         public void own() {}
 
         void inner() {}
@@ -158,7 +158,7 @@ class RateLimitedTests {
 
     static class Face implements Faces {
         @Override
-        @RateLimited(requests = "1", per = "1d")
+        @RateLimited(requests = 1, per = "1d")
         public void limited() {}
     }
 
@@ -393,55 +393,55 @@ class RateLimitedTests {
 
     static class Private {
         @SuppressWarnings("UnusedMethod")
-        @RateLimited(requests = "1", per = "1s")
+        @RateLimited(requests = 1, per = "1s")
         private void limited() {}
     }
 
     static class Final {
-        @RateLimited(requests = "1", per = "1s")
+        @RateLimited(requests = 1, per = "1s")
         final void limited() {}
     }
 
     static class NoNumber {
-        @RateLimited(requests = "many", per = "1s")
+        @RateLimited(requestsString = "many", per = "1s")
         void limited() {}
     }
 
     static class NoRequests {
-        @RateLimited(requests = "${nothing:}", per = "1s")
+        @RateLimited(requestsString = "${nothing:}", per = "1s")
         void limited() {}
     }
 
     static class None {
-        @RateLimited(requests = "0", per = "1s")
+        @RateLimited(requestsString = "0", per = "1s")
         void limited() {}
     }
 
     static class NoTime {
-        @RateLimited(requests = "1", per = "soon")
+        @RateLimited(requests = 1, per = "soon")
         void limited() {}
     }
 
     static class NoExpression {
-        @RateLimited(expression = "#{", requests = "1", per = "1s")
+        @RateLimited(expression = "#{", requests = 1, per = "1s")
         void limited() {}
     }
 
     static class Both {
-        @RateLimited(key = RateLimitKey.IP, expression = "#a", requests = "1", per = "1s")
+        @RateLimited(key = RateLimitKey.IP, expression = "#a", requests = 1, per = "1s")
         void limited(String a) {}
     }
 
     static class NoVariable {
-        @RateLimited(expression = "#ordr.length()", requests = "1", per = "1s")
+        @RateLimited(expression = "#ordr.length()", requests = 1, per = "1s")
         void limited(String order) {}
     }
 
     static class Overloaded {
-        @RateLimited(requests = "1", per = "1s")
+        @RateLimited(requests = 1, per = "1s")
         void limited() {}
 
-        @RateLimited(requests = "2", per = "1s")
+        @RateLimited(requests = 2, per = "1s")
         void limited(String a) {}
     }
 
@@ -451,15 +451,15 @@ class RateLimitedTests {
             return 0;
         }
 
-        @RateLimited(requests = "1", per = "1s")
+        @RateLimited(requests = 1, per = "1s")
         void limited() {}
     }
 
     static class Disagreeing {
-        @RateLimited(name = "same", requests = "1", per = "1s")
+        @RateLimited(name = "same", requests = 1, per = "1s")
         void one() {}
 
-        @RateLimited(name = "same", requests = "2", per = "1s")
+        @RateLimited(name = "same", requests = 2, per = "1s")
         void two() {}
     }
 
@@ -469,7 +469,7 @@ class RateLimitedTests {
                 Arguments.of(Final.class, "it is private, static or final, so its calls bypass the proxy"),
                 Arguments.of(NoNumber.class, "requests (many): is not a number"),
                 Arguments.of(NoRequests.class, "requests is missing"),
-                Arguments.of(None.class, "requests (0): must lie between 1 and 1000000000"),
+                Arguments.of(None.class, "requests (0) must be between 1 and 1000000000"),
                 Arguments.of(NoTime.class, "per (soon): "),
                 Arguments.of(NoExpression.class, "expression (#{): "),
                 Arguments.of(
@@ -499,7 +499,7 @@ class RateLimitedTests {
                         .hasMessageContaining("forge.cluster.rate-limit.trusted-proxies (" + proxy + ")"));
     }
 
-    @RateLimited(requests = "1", per = "1d")
+    @RateLimited(requests = 1, per = "1d")
     static class Usual {
         public static void main(String[] args) {}
 
@@ -509,7 +509,7 @@ class RateLimitedTests {
     }
 
     interface Weather {
-        @RateLimited(requests = "1", per = "1d")
+        @RateLimited(requests = 1, per = "1d")
         String now();
     }
 
@@ -548,7 +548,7 @@ class RateLimitedTests {
 
     /** Public: its proxy is of another class loader here. */
     public static class Open {
-        @RateLimited(requests = "3", per = "1d")
+        @RateLimited(requests = 3, per = "1d")
         public void limited() {}
     }
 

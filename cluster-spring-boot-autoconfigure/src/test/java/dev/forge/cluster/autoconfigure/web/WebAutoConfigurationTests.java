@@ -251,7 +251,7 @@ class WebAutoConfigurationTests {
     void observer_shows_jobs_and_accepts_no_submissions(CapturedOutput output) {
         UUID job;
         try (var context = enabled("forge.cluster.node.roles=function")) {
-            job = context.getBean(Jobs.class).enqueueNamed("my_task", null);
+            job = context.getBean(Jobs.class).enqueueNamed("my_task", null).id();
         }
         try (var context = enabled(
                 "forge.cluster.node.mode=observer",

@@ -112,7 +112,7 @@ class WebRpcTests {
         assertThat(http.post("/forge/jobs", body.formatted(3).replace("high", "critical"))
                         .problem(403))
                 .contains("must not exceed high");
-        UUID own = jobs.enqueueNamed("my_task", null);
+        UUID own = jobs.enqueueNamed("my_task", null).id();
         assertThat(http.get("/forge/jobs/" + own).status()).isEqualTo(200);
         assertThat(http.delete("/forge/jobs/" + own).status()).isEqualTo(200);
     }

@@ -111,7 +111,8 @@ class WebSecurityTests {
 
     @BeforeEach
     void enqueue() {
-        job = jobs.enqueueNamed("my_task", null, JobOptions.defaults().withDelay(Duration.ofDays(1)));
+        job = jobs.enqueueNamed("my_task", null, JobOptions.defaults().withDelay(Duration.ofDays(1)))
+                .id();
     }
 
     private long count() {

@@ -161,7 +161,8 @@ class WebSubmissionTests {
     @Test
     void key_of_a_client_never_meets_that_of_the_application() {
         JobOptions options = JobOptions.defaults().withUniqueKey("invoice-7");
-        UUID own = jobs.enqueueNamed("my_task", Map.of("by", "application"), options);
+        UUID own = jobs.enqueueNamed("my_task", Map.of("by", "application"), options)
+                .id();
         UUID submitted = id(http.post("/forge/jobs", "{\"name\":\"my_task\",\"key\":\"invoice-7\"}"));
         assertThat(submitted).isNotEqualTo(own);
         String stored = jobs.find(submitted).orElseThrow().uniqueKey();
@@ -176,7 +177,7 @@ class WebSubmissionTests {
 
     @Test
     void job_of_the_application_can_be_neither_read_nor_cancelled() {
-        UUID own = jobs.enqueueNamed("my_task", null);
+        UUID own = jobs.enqueueNamed("my_task", null).id();
         assertThat(http.get("/forge/jobs/" + own).problem(404)).isEqualTo(UNKNOWN);
         assertThat(http.delete("/forge/jobs/" + own).problem(404)).isEqualTo(UNKNOWN);
         assertThat(jobs.find(own).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
@@ -248,7 +249,8 @@ class WebSubmissionTests {
 
     @Test
     void jobs_of_other_names_do_not_exist_here() {
-        UUID secret = jobs.enqueueNamed("secret", null, JobOptions.defaults().withDelay(Duration.ofDays(1)));
+        UUID secret = jobs.enqueueNamed("secret", null, JobOptions.defaults().withDelay(Duration.ofDays(1)))
+                .id();
         for (String id : List.of(secret.toString(), UUID.randomUUID().toString(), "no-id", "1-1-1-1-1", "%20")) {
             assertThat(http.get("/forge/jobs/" + id).problem(404)).isEqualTo(UNKNOWN);
             assertThat(http.delete("/forge/jobs/" + id).problem(404)).isEqualTo(UNKNOWN);

@@ -9,6 +9,7 @@ import dev.forge.cluster.autoconfigure.lock.LockAutoConfiguration;
 import dev.forge.cluster.autoconfigure.startup.StartupAutoConfiguration;
 import dev.forge.cluster.autoconfigure.state.StateAutoConfiguration;
 import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.util.List;
 import java.util.Map;
@@ -71,7 +72,7 @@ class WebTestApplication {
         throw new PermanentJobFailure("the card 4711 was declined");
     }
 
-    @ClusterJob(name = "urgent", priority = "critical")
+    @ClusterJob(name = "urgent", priority = JobPriority.CRITICAL)
     void urgent() {}
 
     @ClusterJob(name = "secret")

@@ -38,7 +38,6 @@ class CronRejectionTests extends AbstractCronTests {
                 Arguments.of(
                         CronDefinition.cron("c", null).withHandler("mail"), "Cron 'c': expression must not be null"),
                 Arguments.of(good.withHandler(null), "Cron 'c': handler must not be null"),
-                Arguments.of(good.withTarget(null), "Cron 'c': target must not be null"),
                 Arguments.of(good.withMisfire(null), "Cron 'c': misfire must not be null"),
                 Arguments.of(good.withOverlap(null), "Cron 'c': overlap must not be null"),
                 Arguments.of(good.withJitter(null), "Cron 'c': jitter must not be null"),

@@ -89,11 +89,11 @@ class CronRoutingTests extends AbstractCronTests {
         due("report");
         awaitPass();
         assertThat(ledger("report")).isEmpty();
-        assertThat(info("report").known()).isFalse();
+        assertThat(info("report").runnable()).isFalse();
         refused(() -> leader.crons().trigger("report"), "Cron 'report': no live worker has handler 'report'");
         start("two", work);
         awaitRuns(1);
-        assertThat(info("report").known()).isTrue();
+        assertThat(info("report").runnable()).isTrue();
     }
 
     @Test
@@ -129,7 +129,7 @@ class CronRoutingTests extends AbstractCronTests {
                 """).update();
         awaitPass();
         assertThat(ledger("report")).isEmpty();
-        assertThat(leader.crons().find("report").orElseThrow().known()).isFalse();
+        assertThat(leader.crons().find("report").orElseThrow().runnable()).isFalse();
         start("two", work);
         List<CronRun> rows = ledger("report", 1);
         assertThat(rows.get(0).outcome()).isEqualTo(Outcome.MISSED);

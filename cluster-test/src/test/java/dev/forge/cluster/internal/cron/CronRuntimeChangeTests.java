@@ -3,14 +3,19 @@ package dev.forge.cluster.internal.cron;
 import static dev.forge.cluster.internal.job.TestJobs.cron;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronInfo;
+import dev.forge.cluster.cron.CronRejectedException;
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronRun.Outcome;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -22,7 +27,9 @@ import java.time.ZoneOffset;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -93,7 +100,7 @@ class CronRuntimeChangeTests extends AbstractCronTests {
                         .withPayload(new Order("anvil", 2)));
         CronInfo made = info("mail-berlin");
         assertThat(made.declared()).isFalse();
-        assertThat(made.known()).isTrue();
+        assertThat(made.runnable()).isTrue();
         assertThat(made.handler()).isEqualTo("mail");
         assertThat(made.zone()).isEqualTo("Europe/Berlin");
         assertThat(made.target()).isEqualTo(CronTarget.ANY_WORKER);
@@ -108,6 +115,39 @@ class CronRuntimeChangeTests extends AbstractCronTests {
         assertThat(two.crons().delete("mail-berlin")).isFalse();
         assertThat(two.crons().find("mail-berlin")).isEmpty();
         assertThat(two.crons().list()).isEmpty();
+    }
+
+    @Test
+    void runs_have_the_priority_timeout_and_retention_of_the_definition() {
+        work.on(job("mail"), (payload, context) -> {
+            new CountDownLatch(1).await();
+            return null;
+        });
+        Member leader = startLeader(work);
+        leader.crons()
+                .create(CronDefinition.cron("mail-urgent", YEARLY)
+                        .withHandler("mail")
+                        .withMaxAttempts(1)
+                        .withPriority(JobPriority.CRITICAL)
+                        .withTimeout(Duration.ofMillis(200))
+                        .withRetention(Duration.ofDays(3)));
+        UUID run = leader.crons().trigger("mail-urgent").orElseThrow();
+        JobInfo ended = leader.ended(run);
+        assertThat(ended.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(ended.priority()).isEqualTo(JobPriority.CRITICAL.value());
+        assertThat(ended.lastError()).contains("longer than PT0.2S");
+        assertThat(database.jdbc()
+                        .sql("SELECT retention = interval '3 days' FROM forge_jobs WHERE id = ?")
+                        .param(run)
+                        .query(Boolean.class)
+                        .single())
+                .isTrue();
+        assertThatExceptionOfType(CronRejectedException.class)
+                .isThrownBy(() -> leader.crons()
+                        .change(CronDefinition.cron("mail-urgent", YEARLY)
+                                .withHandler("mail")
+                                .withTimeout(Duration.ZERO)))
+                .withMessageContaining("timeout PT0S must be between PT0.001S");
     }
 
     @Test
@@ -176,7 +216,6 @@ class CronRuntimeChangeTests extends AbstractCronTests {
         Member leader = startLeader(work);
         CronDefinition definition = CronDefinition.cron("mine", YEARLY)
                 .withHandler("report")
-                .withTarget(CronTarget.LEADER)
                 .withMisfire(Misfire.CATCH_UP)
                 .withPayload(Map.of("version", 1));
         awaitCron("report");
@@ -194,7 +233,7 @@ class CronRuntimeChangeTests extends AbstractCronTests {
         assertThat(slots(rows)).containsExactly(newYear(year - 2), newYear(year - 1), newYear(year));
         assertThat(rows.subList(1, 3))
                 .allMatch(row -> row.outcome() == Outcome.MISSED && "schedule changed".equals(row.reason()));
-        assertThat(info("mine").target()).isEqualTo(CronTarget.ANY_WORKER);
+        assertThat(info("mine").target()).isEqualTo(CronTarget.LEADER);
     }
 
     @Test

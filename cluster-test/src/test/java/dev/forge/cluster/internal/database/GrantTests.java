@@ -120,7 +120,8 @@ class GrantTests {
             TestCluster.Member member = one.member();
             await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER)
                     && member.leadership().isLeader(Leadership.LOG_COMPACTOR));
-            assertThat(member.ended(member.jobs().enqueueNamed("order", null)).status())
+            assertThat(member.ended(member.jobs().enqueueNamed("order", null).id())
+                            .status())
                     .isEqualTo(JobStatus.COMPLETED);
             member.crons().create(CronDefinition.cron("often", "* * * * * *").withHandler("order"));
             await().until(() ->

@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.state.DefaultClusterStateStore;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
@@ -93,7 +94,8 @@ class BoundsTests {
                 .isThrownBy(() -> member.jobs().enqueueNamed("order", Map.of("n", Collections.nCopies(20_000, 1e308))))
                 .withMessageContaining("forge.cluster.job.max-payload-size");
         UUID ordinary = member.jobs()
-                .enqueueNamed("order", Map.of("n", List.of(Double.MAX_VALUE, Double.MIN_VALUE), "text", "1e131000"));
+                .enqueueNamed("order", Map.of("n", List.of(Double.MAX_VALUE, Double.MIN_VALUE), "text", "1e131000"))
+                .id();
         assertThat(member.ended(ordinary).status()).isEqualTo(JobStatus.COMPLETED);
     }
 
@@ -107,10 +109,16 @@ class BoundsTests {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        List<UUID> ids = member.jobs()
-                .enqueueAll(
-                        IntStream.range(0, 10).mapToObj(i -> new Order("a", i)).toList());
-        UUID checkpoint = member.jobs().enqueueNamed("checkpoint", null);
+        List<UUID> ids =
+                member
+                        .jobs()
+                        .enqueueAll(IntStream.range(0, 10)
+                                .mapToObj(i -> new Order("a", i))
+                                .toList())
+                        .stream()
+                        .map(EnqueuedJob::id)
+                        .toList();
+        UUID checkpoint = member.jobs().enqueueNamed("checkpoint", null).id();
         for (int i = 0; i < ids.size(); i++) {
             JobInfo job = member.ended(ids.get(i));
             assertThat(job.status()).as("%d", i).isEqualTo(i == 5 ? JobStatus.FAILED : JobStatus.COMPLETED);
@@ -193,9 +201,11 @@ class BoundsTests {
         UUID bad = null;
         for (int i = 0; i < 20; i++) {
             if (i == 7) {
-                bad = member.jobs().enqueueNamed("order", Map.of("poison", true));
+                bad = member.jobs()
+                        .enqueueNamed("order", Map.of("poison", true))
+                        .id();
             }
-            good.add(member.jobs().enqueueNamed("order", null));
+            good.add(member.jobs().enqueueNamed("order", null).id());
         }
         poison();
         member.jobs().resume("order");
@@ -234,7 +244,7 @@ class BoundsTests {
                 INSERT INTO forge_jobs (id, name, payload, priority)
                 VALUES (?, 'order', jsonb_build_object('text', repeat('x', 20000000)), 100)
                 """).param(large).update();
-        UUID good = member.jobs().enqueueNamed("order", null);
+        UUID good = member.jobs().enqueueNamed("order", null).id();
         assertThat(member.ended(good).status()).isEqualTo(JobStatus.COMPLETED);
         await().atMost(Duration.ofSeconds(20)).untilAsserted(() -> {
             hurry();
@@ -327,12 +337,15 @@ class BoundsTests {
         try {
             Member member = cluster.start("one", work, UnaryOperator.identity());
             UUID broken = member.jobs()
-                    .enqueueNamed("broken", null, JobOptions.defaults().withPriority(JobPriority.CRITICAL));
+                    .enqueueNamed("broken", null, JobOptions.defaults().withPriority(JobPriority.CRITICAL))
+                    .id();
             await().untilAsserted(
                             () -> assertThat(member.engine().claimProblem()).contains("index is corrupted"));
             List<UUID> others = new ArrayList<>();
             for (int i = 0; i < 50; i++) {
-                others.add(member.jobs().enqueueNamed(i % 2 == 0 ? "order" : "slow-order", null));
+                others.add(member.jobs()
+                        .enqueueNamed(i % 2 == 0 ? "order" : "slow-order", null)
+                        .id());
             }
             others.forEach(id -> assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED));
             assertThat(member.jobs().find(broken).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
@@ -383,7 +396,7 @@ class BoundsTests {
                     completeSearches ? database.dataSource() : withoutWholeLooks(),
                     work,
                     UnaryOperator.identity());
-            UUID broken = member.jobs().enqueueNamed("broken", null);
+            UUID broken = member.jobs().enqueueNamed("broken", null).id();
             await().untilAsserted(
                             () -> assertThat(member.engine().claimProblem()).contains("'broken'"));
             assertThat(member.jobs().cancel(broken)).isTrue();

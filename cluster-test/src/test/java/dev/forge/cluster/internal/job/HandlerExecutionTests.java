@@ -127,8 +127,8 @@ class HandlerExecutionTests {
             assertThat(MDC.get(Mdc.NODE_NAME)).isEqualTo("one");
         });
         Member member = start();
-        member.ended(member.jobs().enqueueNamed("job", null));
-        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+        member.ended(member.jobs().enqueueNamed("job", null).id());
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).status())
                 .isEqualTo(JobStatus.COMPLETED);
         assertThat(seen).hasSize(2).allSatisfy(entry -> assertThat(entry).endsWith(" null"));
         assertThat(seen.get(0)).as("the same thread").isEqualTo(seen.get(1));
@@ -163,7 +163,7 @@ class HandlerExecutionTests {
                     throw new IllegalStateException("mail server is down");
                 }));
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(job.attempts()).isEqualTo(2);
         assertThat(job.lastError()).startsWith("java.lang.IllegalStateException: mail server is down");
@@ -183,13 +183,14 @@ class HandlerExecutionTests {
             return task;
         });
         Member member = start();
-        UUID value = member.jobs().enqueueNamed("value", null);
+        UUID value = member.jobs().enqueueNamed("value", null).id();
         await().until(() -> member.jobs().find(value).orElseThrow().status() == JobStatus.RUNNING);
         pending.complete("first");
         assertThat(member.ended(value).result()).isEqualTo("\"first\"");
-        assertThat(member.ended(member.jobs().enqueueNamed("outcome", null)).result())
+        assertThat(member.ended(member.jobs().enqueueNamed("outcome", null).id())
+                        .result())
                 .isEqualTo("\"second\"");
-        assertThat(member.ended(member.jobs().enqueueNamed("task", null)).result())
+        assertThat(member.ended(member.jobs().enqueueNamed("task", null).id()).result())
                 .isEqualTo("[1, 2]");
     }
 
@@ -198,7 +199,7 @@ class HandlerExecutionTests {
         var future = new CompletableFuture<Object>();
         work.on(job("job").attempts(1).timeout(Duration.ofMillis(200)), (payload, context) -> future);
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(job.lastError()).contains("PT0.2S");
         assertThat(future).isCancelled();
@@ -209,7 +210,7 @@ class HandlerExecutionTests {
         var future = new CompletableFuture<Object>();
         work.on(job("job"), (payload, context) -> future);
         Member member = start();
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         await().until(() -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING);
         assertThat(member.jobs().cancel(id)).isTrue();
         await().until(future::isCancelled);
@@ -221,7 +222,7 @@ class HandlerExecutionTests {
         var future = new CompletableFuture<Object>();
         work.on(job("job").attempts(1), (payload, context) -> future);
         Member member = cluster.start("one", work, HandlerExecutionTests::impatient);
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         await().until(() -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING);
         member.node().stop();
         assertThat(future).isCancelled();
@@ -239,12 +240,14 @@ class HandlerExecutionTests {
                 job("finished").in(work.transaction()),
                 (payload, context) -> CompletableFuture.completedFuture("done"));
         Member member = start();
-        JobInfo unfinished = member.ended(member.jobs().enqueueNamed("unfinished", null));
+        JobInfo unfinished =
+                member.ended(member.jobs().enqueueNamed("unfinished", null).id());
         assertThat(unfinished.status()).isEqualTo(JobStatus.FAILED);
         assertThat(unfinished.attempts()).isOne();
         assertThat(unfinished.lastError()).contains("@Transactional", "future");
         assertThat(future).isCancelled();
-        assertThat(member.ended(member.jobs().enqueueNamed("finished", null)).result())
+        assertThat(member.ended(member.jobs().enqueueNamed("finished", null).id())
+                        .result())
                 .isEqualTo("\"done\"");
     }
 
@@ -257,7 +260,7 @@ class HandlerExecutionTests {
                         "call",
                         Object.class,
                         () -> CompletableFuture.failedFuture(new IllegalStateException("bank is closed")),
-                        step -> step.attempts(1)));
+                        step -> step.withMaxAttempts(1)));
         flows.on(
                 "declares",
                 wf -> wf.step(Step.of(
@@ -305,7 +308,7 @@ class HandlerExecutionTests {
             return "too late";
         });
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(job.result()).isNull();
         assertThat(job.lastError()).contains("PT0.2S");
@@ -322,7 +325,7 @@ class HandlerExecutionTests {
             return null;
         });
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(jdbc.sql("SELECT count(*) FROM effects").query(Long.class).single())
                 .isZero();
@@ -342,8 +345,8 @@ class HandlerExecutionTests {
             return null;
         });
         Member member = cluster.start("one", work, HandlerExecutionTests::impatient);
-        UUID last = member.jobs().enqueueNamed("last", null);
-        UUID retried = member.jobs().enqueueNamed("retried", null);
+        UUID last = member.jobs().enqueueNamed("last", null).id();
+        UUID retried = member.jobs().enqueueNamed("retried", null).id();
         until(started);
         member.node().stop();
         assertThat(column(last, "status || attempts")).isEqualTo("failed1");
@@ -371,7 +374,7 @@ class HandlerExecutionTests {
         });
         Member member = start();
         Member enqueuer = cluster.start("enqueuer", copyWithoutMonitor(), HandlerExecutionTests::functionOnly);
-        UUID id = member.jobs().enqueueNamed("deaf", null);
+        UUID id = member.jobs().enqueueNamed("deaf", null).id();
         until(started);
         await().untilAsserted(() -> assertThat(logged(Level.WARN, id.toString()))
                 .singleElement()
@@ -435,7 +438,7 @@ class HandlerExecutionTests {
                             await().pollDelay(Duration.ZERO).until(() -> System.nanoTime() > deadline);
                             return "too late";
                         },
-                        step -> step.attempts(2).timeout(Duration.ofMillis(100))));
+                        step -> step.withMaxAttempts(2).withTimeout(Duration.ofMillis(100))));
         TestWorkflows.Member one = flows.start("one");
         WorkflowInfo info = one.ended(one.workflows().start("late", null));
         assertThat(info.status()).isEqualTo(WorkflowStatus.FAILED);
@@ -458,7 +461,7 @@ class HandlerExecutionTests {
                             ignoreInterrupts();
                             return "";
                         },
-                        step -> step.attempts(2).timeout(Duration.ofMillis(100))));
+                        step -> step.withMaxAttempts(2).withTimeout(Duration.ofMillis(100))));
         TestWorkflows.Member one = flows.start("one", HandlerExecutionTests::impatient);
         UUID run = one.workflows().start("deaf", null);
         until(started);
@@ -494,7 +497,10 @@ class HandlerExecutionTests {
         flows.on("poor", wf -> {
             method.set(Thread.currentThread());
             return wf.transactionalStep(
-                    "write", String.class, () -> "", step -> step.attempts(1).timeout(Duration.ofMillis(100)));
+                    "write",
+                    String.class,
+                    () -> "",
+                    step -> step.withMaxAttempts(1).withTimeout(Duration.ofMillis(100)));
         });
         TestWorkflows.Member one = flows.start("one", HandlerExecutionTests::impatient);
         UUID run = one.workflows().start("poor", null);
@@ -526,7 +532,7 @@ class HandlerExecutionTests {
                         }
                         return "paid";
                     },
-                    step -> step.compensate(paid -> {
+                    step -> step.withCompensation(paid -> {
                         if (undone.incrementAndGet() == 1) {
                             throw new IllegalStateException("cannot be undone yet");
                         }
@@ -575,7 +581,7 @@ class HandlerExecutionTests {
             throw new IllegalStateException("disk is full");
         });
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         List<ILoggingEvent> finals = logged(Level.ERROR, job.id().toString());
         assertThat(finals).hasSize(1);
         assertThat(text(finals.get(0)))
@@ -588,7 +594,7 @@ class HandlerExecutionTests {
             throw new IllegalStateException("x".repeat(100_000), new IllegalArgumentException("y".repeat(100_000)));
         });
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(List.copyOf(logged.list))
                 .allSatisfy(event -> assertThat(text(event)).hasSizeLessThan(30_000));
         assertThat(List.copyOf(logged.list))
@@ -608,8 +614,9 @@ class HandlerExecutionTests {
         });
         work.on("fine", context -> {});
         Member member = start();
-        UUID flaky = member.ended(member.jobs().enqueueNamed("flaky", null)).id();
-        UUID fine = member.ended(member.jobs().enqueueNamed("fine", null)).id();
+        UUID flaky =
+                member.ended(member.jobs().enqueueNamed("flaky", null).id()).id();
+        UUID fine = member.ended(member.jobs().enqueueNamed("fine", null).id()).id();
         assertThat(column(fine, "attempt_history IS NULL")).isEqualTo("true");
         assertThat(column(flaky, "jsonb_array_length(attempt_history)")).isEqualTo("20");
         assertThat(column(flaky, "attempt_history -> 0 ->> 'attempt'")).isEqualTo("5");
@@ -636,7 +643,7 @@ class HandlerExecutionTests {
             return null;
         });
         Member member = start();
-        UUID id = member.ended(member.jobs().enqueueNamed("job", null)).id();
+        UUID id = member.ended(member.jobs().enqueueNamed("job", null).id()).id();
         for (String edited : List.of("{}", "3", "[{}, 4, {\"attempt\": \"x\"}]", "null")) {
             jdbc.sql("UPDATE forge_jobs SET attempt_history = ?::jsonb WHERE id = ?")
                     .params(edited, id)
@@ -658,7 +665,7 @@ class HandlerExecutionTests {
             return null;
         });
         Member member = start();
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         until(started);
         await().until(() -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING);
         UUID node = member.node().id();

@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.NodeStore.Load;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.node.TestNodes;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
@@ -63,7 +64,9 @@ class JobDistributionTests extends JobFixture {
                             .query(String.class)
                             .single());
             var heard = new ArrayList<String>();
-            alone.ended(alone.jobs().enqueueNamed("job", null, JobOptions.defaults()));
+            alone.ended(alone.jobs()
+                    .enqueueNamed("job", null, JobOptions.defaults())
+                    .id());
             alone.engine().announcements().sendAnnouncement();
             alone.engine().notifyNodes("after the announcement");
             // Notifications arrive in the order of their commits.
@@ -86,9 +89,9 @@ class JobDistributionTests extends JobFixture {
         var two = new TestJobs(database.dataSource()).on(job("b").alias("old-b"), (payload, context) -> null);
         Member first = cluster.start("one", one, UnaryOperator.identity());
         Member second = cluster.start("two", two, UnaryOperator.identity());
-        UUID a = second.jobs().enqueueNamed("a", null);
-        UUID b = first.jobs().enqueueNamed("b", null);
-        UUID old = first.jobs().enqueueNamed("old-b", null);
+        UUID a = second.jobs().enqueueNamed("a", null).id();
+        UUID b = first.jobs().enqueueNamed("b", null).id();
+        UUID old = first.jobs().enqueueNamed("old-b", null).id();
         UUID unknown = jdbc.sql("SELECT forge_enqueue('c')").query(UUID.class).single();
         assertThat(first.ended(a).nodeId()).isEqualTo(first.node().id());
         assertThat(first.ended(b).nodeId()).isEqualTo(second.node().id());
@@ -101,7 +104,8 @@ class JobDistributionTests extends JobFixture {
         work.on("render", context -> {});
         Member general = cluster.start("general", work, UnaryOperator.identity());
         UUID id = general.jobs()
-                .enqueueNamed("render", null, JobOptions.defaults().withCapability("gpu"));
+                .enqueueNamed("render", null, JobOptions.defaults().withCapability("gpu"))
+                .id();
         await().until(() -> general.jobs().explain(id).reason() == Reason.NO_CAPABLE_WORKER);
         Member gpu = cluster.start(
                 "gpu", copy(), s -> with(s, NodeMode.AUTO, Set.of(NodeRole.values()), List.of("general", "gpu")));
@@ -124,7 +128,7 @@ class JobDistributionTests extends JobFixture {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID gate = member.jobs().enqueueNamed("gate", null);
+        UUID gate = member.jobs().enqueueNamed("gate", null).id();
         await().until(() -> member.jobs().find(gate).orElseThrow().status() == JobStatus.RUNNING);
         member.jobs().enqueue(new Order("background", 0), JobOptions.defaults().withPriority(JobPriority.BACKGROUND));
         for (int i = 0; i < 40; i++) {
@@ -146,8 +150,9 @@ class JobDistributionTests extends JobFixture {
         Member member = cluster.start("one", work, UnaryOperator.identity());
         List<UUID> slow = IntStream.range(0, 20)
                 .mapToObj(i -> member.jobs().enqueueNamed("slow", null))
+                .map(EnqueuedJob::id)
                 .toList();
-        UUID quick = member.jobs().enqueueNamed("quick", null);
+        UUID quick = member.jobs().enqueueNamed("quick", null).id();
         assertThat(member.ended(quick).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.engine().lanes().get("slow")).containsEntry("jobs", 1);
         go.countDown();
@@ -161,8 +166,8 @@ class JobDistributionTests extends JobFixture {
         Member member = cluster.start("one", work, UnaryOperator.identity());
         member.jobs().pause("job");
         assertThat(member.jobs().paused()).containsExactly("job");
-        UUID id = member.jobs().enqueueNamed("job", null);
-        member.ended(member.jobs().enqueueNamed("other", null));
+        UUID id = member.jobs().enqueueNamed("job", null).id();
+        member.ended(member.jobs().enqueueNamed("other", null).id());
         assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.PAUSED);
         assertThat(member.jobs().resume("job")).isTrue();
         member.ended(id);
@@ -181,8 +186,9 @@ class JobDistributionTests extends JobFixture {
         work.prefetch = 0;
         work.on("job", context -> until(go));
         Member enqueuer = cluster.start("enqueuer", copy(), s -> without(s, NodeRole.WORKER));
-        UUID id =
-                enqueuer.jobs().enqueueNamed("job", null, JobOptions.defaults().withUniqueKey("k"));
+        UUID id = enqueuer.jobs()
+                .enqueueNamed("job", null, JobOptions.defaults().withUniqueKey("k"))
+                .id();
         assertThat(enqueuer.jobs().explain(id).reason()).isEqualTo(Reason.NO_LIVE_WORKER);
         Member member = cluster.start(
                 "worker",
@@ -196,10 +202,11 @@ class JobDistributionTests extends JobFixture {
                                 Duration.ofSeconds(10),
                                 Duration.ofSeconds(15))));
         await().until(() -> member.jobs().explain(id).reason() == Reason.RUNNING);
-        UUID second =
-                member.jobs().enqueueNamed("job", null, JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE));
+        UUID second = member.jobs()
+                .enqueueNamed("job", null, JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE))
+                .id();
         assertThat(member.jobs().explain(second).reason()).isEqualTo(Reason.WAITING_FOR_PREDECESSOR);
-        UUID third = member.jobs().enqueueNamed("job", null);
+        UUID third = member.jobs().enqueueNamed("job", null).id();
         await().until(() -> member.jobs().explain(third).reason() == Reason.WORKERS_FULL);
         go.countDown();
         member.ended(third);
@@ -218,6 +225,7 @@ class JobDistributionTests extends JobFixture {
                 .withMessageContaining("forge.cluster.node.mode (observer)");
         List<UUID> ids = IntStream.range(0, 50)
                 .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .map(EnqueuedJob::id)
                 .toList();
         assertThat(ids)
                 .allSatisfy(id -> assertThat(member.ended(id).nodeId())
@@ -229,10 +237,11 @@ class JobDistributionTests extends JobFixture {
         work.claiming = false;
         work.on("job", context -> {});
         Member alone = cluster.start("alone", work, UnaryOperator.identity());
-        assertThat(alone.ended(alone.jobs().enqueueNamed("job", null)).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(alone.ended(alone.jobs().enqueueNamed("job", null).id()).status())
+                .isEqualTo(JobStatus.COMPLETED);
         cluster.start("other", new TestJobs(database.dataSource()), UnaryOperator.identity());
         await().until(() -> alone.engine().isCrowded());
-        UUID id = alone.jobs().enqueueNamed("job", null);
+        UUID id = alone.jobs().enqueueNamed("job", null).id();
         await().during(Duration.ofMillis(500))
                 .until(() -> alone.jobs().find(id).orElseThrow().status() == JobStatus.PENDING);
     }
@@ -259,7 +268,7 @@ class JobDistributionTests extends JobFixture {
         });
         assertThat(member.engine().lanes().get("default")).containsEntry("slots", 4);
         await().until(() -> member.engine().lanes().get("default").get("slots") == 2);
-        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).status())
                 .isEqualTo(JobStatus.COMPLETED);
         cpu.set(0.2);
         await().until(() -> member.engine().lanes().get("default").get("slots") == 4);

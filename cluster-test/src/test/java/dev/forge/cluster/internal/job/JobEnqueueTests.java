@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronRejectedException;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
@@ -123,7 +124,7 @@ class JobEnqueueTests extends JobFixture {
         assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs").query(Long.class).single())
                 .isZero();
         JobOptions similar = JobOptions.defaults().withMetadata("forge", "a").withMetadata("forger.name", "b");
-        assertThat(jobs.find(jobs.enqueue(new Order("a", 1), similar))
+        assertThat(jobs.find(jobs.enqueue(new Order("a", 1), similar).id())
                         .orElseThrow()
                         .metadata())
                 .containsExactlyInAnyOrderEntriesOf(Map.of("forge", "a", "forger.name", "b"));
@@ -146,7 +147,7 @@ class JobEnqueueTests extends JobFixture {
         worker.node().stop();
         assertThat(cluster.status("worker")).isEqualTo("absent");
         Member producer = cluster.start("producer", new TestJobs(database.dataSource()), UnaryOperator.identity());
-        UUID id = producer.jobs().enqueueNamed("job", null);
+        UUID id = producer.jobs().enqueueNamed("job", null).id();
         producer.jobs().pause("job");
         producer.jobs().resume("job");
         // Enqueued with SQL: such jobs can be paused.
@@ -171,10 +172,15 @@ class JobEnqueueTests extends JobFixture {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        List<UUID> ids = member.jobs()
-                .enqueueAll(IntStream.range(0, 2_500)
-                        .mapToObj(i -> new Order("a", i))
-                        .toList());
+        List<UUID> ids =
+                member
+                        .jobs()
+                        .enqueueAll(IntStream.range(0, 2_500)
+                                .mapToObj(i -> new Order("a", i))
+                                .toList())
+                        .stream()
+                        .map(EnqueuedJob::id)
+                        .toList();
         assertThat(ids).hasSize(2_500).doesNotHaveDuplicates().isSorted();
         await().until(() -> seen.size() == 2_500);
         assertThat(seen).doesNotHaveDuplicates();
@@ -199,7 +205,9 @@ class JobEnqueueTests extends JobFixture {
         work.on("job", context -> started.add(System.nanoTime()));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         long enqueued = System.nanoTime();
-        UUID id = member.jobs().enqueueNamed("job", null, JobOptions.defaults().withDelay(Duration.ofMillis(700)));
+        UUID id = member.jobs()
+                .enqueueNamed("job", null, JobOptions.defaults().withDelay(Duration.ofMillis(700)))
+                .id();
         assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.NOT_DUE);
         member.ended(id);
         assertThat(Duration.ofNanos(started.get(0) - enqueued)).isGreaterThanOrEqualTo(Duration.ofMillis(690));
@@ -223,7 +231,8 @@ class JobEnqueueTests extends JobFixture {
             Member member = cluster.start("one", work, UnaryOperator.identity());
             var waited = new ArrayList<Long>();
             for (int i = 0; i < 50; i++) {
-                JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+                JobInfo job =
+                        member.ended(member.jobs().enqueueNamed("job", null).id());
                 waited.add(Duration.between(job.createdAt(), job.startedAt()).toMillis());
             }
             waited.sort(null);

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -43,7 +44,7 @@ class JobInterruptionTests extends JobFixture {
         });
         Member runner = cluster.start("runner", work, UnaryOperator.identity());
         Member other = cluster.start("other", new TestJobs(database.dataSource()), UnaryOperator.identity());
-        UUID id = other.jobs().enqueueNamed("job", null);
+        UUID id = other.jobs().enqueueNamed("job", null).id();
         until(started);
         assertThat(other.jobs().cancel(id)).isTrue();
         until(interrupted);
@@ -70,7 +71,7 @@ class JobInterruptionTests extends JobFixture {
             return "first";
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         until(started);
         jdbc.sql("UPDATE forge_jobs SET status = 'pending', worker_id = NULL WHERE id = ?")
                 .param(id)
@@ -89,7 +90,7 @@ class JobInterruptionTests extends JobFixture {
         work.on("job", context -> until(go));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         await().until(() -> member.leadership().isLeader("scheduler"));
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         renewedFor(id, Duration.ofSeconds(2));
         go.countDown();
         JobInfo job = member.ended(id);
@@ -111,6 +112,7 @@ class JobInterruptionTests extends JobFixture {
         Member first = cluster.start("first", work, UnaryOperator.identity());
         List<UUID> ids = IntStream.range(0, 8)
                 .mapToObj(i -> first.jobs().enqueueNamed("job", null))
+                .map(EnqueuedJob::id)
                 .toList();
         until(started);
         // Perhaps not all of them: the worker claims no more while it has enough jobs.
@@ -148,7 +150,7 @@ class JobInterruptionTests extends JobFixture {
             return context.nodeName();
         });
         Member first = cluster.start("first", work, s -> drainingFor(s, Duration.ofMillis(300)));
-        UUID id = first.jobs().enqueueNamed("job", null);
+        UUID id = first.jobs().enqueueNamed("job", null).id();
         until(started);
         first.node().stop();
         Member second = cluster.start("second", copy(), UnaryOperator.identity());
@@ -176,7 +178,7 @@ class JobInterruptionTests extends JobFixture {
             }
         });
         Member first = cluster.start("first", work, s -> drainingFor(s, Duration.ofMillis(300)));
-        UUID id = first.jobs().enqueueNamed("job", null);
+        UUID id = first.jobs().enqueueNamed("job", null).id();
         until(started);
         first.node().stop();
         Member second = cluster.start("second", copy(), UnaryOperator.identity());
@@ -208,7 +210,7 @@ class JobInterruptionTests extends JobFixture {
             return "dropped";
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         until(started);
         UUID former = member.node().id();
         assertThat(member.node()
@@ -234,8 +236,8 @@ class JobInterruptionTests extends JobFixture {
         });
         work.on("other", context -> {});
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID locked = member.jobs().enqueueNamed("job", null);
-        UUID free = member.jobs().enqueueNamed("job", null);
+        UUID locked = member.jobs().enqueueNamed("job", null).id();
+        UUID free = member.jobs().enqueueNamed("job", null).id();
         until(started);
         var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
         transactions.executeWithoutResult(status -> {

@@ -3,6 +3,7 @@ package dev.forge.cluster.internal.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.job.JobReports.Count;
+import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -31,7 +32,7 @@ class JobReportsTests extends JobStoreFixture {
                         .query(Integer.class)
                         .single())
                 .isLessThan(2_000);
-        assertThat(reports.list(null, null, 10)).hasSize(2).allSatisfy(job -> {
+        assertThat(reports.list(JobFilter.all(), 10)).hasSize(2).allSatisfy(job -> {
             boolean small = job.name().equals("small");
             assertThat(job.progress()).isEqualTo(small ? "{\"percent\": 1}" : null);
             assertThat(job.metadata()).isEqualTo(small ? Map.of("tenant", "a") : Map.of());
@@ -52,7 +53,7 @@ class JobReportsTests extends JobStoreFixture {
         rows(20_000, "name", "'common'");
         jdbc.sql("VACUUM ANALYZE forge_jobs").update();
 
-        assertThat(reports.list("rare", null, 50))
+        assertThat(reports.list(JobFilter.all().withName("rare"), 50))
                 .as("old jobs of a name, newest first")
                 .extracting(JobInfo::status)
                 .containsExactly(
@@ -64,27 +65,35 @@ class JobReportsTests extends JobStoreFixture {
                         JobStatus.FAILED,
                         JobStatus.FAILED,
                         JobStatus.FAILED);
-        assertThat(reports.list("rare", null, 2))
+        assertThat(reports.list(JobFilter.all().withName("rare"), 2))
                 .extracting(JobInfo::status)
                 .containsExactly(JobStatus.CANCELLED, JobStatus.RUNNING);
-        assertThat(reports.list(null, JobStatus.FAILED, 50)).hasSize(3);
-        assertThat(reports.list(null, JobStatus.RUNNING, 50)).hasSize(1);
-        assertThat(reports.list("rare", JobStatus.PENDING, 50)).hasSize(3);
-        assertThat(reports.list("rare", JobStatus.COMPLETED, 50)).isEmpty();
-        assertThat(reports.list("common", JobStatus.COMPLETED, 50)).hasSize(50);
-        List<JobInfo> newest = reports.list(null, null, 50);
+        assertThat(reports.list(JobFilter.all().withStatuses(JobStatus.FAILED), 50))
+                .hasSize(3);
+        assertThat(reports.list(JobFilter.all().withStatuses(JobStatus.RUNNING), 50))
+                .hasSize(1);
+        assertThat(reports.list(JobFilter.all().withName("rare").withStatuses(JobStatus.PENDING), 50))
+                .hasSize(3);
+        assertThat(reports.list(JobFilter.all().withName("rare").withStatuses(JobStatus.COMPLETED), 50))
+                .isEmpty();
+        assertThat(reports.list(JobFilter.all().withName("common").withStatuses(JobStatus.COMPLETED), 50))
+                .hasSize(50);
+        List<JobInfo> newest = reports.list(JobFilter.all(), 50);
         assertThat(newest)
                 .hasSize(50)
                 .isSortedAccordingTo(
                         Comparator.comparing((JobInfo job) -> job.id().toString())
                                 .reversed());
-        assertThat(reports.list("common", JobStatus.PENDING, 50)).isEqualTo(newest);
-        assertThat(reports.list(null, JobStatus.PENDING, 50)).isEqualTo(newest);
+        assertThat(reports.list(JobFilter.all().withName("common").withStatuses(JobStatus.PENDING), 50))
+                .isEqualTo(newest);
+        assertThat(reports.list(JobFilter.all().withStatuses(JobStatus.PENDING), 50))
+                .isEqualTo(newest);
 
-        assertThat(reads(() -> reports.list(null, null, 50))).isLessThan(200);
-        assertThat(reads(() -> reports.list("rare", null, 50))).isLessThan(25_000);
+        assertThat(reads(() -> reports.list(JobFilter.all(), 50))).isLessThan(200);
+        assertThat(reads(() -> reports.list(JobFilter.all().withName("rare"), 50)))
+                .isLessThan(25_000);
         for (JobStatus status : JobStatus.values()) {
-            assertThat(reads(() -> reports.list(null, status, 50)))
+            assertThat(reads(() -> reports.list(JobFilter.all().withStatuses(status), 50)))
                     .as("%s", status)
                     .isLessThan(21_000);
         }

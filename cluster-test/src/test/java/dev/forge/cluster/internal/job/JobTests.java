@@ -5,6 +5,7 @@ import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
@@ -44,7 +45,7 @@ class JobTests extends JobFixture {
     void job_finds_its_handler_by_payload_type_and_keeps_its_result() {
         work.on(job("order").taking(Order.class), (payload, context) -> Map.of("got", payload));
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueue(new Order("anvil", 2));
+        UUID id = member.jobs().enqueue(new Order("anvil", 2)).id();
         JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.result()).contains("\"got\"", "\"anvil\"", "2");
@@ -62,7 +63,8 @@ class JobTests extends JobFixture {
                 .enqueueNamed(
                         "job",
                         null,
-                        JobOptions.defaults().withMetadata("tenant", "acme").withMaxAttempts(7));
+                        JobOptions.defaults().withMetadata("tenant", "acme").withMaxAttempts(7))
+                .id();
         member.ended(id);
         JobContext context = seen.get(0);
         assertThat(context.id()).isEqualTo(id);
@@ -84,7 +86,7 @@ class JobTests extends JobFixture {
             }
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isEqualTo(3);
         assertThat(job.lastError()).contains("not yet").contains("at dev.forge.cluster");
@@ -99,7 +101,7 @@ class JobTests extends JobFixture {
             }
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         JobInfo failed = member.ended(id);
         assertThat(failed.status()).isEqualTo(JobStatus.FAILED);
         assertThat(failed.attempts()).isEqualTo(3);
@@ -119,7 +121,7 @@ class JobTests extends JobFixture {
         work.on(job("decided"), (payload, context) -> Outcome.fail("decided so"));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         for (String name : List.of("permanent", "excluded", "decided")) {
-            JobInfo job = member.ended(member.jobs().enqueueNamed(name, null));
+            JobInfo job = member.ended(member.jobs().enqueueNamed(name, null).id());
             assertThat(job.status()).as(name).isEqualTo(JobStatus.FAILED);
             assertThat(job.attempts()).isOne();
             assertThat(job.lastError()).containsAnyOf("no such customer", "12x", "decided so");
@@ -134,7 +136,7 @@ class JobTests extends JobFixture {
             return runs.incrementAndGet() < 4 ? Outcome.snooze(Duration.ofMillis(20)) : Outcome.complete("done");
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isOne();
         assertThat(job.epoch()).isEqualTo(4);
@@ -152,7 +154,7 @@ class JobTests extends JobFixture {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isOne();
         assertThat(calls).hasValue(2);
@@ -165,7 +167,7 @@ class JobTests extends JobFixture {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(job.attempts()).isEqualTo(2);
         assertThat(job.lastError()).contains("longer than PT0.2S");
@@ -187,7 +189,7 @@ class JobTests extends JobFixture {
             assertThat(context.checkpoint(Order.class)).contains(new Order("page", 7));
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         until(reached);
         await().untilAsserted(() ->
                 assertThat(member.jobs().find(id).orElseThrow().progress()).contains("40", "page 7"));
@@ -204,9 +206,15 @@ class JobTests extends JobFixture {
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
         member.jobs().pause("order");
-        var ids = new ArrayList<>(member.jobs()
-                .enqueueAll(
-                        IntStream.range(0, 60).mapToObj(i -> new Order("a", i)).toList()));
+        List<UUID> ids =
+                member
+                        .jobs()
+                        .enqueueAll(IntStream.range(0, 60)
+                                .mapToObj(i -> new Order("a", i))
+                                .toList())
+                        .stream()
+                        .map(EnqueuedJob::id)
+                        .collect(Collectors.toCollection(ArrayList::new));
         jdbc.sql("UPDATE forge_jobs SET payload = '[1, 2]' WHERE id = ?")
                 .param(ids.get(3))
                 .update();
@@ -239,9 +247,15 @@ class JobTests extends JobFixture {
                 job("order").taking(Order.class),
                 (payload, context) -> ((Order) payload).quantity() == 5 ? new RawValue("[1,") : payload);
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        List<UUID> ids = member.jobs()
-                .enqueueAll(
-                        IntStream.range(0, 20).mapToObj(i -> new Order("a", i)).toList());
+        List<UUID> ids =
+                member
+                        .jobs()
+                        .enqueueAll(IntStream.range(0, 20)
+                                .mapToObj(i -> new Order("a", i))
+                                .toList())
+                        .stream()
+                        .map(EnqueuedJob::id)
+                        .toList();
         for (int i = 0; i < ids.size(); i++) {
             JobInfo job = member.ended(ids.get(i));
             assertThat(job.status()).isEqualTo(i == 5 ? JobStatus.FAILED : JobStatus.COMPLETED);
@@ -322,8 +336,8 @@ class JobTests extends JobFixture {
                                 limits.maxAttempts(), limits.backoff(), 0, limits.excluded(), null, Duration.ZERO),
                         usual.target()));
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID failed = member.jobs().enqueue(new Order("a", 0));
-        UUID completed = member.jobs().enqueue(new Order("a", 1));
+        UUID failed = member.jobs().enqueue(new Order("a", 0)).id();
+        UUID completed = member.jobs().enqueue(new Order("a", 1)).id();
         assertThat(member.ended(failed).status()).isEqualTo(JobStatus.FAILED);
         await().until(() -> member.jobs().find(completed).isEmpty());
         member.engine().cleanUp();

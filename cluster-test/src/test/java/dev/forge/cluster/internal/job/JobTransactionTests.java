@@ -5,6 +5,7 @@ import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobInfo;
@@ -54,7 +55,7 @@ class JobTransactionTests extends JobFixture {
             return "kept";
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.result()).isEqualTo("\"kept\"");
@@ -74,7 +75,7 @@ class JobTransactionTests extends JobFixture {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         until(inside);
         jdbc.sql(
                         "UPDATE forge_jobs SET claim_epoch = claim_epoch + 1, status = 'pending', worker_id = NULL WHERE id = ?")
@@ -106,10 +107,11 @@ class JobTransactionTests extends JobFixture {
         await().until(() -> member.leadership().isLeader("scheduler"));
         List<UUID> ids = Stream.of("job4", "job8")
                 .map(name -> member.jobs().enqueueNamed(name, null))
+                .map(EnqueuedJob::id)
                 .toList();
         await().until(() ->
                 ids.stream().allMatch(id -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING));
-        renewedFor(member.jobs().enqueueNamed("companion", null), Duration.ofMillis(900));
+        renewedFor(member.jobs().enqueueNamed("companion", null).id(), Duration.ofMillis(900));
         go.countDown();
         ids.forEach(id -> {
             JobInfo job = member.ended(id);
@@ -142,14 +144,14 @@ class JobTransactionTests extends JobFixture {
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
         JobOptions replacing = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
-        UUID first = member.jobs().enqueue(new Order("a", 1), replacing);
+        UUID first = member.jobs().enqueue(new Order("a", 1), replacing).id();
         until(started);
         if (enqueuedBefore) {
             member.jobs().enqueue(new Order("a", 2), replacing);
         }
         enqueued.countDown();
         until(snapshot);
-        UUID second = member.jobs().enqueue(new Order("a", 3), replacing);
+        UUID second = member.jobs().enqueue(new Order("a", 3), replacing).id();
         replaced.countDown();
         JobInfo job = member.ended(first);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
@@ -171,14 +173,15 @@ class JobTransactionTests extends JobFixture {
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
         JobOptions replacing = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
-        UUID first = member.jobs().enqueue(new Order("a", 1), replacing);
+        UUID first = member.jobs().enqueue(new Order("a", 1), replacing).id();
         until(started);
         var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
         transactions.setIsolationLevel(TransactionDefinition.ISOLATION_REPEATABLE_READ);
         UUID second = transactions.execute(status -> {
             assertThat(member.jobs().find(first)).isPresent();
             UUID successor = CompletableFuture.supplyAsync(() -> member.jobs().enqueue(new Order("a", 2), replacing))
-                    .join();
+                    .join()
+                    .id();
             assertThat(member.jobs().cancel(first)).isTrue();
             return successor;
         });
@@ -196,7 +199,7 @@ class JobTransactionTests extends JobFixture {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         assertThat(member.ended(id).attempts()).isEqualTo(2);
         assertThat(effects(id)).containsExactly(2);
     }
@@ -214,6 +217,7 @@ class JobTransactionTests extends JobFixture {
         Member member = cluster.start("one", work, UnaryOperator.identity());
         List<UUID> ids = IntStream.range(0, 6)
                 .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .map(EnqueuedJob::id)
                 .toList();
         await().until(() -> member.engine().load() == 2);
         assertThat(jdbc.sql("SELECT status, count(*) FROM forge_jobs GROUP BY 1 ORDER BY 1")
@@ -231,10 +235,11 @@ class JobTransactionTests extends JobFixture {
         var transactions = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
         var ids = new ArrayList<UUID>();
         transactions.executeWithoutResult(status -> {
-            ids.add(member.jobs().enqueueNamed("job", null));
+            ids.add(member.jobs().enqueueNamed("job", null).id());
             status.setRollbackOnly();
         });
-        transactions.executeWithoutResult(status -> ids.add(member.jobs().enqueueNamed("job", null)));
+        transactions.executeWithoutResult(
+                status -> ids.add(member.jobs().enqueueNamed("job", null).id()));
         assertThat(member.ended(ids.get(1)).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.jobs().find(ids.get(0))).isEmpty();
         assertThat(member.jobs().explain(ids.get(0)).reason()).isEqualTo(Reason.NOT_FOUND);

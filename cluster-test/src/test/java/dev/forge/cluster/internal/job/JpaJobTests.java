@@ -114,7 +114,7 @@ class JpaJobTests {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isEqualTo(3);
@@ -151,7 +151,7 @@ class JpaJobTests {
             return null;
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(effects(id)).isEmpty();
     }

@@ -10,10 +10,12 @@ import dev.forge.cluster.internal.cron.CronContexts;
 import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
+import dev.forge.cluster.internal.cron.CronStore.RunOptions;
 import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.workflow.WorkflowJobs;
 import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobInterceptor;
 import dev.forge.cluster.job.JobPriority;
 import java.lang.reflect.Type;
 import java.time.Duration;
@@ -52,6 +54,7 @@ public final class TestJobs {
     public BackoffStrategy backoff = AT_ONCE;
     public Duration retention;
     public JobMonitor monitor = JobMonitor.NONE;
+    public List<JobInterceptor> interceptors = List.of();
     public Duration ledger = Duration.ofDays(30);
     public final Map<Node, CronContexts> contexts = new ConcurrentHashMap<>();
 
@@ -146,7 +149,7 @@ public final class TestJobs {
                     d.catchUpLimit(),
                     d.overlap(),
                     d.jitterMillis(),
-                    d.maxAttempts()));
+                    d.run()));
         }
 
         public Cron misfire(Misfire misfire, int limit) {
@@ -162,7 +165,7 @@ public final class TestJobs {
                     limit,
                     d.overlap(),
                     d.jitterMillis(),
-                    d.maxAttempts()));
+                    d.run()));
         }
 
         public Cron overlapping() {
@@ -178,7 +181,7 @@ public final class TestJobs {
                     d.catchUpLimit(),
                     Overlap.ALLOW,
                     d.jitterMillis(),
-                    d.maxAttempts()));
+                    d.run()));
         }
 
         public Cron jitter(Duration jitter) {
@@ -194,7 +197,7 @@ public final class TestJobs {
                     d.catchUpLimit(),
                     d.overlap(),
                     jitter.toMillis(),
-                    d.maxAttempts()));
+                    d.run()));
         }
 
         public Cron in(JobHandler.Transaction own) {
@@ -219,7 +222,7 @@ public final class TestJobs {
                         10,
                         Overlap.SKIP,
                         0,
-                        null),
+                        RunOptions.DEFAULTS),
                 3,
                 null);
     }

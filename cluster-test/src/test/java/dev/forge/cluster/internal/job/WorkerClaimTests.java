@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.node.NodeMode;
@@ -56,7 +57,9 @@ class WorkerClaimTests extends WorkerFixture {
     }
 
     private static UUID enqueueDuty(Member member) {
-        return member.jobs().enqueueNamed("duty", null, JobOptions.defaults().withCapability("leader"));
+        return member.jobs()
+                .enqueueNamed("duty", null, JobOptions.defaults().withCapability("leader"))
+                .id();
     }
 
     private static WorkerSettings.LaneSettings lane(String name) {
@@ -79,7 +82,7 @@ class WorkerClaimTests extends WorkerFixture {
             UUID first = enqueueDuty(member);
             worker.wake();
             // Enqueued later and completed: the duty could have been claimed before.
-            UUID other = member.jobs().enqueueNamed("other", null);
+            UUID other = member.jobs().enqueueNamed("other", null).id();
             worker.wake();
             assertThat(member.ended(other).status()).isEqualTo(JobStatus.COMPLETED);
             assertThat(member.jobs().find(first).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
@@ -88,7 +91,7 @@ class WorkerClaimTests extends WorkerFixture {
             assertThat(member.ended(first).status()).isEqualTo(JobStatus.COMPLETED);
             leads.set(false);
             UUID second = enqueueDuty(member);
-            UUID last = member.jobs().enqueueNamed("other", null);
+            UUID last = member.jobs().enqueueNamed("other", null).id();
             worker.wake();
             member.ended(last);
             assertThat(member.jobs().find(second).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
@@ -102,7 +105,7 @@ class WorkerClaimTests extends WorkerFixture {
     void wake_up_survives_a_failed_search() {
         work.on("job", context -> {});
         Member member = start();
-        member.ended(member.jobs().enqueueNamed("job", null));
+        member.ended(member.jobs().enqueueNamed("job", null).id());
         jdbc.sql("CREATE SEQUENCE searches").update();
         jdbc.sql("""
                 CREATE FUNCTION broken() RETURNS text LANGUAGE plpgsql AS $$
@@ -116,7 +119,7 @@ class WorkerClaimTests extends WorkerFixture {
         UUID id;
         try {
             jdbc.sql("CREATE VIEW forge_job_pauses AS SELECT broken() AS name").update();
-            id = member.jobs().enqueueNamed("job", null);
+            id = member.jobs().enqueueNamed("job", null).id();
             await().until(() -> jdbc.sql("SELECT is_called FROM searches")
                     .query(Boolean.class)
                     .single());
@@ -161,7 +164,7 @@ class WorkerClaimTests extends WorkerFixture {
             }
         };
         Member member = cluster.start("one", source, work, UnaryOperator.identity());
-        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).status())
                 .isEqualTo(JobStatus.COMPLETED);
         assertThat(member.ended(old).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(searches).hasPositiveValue();
@@ -206,7 +209,7 @@ class WorkerClaimTests extends WorkerFixture {
         assertThat(reaches.subList(0, 8))
                 .containsExactly(1_000L, 2_000L, 4_000L, 8_000L, 16_000L, 32_000L, 16_000L, 32_000L);
         // Recent jobs are claimed nevertheless.
-        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).status())
                 .isEqualTo(JobStatus.COMPLETED);
         assertThat(member.jobs().find(old).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
         jdbc.sql("DELETE FROM forge_jobs").update();
@@ -242,7 +245,7 @@ class WorkerClaimTests extends WorkerFixture {
                 .update();
         worker.begin();
         try {
-            UUID recent = member.jobs().enqueueNamed("job", null);
+            UUID recent = member.jobs().enqueueNamed("job", null).id();
             worker.wake();
             assertThat(member.ended(recent).status()).isEqualTo(JobStatus.COMPLETED);
             assertThat(completeSearches).hasValue(1);
@@ -269,6 +272,7 @@ class WorkerClaimTests extends WorkerFixture {
         member.jobs().pause("job");
         List<UUID> ids = IntStream.range(0, 2)
                 .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .map(EnqueuedJob::id)
                 .toList();
         jdbc.sql("UPDATE forge_jobs SET recoveries = 3").update();
         member.jobs().resume("job");
@@ -291,9 +295,9 @@ class WorkerClaimTests extends WorkerFixture {
         Member enqueuer = cluster.start("enqueuer", source, copy(), WorkerClaimTests::enqueuing);
         Member member = start();
         await().until(() -> !enqueuer.node().isAlone());
-        member.ended(enqueuer.jobs().enqueueNamed("job", null));
+        member.ended(enqueuer.jobs().enqueueNamed("job", null).id());
         source.shut();
-        UUID id = enqueuer.jobs().enqueueNamed("job", null);
+        UUID id = enqueuer.jobs().enqueueNamed("job", null).id();
         await().until(() -> source.refused.get() > 0);
         source.open();
         assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -42,6 +43,7 @@ class WorkerDrainTests extends WorkerFixture {
         Member first = start();
         List<UUID> ids = IntStream.range(0, 8)
                 .mapToObj(i -> first.jobs().enqueueNamed("job", null))
+                .map(EnqueuedJob::id)
                 .toList();
         until(started);
         await().until(() -> first.engine().load() > 2);
@@ -83,6 +85,7 @@ class WorkerDrainTests extends WorkerFixture {
                         Duration.ofMillis(100)));
         List<UUID> ids = IntStream.range(0, 4)
                 .mapToObj(i -> member.jobs().enqueueNamed("deaf", null))
+                .map(EnqueuedJob::id)
                 .toList();
         until(started);
         transactions.executeWithoutResult(status -> {
@@ -112,7 +115,7 @@ class WorkerDrainTests extends WorkerFixture {
         UUID id;
         try (Connection holder = database.dataSource().getConnection()) {
             holder.createStatement().execute("SELECT pg_advisory_lock(4711)");
-            id = member.jobs().enqueueNamed("job", null);
+            id = member.jobs().enqueueNamed("job", null).id();
             await().until(() -> jdbc.sql(
                             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database())")
                     .query(Boolean.class)
@@ -143,7 +146,7 @@ class WorkerDrainTests extends WorkerFixture {
             }
         });
         Member member = start();
-        UUID id = member.jobs().enqueueNamed("deaf", null);
+        UUID id = member.jobs().enqueueNamed("deaf", null).id();
         until(started);
         try {
             Thread.currentThread().interrupt();
@@ -187,12 +190,12 @@ class WorkerDrainTests extends WorkerFixture {
                         settings.detection(),
                         settings.election(),
                         Duration.ofMillis(100)));
-        UUID deaf = member.jobs().enqueueNamed("deaf", null);
+        UUID deaf = member.jobs().enqueueNamed("deaf", null).id();
         until(started);
         member.node().stop();
         assertThat(member.jobs().cancel(deaf)).isTrue();
         member.node().start();
-        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).status())
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).status())
                 .isEqualTo(JobStatus.COMPLETED);
         go.countDown();
     }

@@ -96,7 +96,8 @@ abstract class WorkerFixture {
                 work.handlers(),
                 Worker.Stores.of(cluster.schema, source, source),
                 new PayloadJson(new TestJobs.Json(), work.maxPayload),
-                JobMonitor.NONE);
+                JobMonitor.NONE,
+                List.of());
         return new Worker(
                 dependencies,
                 new Worker.NodeView() {

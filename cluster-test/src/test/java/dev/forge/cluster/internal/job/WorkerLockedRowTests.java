@@ -5,6 +5,7 @@ import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -45,7 +46,7 @@ class WorkerLockedRowTests extends WorkerFixture {
         work.on("locked", context -> until(go));
         work.on("job", context -> {});
         Member member = start();
-        UUID locked = member.jobs().enqueueNamed("locked", null);
+        UUID locked = member.jobs().enqueueNamed("locked", null).id();
         await().until(() -> count("status = 'running'") == 1);
         try (Connection holder = database.dataSource().getConnection()) {
             holder.setAutoCommit(false);
@@ -91,7 +92,7 @@ class WorkerLockedRowTests extends WorkerFixture {
             return null;
         });
         Member member = start();
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         until(started);
         try (Connection other = database.dataSource().getConnection();
                 Statement statement = other.createStatement()) {
@@ -131,7 +132,7 @@ class WorkerLockedRowTests extends WorkerFixture {
             }
         });
         Member member = start();
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         until(started);
         transactions.executeWithoutResult(status -> {
             lock(id);
@@ -166,7 +167,7 @@ class WorkerLockedRowTests extends WorkerFixture {
                 until(seen);
             });
             Member member = start();
-            UUID id = member.jobs().enqueueNamed("job", null);
+            UUID id = member.jobs().enqueueNamed("job", null).id();
             await().atMost(SOON)
                     .untilAsserted(() -> assertThat(
                                     member.jobs().find(id).orElseThrow().progress())
@@ -192,6 +193,7 @@ class WorkerLockedRowTests extends WorkerFixture {
         member.jobs().pause("job");
         List<UUID> ids = IntStream.range(0, 4)
                 .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .map(EnqueuedJob::id)
                 .toList();
         member.jobs().resume("job");
         await().until(() -> count("status = 'running'") == 2 && count("status = 'claimed'") == 2);

@@ -88,10 +88,10 @@ class WorkerLostResponseTests extends WorkerFixture {
         work.on("deleted", context -> {});
         Member member = cluster.start(
                 "one", losingAnswers("forge_jobs j USING", "SET status = d.status"), work, UnaryOperator.identity());
-        UUID deleted = member.jobs().enqueueNamed("deleted", null);
+        UUID deleted = member.jobs().enqueueNamed("deleted", null).id();
         await().until(() ->
                 member.jobs().find(deleted).isEmpty() && member.engine().load() == 0);
-        UUID snoozed = member.jobs().enqueueNamed("snoozed", null);
+        UUID snoozed = member.jobs().enqueueNamed("snoozed", null).id();
         await().until(() -> count("status = 'pending' AND claim_epoch = 1") == 1
                 && member.engine().load() == 0);
         assertThat(misjudged).isEmpty();
@@ -104,7 +104,7 @@ class WorkerLostResponseTests extends WorkerFixture {
         List<String> misjudged = misjudged();
         work.on(job("back"), (payload, context) -> context.epoch() == 1 ? Outcome.snooze(Duration.ZERO) : null);
         Member member = cluster.start("one", losingAnswers("SET status = d.status"), work, UnaryOperator.identity());
-        JobInfo back = member.ended(member.jobs().enqueueNamed("back", null));
+        JobInfo back = member.ended(member.jobs().enqueueNamed("back", null).id());
         assertThat(back.epoch()).isEqualTo(2);
         await().until(() -> member.engine().load() == 0);
         assertThat(misjudged).isEmpty();
@@ -117,7 +117,7 @@ class WorkerLostResponseTests extends WorkerFixture {
         work.on("job", context -> until(go));
         var source = new Breakable(database.dataSource(), "finish");
         Member member = cluster.start("one", source, work, UnaryOperator.identity());
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         await().until(() -> count("status = 'running'") == 1);
         source.shut();
         go.countDown();
@@ -152,10 +152,10 @@ class WorkerLostResponseTests extends WorkerFixture {
         work.retention = Duration.ZERO;
         work.on(job("deleted").in(in(manager)), (payload, context) -> runs.incrementAndGet());
         Member member = start();
-        JobInfo kept = member.ended(member.jobs().enqueueNamed("kept", null));
+        JobInfo kept = member.ended(member.jobs().enqueueNamed("kept", null).id());
         assertThat(kept.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(kept.attempts()).isOne();
-        UUID deleted = member.jobs().enqueueNamed("deleted", null);
+        UUID deleted = member.jobs().enqueueNamed("deleted", null).id();
         await().until(() ->
                 member.jobs().find(deleted).isEmpty() && member.engine().load() == 0);
         assertThat(runs).hasValue(2);
@@ -188,7 +188,7 @@ class WorkerLostResponseTests extends WorkerFixture {
         work.retention = Duration.ZERO;
         work.on("deleted", context -> {});
         Member member = start();
-        UUID again = member.jobs().enqueueNamed("again", null);
+        UUID again = member.jobs().enqueueNamed("again", null).id();
         await().until(() -> count("status = 'running'") == 1);
         // Not in a transaction of this thread, which enqueueing would join.
         try (Connection connection = database.dataSource().getConnection()) {
@@ -202,7 +202,7 @@ class WorkerLostResponseTests extends WorkerFixture {
             for (int i = 0; i < 4; i++) {
                 member.jobs().enqueueNamed("deleted", null);
             }
-            UUID other = member.jobs().enqueueNamed("other", null);
+            UUID other = member.jobs().enqueueNamed("other", null).id();
             assertThat(member.ended(other).status()).isEqualTo(JobStatus.COMPLETED);
             await().atMost(SOON).until(() -> count("name = 'deleted'") == 0);
             connection.rollback();
@@ -228,8 +228,8 @@ class WorkerLostResponseTests extends WorkerFixture {
             new CountDownLatch(1).await();
         });
         Member member = start();
-        UUID cancelled = member.jobs().enqueueNamed("job", null);
-        UUID taken = member.jobs().enqueueNamed("job", null);
+        UUID cancelled = member.jobs().enqueueNamed("job", null).id();
+        UUID taken = member.jobs().enqueueNamed("job", null).id();
         until(started);
         assertThat(member.jobs().cancel(cancelled)).isTrue();
         await().until(() -> member.engine().load() == 1);

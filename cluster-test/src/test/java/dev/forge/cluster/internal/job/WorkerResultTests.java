@@ -68,7 +68,7 @@ class WorkerResultTests extends WorkerFixture {
         };
         work.on(job("job").in(in(manager)), (payload, context) -> null);
         Member member = start();
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         until(asked);
         transactions.executeWithoutResult(status -> {
             lock(id);
@@ -115,7 +115,7 @@ class WorkerResultTests extends WorkerFixture {
     void transaction_that_can_never_begin_is_a_failed_attempt(RuntimeException failure) {
         work.on(job("job").in(in(refusing(() -> failure))), (payload, context) -> null);
         Member member = start();
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         await().atMost(SOON)
                 .untilAsserted(
                         () -> assertThat(member.jobs().find(id).orElseThrow().status())
@@ -135,7 +135,7 @@ class WorkerResultTests extends WorkerFixture {
                 }))),
                 (payload, context) -> null);
         Member member = start();
-        UUID id = member.jobs().enqueueNamed("job", null);
+        UUID id = member.jobs().enqueueNamed("job", null).id();
         await().until(() -> count("status = 'pending' AND attempts = 0 AND last_error LIKE '%HikariPool-1%'") == 1);
         JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
@@ -171,7 +171,7 @@ class WorkerResultTests extends WorkerFixture {
             }
         });
         Member member = start();
-        assertThat(member.ended(member.jobs().enqueueNamed("job", null)).lastError())
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).lastError())
                 .contains("longer than");
         assertThat(interrupted).containsExactly(false);
     }
@@ -185,7 +185,7 @@ class WorkerResultTests extends WorkerFixture {
             throw new IllegalArgumentException("the cause");
         });
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(job.lastError()).contains("no idea when");
         await().until(() -> member.engine().load() == 0);
@@ -206,7 +206,7 @@ class WorkerResultTests extends WorkerFixture {
             throw new Unprintable();
         });
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(job.attempts()).isEqualTo(3);
         assertThat(job.lastError()).contains(Unprintable.class.getName());
@@ -233,7 +233,7 @@ class WorkerResultTests extends WorkerFixture {
             return "done";
         });
         Member member = start();
-        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null));
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.result()).isEqualTo("\"done\"");
         assertThat(runs).containsExactly(1, 2);
     }
@@ -256,9 +256,10 @@ class WorkerResultTests extends WorkerFixture {
         Member member = cluster.start("one", source, work, UnaryOperator.identity());
         await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
         try (var loggers = new ThrowingLoggers()) {
-            assertThat(member.ended(member.jobs().enqueueNamed("again", null)).status())
+            assertThat(member.ended(member.jobs().enqueueNamed("again", null).id())
+                            .status())
                     .isEqualTo(JobStatus.COMPLETED);
-            UUID running = member.jobs().enqueueNamed("job", null);
+            UUID running = member.jobs().enqueueNamed("job", null).id();
             until(started);
             source.shut();
             go.countDown();
@@ -267,7 +268,8 @@ class WorkerResultTests extends WorkerFixture {
             await().until(() -> !member.leadership().isLeader(Leadership.SCHEDULER));
             source.open();
             assertThat(member.ended(running).status()).isEqualTo(JobStatus.COMPLETED);
-            assertThat(member.ended(member.jobs().enqueueNamed("again", null)).status())
+            assertThat(member.ended(member.jobs().enqueueNamed("again", null).id())
+                            .status())
                     .isEqualTo(JobStatus.COMPLETED);
             await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
             assertThat(loggers.thrown).isNotEmpty();
@@ -294,7 +296,7 @@ class WorkerResultTests extends WorkerFixture {
             return null;
         });
         Member member = start();
-        JobInfo ended = member.ended(member.jobs().enqueueNamed("again", null));
+        JobInfo ended = member.ended(member.jobs().enqueueNamed("again", null).id());
         assertThat(ended.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(ended.attempts()).isEqualTo(2);
     }

@@ -223,7 +223,7 @@ class ElectionTests {
         Member one = cluster.start("one", source, new TestJobs(source).on("job", job -> {}), s -> s);
         await().until(() -> one.leadership().isLeader(SCHEDULER));
         assertThat(one.locks().tryLock("granted")).isPresent();
-        one.ended(one.jobs().enqueueNamed("job", null));
+        one.ended(one.jobs().enqueueNamed("job", null).id());
         one.stop();
         dropRuntimeRole(role);
     }

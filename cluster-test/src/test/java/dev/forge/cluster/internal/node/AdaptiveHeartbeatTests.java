@@ -85,7 +85,7 @@ class AdaptiveHeartbeatTests {
                                 assertThat(release.await(60, TimeUnit.SECONDS)).isTrue());
         Member one = cluster.start("one", jobs, AdaptiveHeartbeatTests::adaptiveWorker);
         await().until(() -> declared("one") > 8);
-        UUID job = one.jobs().enqueueNamed("long", null);
+        UUID job = one.jobs().enqueueNamed("long", null).id();
         try {
             await().until(() -> declared("one") < 3);
             // While the job runs. An idle node would have doubled its pause several times by now.

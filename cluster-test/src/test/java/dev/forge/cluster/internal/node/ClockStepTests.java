@@ -67,7 +67,7 @@ class ClockStepTests {
         work.sweep = Duration.ofMillis(100);
         work.grace = Duration.ofSeconds(3);
         Member one = cluster.start("one", direct, work, UnaryOperator.identity());
-        UUID id = one.jobs().enqueueNamed("long", null);
+        UUID id = one.jobs().enqueueNamed("long", null).id();
         await().until(() -> job("long").startsWith("running"));
         // The sweeper takes jobs whose lease has ended, once the grace period after its start is over.
         UUID other = UUID.randomUUID();

@@ -116,7 +116,7 @@ class LogLineTests {
             new CountDownLatch(1).await();
         });
         Member one = cluster.start("one", work, UnaryOperator.identity());
-        UUID id = one.jobs().enqueueNamed("job", null);
+        UUID id = one.jobs().enqueueNamed("job", null).id();
         assertThat(started.await(20, TimeUnit.SECONDS)).isTrue();
         assertThat(one.jobs().cancel(id)).isTrue();
         await().until(() -> one.engine().load() == 0);
@@ -160,7 +160,8 @@ class LogLineTests {
         var work = new TestJobs(database.dataSource()).on("job", context -> {});
         work.sweep = Duration.ofMillis(100);
         Member one = cluster.start("one", work, UnaryOperator.identity());
-        assertThat(one.ended(one.jobs().enqueueNamed("job", null)).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(one.ended(one.jobs().enqueueNamed("job", null).id()).status())
+                .isEqualTo(JobStatus.COMPLETED);
         await().until(() -> lines(Level.WARN).stream().anyMatch(line -> line.contains("taken from node")));
         await().until(() -> database.jdbc()
                 .sql("SELECT count(*) = 2 FROM forge_jobs WHERE status = 'completed'")

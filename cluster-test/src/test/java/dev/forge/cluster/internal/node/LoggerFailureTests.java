@@ -59,7 +59,7 @@ class LoggerFailureTests {
         jdbc.sql("ALTER TABLE forge_job_pauses RENAME TO hidden").update();
         UUID id;
         try {
-            id = member.jobs().enqueueNamed("job", null);
+            id = member.jobs().enqueueNamed("job", null).id();
             awaitThrowing("Claimer");
         } finally {
             jdbc.sql("ALTER TABLE hidden RENAME TO forge_job_pauses").update();
@@ -82,7 +82,7 @@ class LoggerFailureTests {
         UUID id;
         try {
             broken = "Finisher"::equals;
-            id = member.jobs().enqueueNamed("job", null);
+            id = member.jobs().enqueueNamed("job", null).id();
             awaitThrowing("Finisher");
         } finally {
             jdbc.sql("DROP FUNCTION refuse CASCADE").update();
@@ -159,8 +159,8 @@ class LoggerFailureTests {
             throw new Unanswerable();
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        UUID flaky = member.jobs().enqueueNamed("flaky", null);
-        UUID failing = member.jobs().enqueueNamed("failing", null);
+        UUID flaky = member.jobs().enqueueNamed("flaky", null).id();
+        UUID failing = member.jobs().enqueueNamed("failing", null).id();
         assertThat(member.ended(flaky).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.ended(flaky).attempts()).isEqualTo(3);
         assertThat(member.ended(failing).attempts()).isEqualTo(3);

@@ -370,7 +370,7 @@ class MembershipTests {
                 .update();
         Member observer =
                 cluster.start("observer", s -> TestNodes.with(s, NodeMode.OBSERVER, Set.of(NodeRole.values())));
-        assertThat(new NodeStore(cluster.schema, database.dataSource()).all())
+        assertThat(new NodeReports(cluster.schema, database.dataSource()).all())
                 .filteredOn(row -> row.name().equals("observer"))
                 .singleElement()
                 .satisfies(row -> {

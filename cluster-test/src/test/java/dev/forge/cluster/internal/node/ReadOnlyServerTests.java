@@ -111,7 +111,7 @@ class ReadOnlyServerTests {
         long before = beats(id);
         await().atMost(Duration.ofSeconds(5))
                 .until(() -> beats(id) > before && one.node().isInContact());
-        UUID job = one.jobs().enqueueNamed("job", null);
+        UUID job = one.jobs().enqueueNamed("job", null).id();
         one.ended(job);
         assertThat(one.node().id()).isEqualTo(id);
     }

@@ -18,6 +18,7 @@ import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.lock.DefaultClusterLocks;
 import dev.forge.cluster.internal.lock.LockCleanUp;
+import dev.forge.cluster.internal.lock.LockKeeper;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.runtime.ReservedPrefix;
 import dev.forge.cluster.internal.startup.StartupActionStore;
@@ -71,6 +72,7 @@ public final class TestCluster implements AutoCloseable {
             ControlConnections control,
             FencedLeadership leadership,
             DefaultClusterLocks locks,
+            LockKeeper keeper,
             List<Object> events,
             ThreadPoolTaskScheduler scheduler,
             JobEngine engine,
@@ -135,8 +137,10 @@ public final class TestCluster implements AutoCloseable {
                 events::add);
         var leadership =
                 new FencedLeadership(node, new LeaderStore(schema, source), new JdbcTransactionManager(source));
-        var locks = new DefaultClusterLocks(node, new LockStore(schema, control), Duration.ofSeconds(60));
-        var tools = new JobEngine.Dependencies(source, new TestJobs.Json(), work.monitor, null, work.maxPayload);
+        var keeper = new LockKeeper(new LockStore(schema, control), Duration.ofSeconds(60));
+        var locks = new DefaultClusterLocks(node, new LockStore(schema, control), keeper);
+        var tools = new JobEngine.Dependencies(
+                source, new TestJobs.Json(), work.monitor, work.interceptors, null, work.maxPayload);
         var engine = new JobEngine(
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
         var jobs = new DefaultJobs(
@@ -146,6 +150,7 @@ public final class TestCluster implements AutoCloseable {
         var crons = new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.crons(), source, tools);
         node.register(
                 new LockCleanUp(new LockStore(schema, node.membership()), StartupActionStore.KEPT_LOCKS, node::nanos));
+        node.register(keeper);
         node.register(new NodeComponent() {
             @Override
             public List<ReservedPrefix> reservedPrefixes() {
@@ -155,7 +160,7 @@ public final class TestCluster implements AutoCloseable {
         node.register(engine);
         node.register(cronEngine);
         node.register(new StateCleanUp(new StateStore(schema, control, control), node::nanos));
-        return new Member(node, control, leadership, locks, events, scheduler, engine, jobs, cronEngine, crons);
+        return new Member(node, control, leadership, locks, keeper, events, scheduler, engine, jobs, cronEngine, crons);
     }
 
     /** Returns all nodes that were started, including stopped ones. */

@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.lock.DefaultClusterLocks;
+import dev.forge.cluster.internal.lock.LockKeeper;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeSettings;
@@ -430,7 +431,10 @@ class StartupActionTests {
                     event -> {});
             node.start();
             new DefaultStartupCoordinator(
-                            new DefaultClusterLocks(node, new LockStore(schema, control), FOREVER),
+                            new DefaultClusterLocks(
+                                    node,
+                                    new LockStore(schema, control),
+                                    new LockKeeper(new LockStore(schema, control), FOREVER)),
                             FOREVER,
                             new StartupActions(
                                     node, schema, control, new Timing(FOREVER, Duration.ofMillis(20), FOREVER)))

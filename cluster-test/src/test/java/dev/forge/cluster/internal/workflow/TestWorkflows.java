@@ -95,7 +95,8 @@ public final class TestWorkflows {
         var jobs = new TestJobs(source);
         work.accept(jobs);
         TestCluster.Member member = cluster.create(name, cluster.source, jobs, change);
-        var tools = new JobEngine.Dependencies(source, new TestJobs.Json(), jobs.monitor, null, jobs.maxPayload);
+        var tools = new JobEngine.Dependencies(
+                source, new TestJobs.Json(), jobs.monitor, jobs.interceptors, null, jobs.maxPayload);
         var engine = new WorkflowEngine(
                 member.node(),
                 member.engine(),

@@ -147,7 +147,7 @@ class WorkflowAttemptTests {
                                 Thread.onSpinWait();
                             }
                         },
-                        it -> it.timeout(Duration.ofSeconds(1))));
+                        it -> it.withTimeout(Duration.ofSeconds(1))));
         Member one = flows.start("one");
         UUID run = one.workflows().start("deaf", null);
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.FAILED);
@@ -160,7 +160,7 @@ class WorkflowAttemptTests {
             step(
                     wf,
                     () -> {},
-                    it -> it.compensate(written -> {
+                    it -> it.withCompensation(written -> {
                         calls.add(System.nanoTime());
                         fault.run();
                     }));
@@ -199,7 +199,7 @@ class WorkflowAttemptTests {
         var armed = new AtomicBoolean();
         flows.source = losing(flows.source, armed);
         flows.on("cut", wf -> {
-            step(wf, () -> {}, it -> it.compensate(written -> called(armed)));
+            step(wf, () -> {}, it -> it.withCompensation(written -> called(armed)));
             throw new IllegalStateException("fails");
         });
         Member one = flows.start("one");

@@ -90,11 +90,15 @@ class WorkflowChildTests extends WorkflowFixture {
     void cancelled_run_cancels_the_runs_that_it_waits_for() {
         flows.on(
                 "grandchild",
-                wf -> wf.step("deep", String.class, () -> did("deep"), step -> step.compensate(it -> did("undo deep")))
+                wf -> wf.step(
+                                "deep",
+                                String.class,
+                                () -> did("deep"),
+                                step -> step.withCompensation(it -> did("undo deep")))
                         + wf.awaitSignal("never", String.class));
         flows.on("child", wf -> wf.child("grandchild", null, String.class));
         flows.on("parent", wf -> {
-            wf.step("own", String.class, () -> did("own"), step -> step.compensate(it -> did("undo own")));
+            wf.step("own", String.class, () -> did("own"), step -> step.withCompensation(it -> did("undo own")));
             return wf.child("child", null, String.class);
         });
         Member one = flows.start("one");
@@ -200,13 +204,13 @@ class WorkflowChildTests extends WorkflowFixture {
                     "deep",
                     String.class,
                     () -> did("deep"),
-                    s -> s.compensate(x -> {
+                    s -> s.withCompensation(x -> {
                         throw new PermanentJobFailure("cannot be undone");
                     }));
             return wf.awaitSignal("never", String.class);
         });
         flows.on("parent", wf -> {
-            wf.step("own", String.class, () -> did("own"), s -> s.compensate(x -> did("undo own")));
+            wf.step("own", String.class, () -> did("own"), s -> s.withCompensation(x -> did("undo own")));
             return wf.child("child", null, String.class);
         });
         Member one = flows.start("one");
@@ -230,7 +234,7 @@ class WorkflowChildTests extends WorkflowFixture {
         Member other = children.start("other");
         flows.work = jobs -> jobs.on("elsewhere", context -> {});
         flows.on("parent", wf -> {
-            wf.step("a", String.class, () -> did("a"), s -> s.compensate(x -> did("undo a")));
+            wf.step("a", String.class, () -> did("a"), s -> s.withCompensation(x -> did("undo a")));
             wf.awaitSignal("go", String.class);
             return wf.child("child", null, String.class);
         });
@@ -264,7 +268,7 @@ class WorkflowChildTests extends WorkflowFixture {
             }
         };
         flows.on("parent", wf -> {
-            wf.step("a", String.class, () -> did("a"), s -> s.compensate(x -> did("undo a")));
+            wf.step("a", String.class, () -> did("a"), s -> s.withCompensation(x -> did("undo a")));
             return wf.child("child", null, String.class);
         });
         Member one = flows.start("one");

@@ -76,7 +76,7 @@ class WorkflowCommandTests {
 
     private void undoable(String workflow) {
         flows.on(workflow, wf -> {
-            wf.step("a", String.class, () -> did("a"), step -> step.compensate(x -> did("undo a")));
+            wf.step("a", String.class, () -> did("a"), step -> step.withCompensation(x -> did("undo a")));
             return wf.awaitSignal("go", String.class);
         });
     }
@@ -182,12 +182,12 @@ class WorkflowCommandTests {
         var broken = new AtomicBoolean(true);
         flows.attempts = 1;
         flows.on("sticky", wf -> {
-            wf.step("first", String.class, () -> did("first"), step -> step.compensate(x -> did("undo first")));
+            wf.step("first", String.class, () -> did("first"), step -> step.withCompensation(x -> did("undo first")));
             wf.step(
                     "second",
                     String.class,
                     () -> did("second"),
-                    step -> step.compensate(x -> {
+                    step -> step.withCompensation(x -> {
                         if (broken.get()) {
                             throw new IllegalStateException("stuck");
                         }
@@ -227,7 +227,7 @@ class WorkflowCommandTests {
         flows.work = jobs -> jobs.on("ship", context -> did("shipped"));
         flows.on("child", wf -> wf.job("ship", null, String.class));
         flows.on("parent", wf -> {
-            wf.step("charge", String.class, () -> did("charge"), step -> step.compensate(x -> did("refund")));
+            wf.step("charge", String.class, () -> did("charge"), step -> step.withCompensation(x -> did("refund")));
             return wf.child("child", null, String.class);
         });
         Member one = flows.start("one");
@@ -411,7 +411,7 @@ class WorkflowCommandTests {
                     "a",
                     String.class,
                     () -> did("a"),
-                    step -> step.compensate(x -> {
+                    step -> step.withCompensation(x -> {
                         if (broken.getAndSet(false)) {
                             throw new IllegalStateException("not yet");
                         }

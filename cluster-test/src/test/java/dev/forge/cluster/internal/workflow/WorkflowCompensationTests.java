@@ -31,12 +31,12 @@ class WorkflowCompensationTests extends WorkflowFixture {
                     "reserve",
                     String.class,
                     () -> wrote(wf.id(), "reserve"),
-                    step -> step.compensate(what -> wrote(wf.id(), "undo " + what)));
+                    step -> step.withCompensation(what -> wrote(wf.id(), "undo " + what)));
             wf.step(
                     "charge",
                     String.class,
                     () -> wrote(wf.id(), "charge"),
-                    step -> step.compensate(what -> wrote(wf.id(), "undo " + what)));
+                    step -> step.withCompensation(what -> wrote(wf.id(), "undo " + what)));
             wf.step("unremarkable", () -> {});
             wf.awaitSignal("approve", String.class, Duration.ofMillis(shipFails.get() ? 20 : 60_000));
             wf.step(
@@ -48,7 +48,7 @@ class WorkflowCompensationTests extends WorkflowFixture {
                         }
                         return wrote(wf.id(), "ship");
                     },
-                    step -> step.attempts(2));
+                    step -> step.withMaxAttempts(2));
             return "shipped";
         });
     }
@@ -94,7 +94,7 @@ class WorkflowCompensationTests extends WorkflowFixture {
                         go.await();
                         return wrote(wf.id(), "work");
                     },
-                    step -> step.compensate(what -> wrote(wf.id(), "undo " + what)));
+                    step -> step.withCompensation(what -> wrote(wf.id(), "undo " + what)));
             return wf.step("never", String.class, () -> wrote(wf.id(), "never"));
         });
         Member one = flows.start("one");
@@ -116,7 +116,8 @@ class WorkflowCompensationTests extends WorkflowFixture {
                         Step.of("broken", String.class, () -> {
                                     throw new IllegalStateException("fails");
                                 })
-                                .retry(5, (failed, failure) -> {
+                                .withMaxAttempts(5)
+                                .withBackoff((failed, failure) -> {
                                     broke.countDown();
                                     throw new IllegalStateException("no pause");
                                 }),
@@ -124,7 +125,7 @@ class WorkflowCompensationTests extends WorkflowFixture {
                                     slow.await();
                                     return wrote(wf.id(), "slow");
                                 })
-                                .compensate(what -> wrote(wf.id(), "undo " + what)))));
+                                .withCompensation(what -> wrote(wf.id(), "undo " + what)))));
         Member one = flows.start("one");
         UUID run = one.workflows().start("parallel", null);
         assertThat(broke.await(60, TimeUnit.SECONDS)).isTrue();
@@ -141,11 +142,12 @@ class WorkflowCompensationTests extends WorkflowFixture {
                 "parallel",
                 wf -> wf.all(List.of(
                         Step.of("a", String.class, () -> wrote(wf.id(), "a"))
-                                .compensate(what -> wrote(wf.id(), "undo " + what)),
+                                .withCompensation(what -> wrote(wf.id(), "undo " + what)),
                         Step.of("b", String.class, () -> {
                                     throw new IllegalStateException("not now");
                                 })
-                                .retry(5, Duration.ofMinutes(5)))));
+                                .withMaxAttempts(5)
+                                .withBackoff(Duration.ofMinutes(5)))));
         Member one = flows.start("one");
         UUID run = one.workflows().start("parallel", null);
         one.await(run, WorkflowStatus.WAITING);
@@ -158,12 +160,12 @@ class WorkflowCompensationTests extends WorkflowFixture {
     void failing_compensation_is_retried_and_continued_by_a_retry_of_the_run() {
         var broken = new AtomicBoolean(true);
         flows.on("sticky", wf -> {
-            wf.step("first", String.class, () -> did("first"), step -> step.compensate(x -> did("undo first")));
+            wf.step("first", String.class, () -> did("first"), step -> step.withCompensation(x -> did("undo first")));
             wf.step(
                     "second",
                     String.class,
                     () -> did("second"),
-                    step -> step.attempts(1).compensate(x -> {
+                    step -> step.withMaxAttempts(1).withCompensation(x -> {
                         did("undo second");
                         if (broken.get()) {
                             throw new IllegalStateException("stuck");
@@ -190,7 +192,7 @@ class WorkflowCompensationTests extends WorkflowFixture {
                     "charge",
                     String.class,
                     () -> did("charge"),
-                    s -> s.attempts(1).compensate(x -> {
+                    s -> s.withMaxAttempts(1).withCompensation(x -> {
                         if (!done.contains("refund fails")) {
                             did("refund fails");
                             throw new IllegalStateException("bank is away for a second");
@@ -209,11 +211,19 @@ class WorkflowCompensationTests extends WorkflowFixture {
     void cancelled_run_whose_method_ends_early_is_not_compensated_in_part() {
         var shortened = new AtomicBoolean();
         flows.on("shortened", wf -> {
-            wf.step("a", String.class, () -> wrote(wf.id(), "a"), s -> s.compensate(x -> wrote(wf.id(), "undo a")));
+            wf.step(
+                    "a",
+                    String.class,
+                    () -> wrote(wf.id(), "a"),
+                    s -> s.withCompensation(x -> wrote(wf.id(), "undo a")));
             if (shortened.get()) {
                 throw new IllegalStateException("something between the steps");
             }
-            wf.step("b", String.class, () -> wrote(wf.id(), "b"), s -> s.compensate(x -> wrote(wf.id(), "undo b")));
+            wf.step(
+                    "b",
+                    String.class,
+                    () -> wrote(wf.id(), "b"),
+                    s -> s.withCompensation(x -> wrote(wf.id(), "undo b")));
             return wf.awaitSignal("go", String.class);
         });
         Member one = flows.start("one");
@@ -231,7 +241,7 @@ class WorkflowCompensationTests extends WorkflowFixture {
     @Test
     void cancelled_run_with_an_unreadable_input_is_not_compensated() {
         flows.on("input", Order.class, (wf, input) -> {
-            wf.step("a", String.class, () -> did("a"), s -> s.compensate(x -> did("undo a")));
+            wf.step("a", String.class, () -> did("a"), s -> s.withCompensation(x -> did("undo a")));
             return wf.awaitSignal("go", String.class);
         });
         Member one = flows.start("one");

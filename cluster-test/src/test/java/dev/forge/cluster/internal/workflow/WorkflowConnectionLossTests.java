@@ -118,12 +118,12 @@ class WorkflowConnectionLossTests {
                     "reserve",
                     String.class,
                     () -> write(wf.id(), "reserve"),
-                    step -> step.compensate(what -> write(wf.id(), "undo reserve")));
+                    step -> step.withCompensation(what -> write(wf.id(), "undo reserve")));
             wf.transactionalStep(
                     "charge",
                     String.class,
                     () -> write(wf.id(), "charge"),
-                    step -> step.compensate(what -> write(wf.id(), "undo charge")));
+                    step -> step.withCompensation(what -> write(wf.id(), "undo charge")));
             throw new IllegalStateException("fails");
         });
         Member one = flows.start("one");
@@ -145,7 +145,7 @@ class WorkflowConnectionLossTests {
             wf.saveState("begun");
             wf.all(Stream.of("left", "right")
                     .map(name -> Step.of(name, String.class, () -> write(wf.id(), name))
-                            .inTransaction())
+                            .withTransaction())
                     .toList());
             return wf.job("add", null, String.class) + wf.child("child", null, String.class);
         });

@@ -56,7 +56,7 @@ class WorkflowFamilyTests {
     }
 
     private String step(WorkflowContext wf, String name) {
-        return wf.step(name, String.class, () -> did(name), it -> it.compensate(result -> did("undo " + result)));
+        return wf.step(name, String.class, () -> did(name), it -> it.withCompensation(result -> did("undo " + result)));
     }
 
     private List<UUID> jobs(String name) {
@@ -190,7 +190,7 @@ class WorkflowFamilyTests {
                     "first",
                     String.class,
                     () -> "first",
-                    it -> it.compensate(result -> {
+                    it -> it.withCompensation(result -> {
                         if (broken.get()) {
                             throw new IllegalStateException("cannot be undone now");
                         }
@@ -420,7 +420,7 @@ class WorkflowFamilyTests {
                         "deep",
                         String.class,
                         () -> did("deep"),
-                        it -> it.compensate(result -> {
+                        it -> it.withCompensation(result -> {
                             if (broken.get()) {
                                 throw new IllegalStateException("still in use");
                             }

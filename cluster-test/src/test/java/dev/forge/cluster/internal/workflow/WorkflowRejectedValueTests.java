@@ -88,7 +88,11 @@ class WorkflowRejectedValueTests extends WorkflowFixture {
     @Test
     void rejected_result_compensates_the_run() {
         flows.on("huge-result", wf -> {
-            wf.step("a", String.class, () -> wrote(wf.id(), "a"), s -> s.compensate(x -> wrote(wf.id(), "undo a")));
+            wf.step(
+                    "a",
+                    String.class,
+                    () -> wrote(wf.id(), "a"),
+                    s -> s.withCompensation(x -> wrote(wf.id(), "undo a")));
             return Map.of("x", new RawValue("[1,"));
         });
         Member one = flows.start("one");
@@ -110,7 +114,7 @@ class WorkflowRejectedValueTests extends WorkflowFixture {
     @Test
     void exception_that_cannot_be_printed_fails_the_run() {
         flows.on("unspeakable", wf -> {
-            wf.step("a", String.class, () -> did("a"), s -> s.compensate(x -> did("undo a")));
+            wf.step("a", String.class, () -> did("a"), s -> s.withCompensation(x -> did("undo a")));
             wf.step("b", String.class, () -> {
                 did("b");
                 throw new Unspeakable();
@@ -118,7 +122,11 @@ class WorkflowRejectedValueTests extends WorkflowFixture {
             return null;
         });
         flows.on("unspeakable-method", wf -> {
-            wf.step("a", String.class, () -> wrote(wf.id(), "a"), s -> s.compensate(x -> wrote(wf.id(), "undo a")));
+            wf.step(
+                    "a",
+                    String.class,
+                    () -> wrote(wf.id(), "a"),
+                    s -> s.withCompensation(x -> wrote(wf.id(), "undo a")));
             throw new Unspeakable();
         });
         Member one = flows.start("one");
@@ -156,7 +164,7 @@ class WorkflowRejectedValueTests extends WorkflowFixture {
             operator.setAutoCommit(false);
             statement.execute("UPDATE forge_workflow_runs SET resolution_reason = 'obsolete'");
             go.countDown();
-            UUID job = one.member().jobs().enqueueNamed("other", null);
+            UUID job = one.member().jobs().enqueueNamed("other", null).id();
             assertThat(one.member().ended(job).status()).isEqualTo(JobStatus.COMPLETED);
             operator.rollback();
         }

@@ -170,7 +170,7 @@ class WorkflowStepTests extends WorkflowFixture {
                             new CountDownLatch(1).await();
                             return "";
                         },
-                        step -> step.attempts(2).timeout(Duration.ofMillis(100))));
+                        step -> step.withMaxAttempts(2).withTimeout(Duration.ofMillis(100))));
         Member one = flows.start("one");
         UUID run = one.workflows().start("slow", null);
         WorkflowInfo info = one.ended(run);

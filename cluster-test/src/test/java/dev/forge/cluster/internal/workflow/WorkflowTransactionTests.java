@@ -130,7 +130,7 @@ class WorkflowTransactionTests extends WorkflowFixture {
                                     .single();
                             return "";
                         },
-                        step -> step.timeout(Duration.ofMillis(200))));
+                        step -> step.withTimeout(Duration.ofMillis(200))));
         Member one = flows.start("one");
         UUID run = one.workflows().start("slow", null);
         long began = System.nanoTime();
@@ -143,7 +143,8 @@ class WorkflowTransactionTests extends WorkflowFixture {
     private Member startWith(String name, DataSource source, WorkflowHandler handler) {
         var jobs = new TestJobs(source);
         TestCluster.Member member = cluster.create(name, database.dataSource(), jobs, settings -> settings);
-        var tools = new JobEngine.Dependencies(source, new TestJobs.Json(), jobs.monitor, null, jobs.maxPayload);
+        var tools = new JobEngine.Dependencies(
+                source, new TestJobs.Json(), jobs.monitor, jobs.interceptors, null, jobs.maxPayload);
         var engine = new WorkflowEngine(
                 member.node(),
                 member.engine(),

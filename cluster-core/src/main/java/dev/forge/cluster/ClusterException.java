@@ -1,0 +1,26 @@
+package dev.forge.cluster;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Root of the exceptions that the cluster throws. Failures of the database keep Spring's {@code DataAccessException} and {@code
+ * TransactionException} types, and an invalid argument that concerns no capability in particular is an {@link
+ * IllegalArgumentException}.
+ */
+public abstract class ClusterException extends RuntimeException {
+
+    private static final long serialVersionUID = 1L;
+
+    protected ClusterException(String message) {
+        super(message);
+    }
+
+    protected ClusterException(String message, @Nullable Throwable cause) {
+        super(message, cause);
+    }
+
+    /** Creates an exception without a stack trace, for failures that occur in large numbers. */
+    protected ClusterException(String message, @Nullable Throwable cause, boolean withStackTrace) {
+        super(message, cause, withStackTrace, withStackTrace);
+    }
+}

@@ -1,0 +1,86 @@
+package dev.forge.cluster.internal.lock;
+
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.node.NodeComponent;
+import dev.forge.cluster.internal.node.NodeLoop;
+import java.time.Duration;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
+
+/** Renews the leases of locks that are held while an action runs. One pass renews all of them. */
+public final class LockKeeper implements NodeComponent {
+
+    private static final Logger log = GuardedLogger.of(LockKeeper.class);
+
+    private final LockStore locks;
+    private final Duration lease;
+    private final Set<Kept> kept = ConcurrentHashMap.newKeySet();
+    private final NodeLoop loop;
+
+    public LockKeeper(LockStore locks, Duration lease) {
+        this.locks = locks;
+        this.lease = lease;
+        this.loop = NodeLoop.of("renew-locks", () -> lease.dividedBy(3), this::pass);
+    }
+
+    /** A lock whose lease is renewed until {@link #stop}. */
+    static final class Kept {
+
+        private final String name;
+        private final long token;
+        private volatile boolean lost;
+
+        Kept(String name, long token) {
+            this.name = name;
+            this.token = token;
+        }
+    }
+
+    @Override
+    public List<NodeLoop> loops() {
+        return List.of(loop);
+    }
+
+    /** Returns the lease that locks get here. */
+    Duration lease() {
+        return lease;
+    }
+
+    /** Keeps a lock from now on. */
+    Kept keep(String name, long token) {
+        var lock = new Kept(name, token);
+        kept.add(lock);
+        return lock;
+    }
+
+    /**
+     * Ends the renewal of a lock and releases it.
+     *
+     * @return whether this node held the lock without interruption until now
+     */
+    boolean stop(Kept lock) {
+        kept.remove(lock);
+        // An expired lease cannot be extended, so a lease that still runs has never been interrupted.
+        return locks.release(lock.name, lock.token);
+    }
+
+    public void pass() {
+        for (Kept lock : kept) {
+            try {
+                if (!lock.lost && !locks.extend(lock.name, lock.token, lease)) {
+                    lock.lost = true;
+                    log.warn(
+                            "Lock '{}': lost while its action runs. Another node may hold it now; the caller gets a LockLostException.",
+                            lock.name);
+                }
+            } catch (DataAccessException | TransactionException e) {
+                // The next pass tries again. If the lease ends before, stop() reports it.
+                log.debug("Lock '{}': could not renew its lease", lock.name, e);
+            }
+        }
+    }
+}

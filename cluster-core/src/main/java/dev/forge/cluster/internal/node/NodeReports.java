@@ -1,0 +1,106 @@
+package dev.forge.cluster.internal.node;
+
+import dev.forge.cluster.internal.database.Schema;
+import java.sql.Array;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** Reads {@code forge_nodes} for the API, the endpoint and metrics. */
+public final class NodeReports {
+
+    /** The longest list of nodes. */
+    private static final int MOST_NODES = 1_000;
+
+    private static final String COLUMNS = """
+            id, node_key, name, hostname, roles, worker_capabilities, status, version, started_at, last_heartbeat,
+            current_connections, current_jobs, cpu_usage, memory_usage, coalesce(info ->> 'mode', 'auto'),
+            (extract(epoch FROM least(clock_timestamp() - last_heartbeat, interval '100 years')) * 1000)::bigint""";
+
+    private final Schema schema;
+    private final JdbcClient jdbc;
+
+    public NodeReports(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = JdbcClient.create(source);
+    }
+
+    /** A node as operators see it. */
+    public record Row(
+            UUID id,
+            String key,
+            String name,
+            String hostname,
+            String mode,
+            List<String> roles,
+            List<String> capabilities,
+            String status,
+            String version,
+            OffsetDateTime startedAt,
+            OffsetDateTime lastHeartbeat,
+            Duration heartbeatAge,
+            int connections,
+            int jobs,
+            @Nullable Double cpu,
+            @Nullable Double memory) {}
+
+    /** Returns the nodes in the table in the order in which they started, at most 1,000; those that are not dead come first. */
+    public List<Row> all() {
+        return jdbc.sql(schema.sql("""
+                SELECT * FROM (
+                    SELECT %s FROM ~.forge_nodes ORDER BY status = 'dead', started_at DESC, id LIMIT %d) AS newest
+                ORDER BY started_at, id
+                """.formatted(COLUMNS, MOST_NODES)))
+                .query((row, n) -> row(row))
+                .list();
+    }
+
+    /** Returns the nodes that are not dead ordered by name, at most 1,000. */
+    public List<Row> live() {
+        return jdbc.sql(schema.sql(
+                        "SELECT %s FROM ~.forge_nodes WHERE status <> 'dead' ORDER BY name, started_at, id LIMIT %d"
+                                .formatted(COLUMNS, MOST_NODES)))
+                .query((row, n) -> row(row))
+                .list();
+    }
+
+    /** Returns a node by the id of its membership. */
+    public Optional<Row> find(UUID id) {
+        return jdbc.sql(schema.sql("SELECT %s FROM ~.forge_nodes WHERE id = ?".formatted(COLUMNS)))
+                .param(id)
+                .query((row, n) -> row(row))
+                .optional();
+    }
+
+    private static Row row(ResultSet row) throws SQLException {
+        return new Row(
+                row.getObject(1, UUID.class),
+                row.getString(2),
+                row.getString(3),
+                row.getString(4),
+                row.getString(15),
+                texts(row.getArray(5)),
+                texts(row.getArray(6)),
+                row.getString(7),
+                row.getString(8),
+                row.getObject(9, OffsetDateTime.class),
+                row.getObject(10, OffsetDateTime.class),
+                Duration.ofMillis(row.getLong(16)),
+                row.getInt(11),
+                row.getInt(12),
+                row.getObject(13, Double.class),
+                row.getObject(14, Double.class));
+    }
+
+    private static List<String> texts(Array array) throws SQLException {
+        return Arrays.asList((String[]) array.getArray());
+    }
+}

@@ -1,0 +1,27 @@
+package dev.forge.cluster.job;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How an attempt ended.
+ *
+ * @param failure the exception of the handler; null if it returned or was only interrupted
+ */
+public record JobAttemptOutcome(Kind kind, @Nullable Throwable failure) {
+
+    /** The kinds of outcomes. */
+    public enum Kind {
+        /** The job is completed. */
+        COMPLETED,
+        /** The handler returned {@link Outcome#snooze}: the job runs again later and has not used an attempt. */
+        SNOOZED,
+        /** The attempt failed, and the job will be tried again. */
+        RETRIED,
+        /** The job has failed permanently. */
+        FAILED,
+        /** The attempt was interrupted because the node drains, or its transaction could not begin; the job runs again. */
+        RETURNED,
+        /** The job was no longer this node's, and the result was discarded. */
+        LOST
+    }
+}

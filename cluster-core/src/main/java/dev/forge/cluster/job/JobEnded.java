@@ -1,0 +1,11 @@
+package dev.forge.cluster.job;
+
+import dev.forge.cluster.ClusterEvent;
+import java.util.UUID;
+
+/**
+ * Spring event: an attempt of a job ended on this node. Published only if {@code forge.cluster.job.events} is {@code all}.
+ *
+ * @param attempt the number of the attempt, from 1
+ */
+public record JobEnded(UUID id, String name, int attempt, JobAttemptOutcome outcome) implements ClusterEvent {}
