@@ -1,7 +1,7 @@
 package dev.forge.cluster.benchmarks;
 
 import dev.forge.cluster.internal.workflow.WorkflowHandler;
-import dev.forge.cluster.internal.workflow.WorkflowVersion;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;

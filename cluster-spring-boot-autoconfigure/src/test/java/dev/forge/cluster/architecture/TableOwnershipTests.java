@@ -53,7 +53,7 @@ class TableOwnershipTests {
         files.filter(file -> file.toString().endsWith(".java")).forEach(file -> {
             var matcher = WRITE.matcher(text(file));
             while (matcher.find()) {
-                writes.add("%s writes %s".formatted(file.getParent().getFileName(), matcher.group(1)));
+                writes.add("%s writes %s".formatted(SOURCES.relativize(file).getName(0), matcher.group(1)));
             }
         });
         return writes;

@@ -2,7 +2,7 @@ package dev.forge.cluster.internal.cron;
 
 import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.job.ClaimLostException;

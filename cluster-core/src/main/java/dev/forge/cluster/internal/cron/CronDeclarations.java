@@ -1,8 +1,8 @@
 package dev.forge.cluster.internal.cron;
 
 import dev.forge.cluster.internal.cron.CronStore.Definition;
-import dev.forge.cluster.internal.job.JobHandler;
-import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
 import java.util.Collections;
 import java.util.Map;
 import java.util.TreeMap;

@@ -12,7 +12,7 @@ import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;

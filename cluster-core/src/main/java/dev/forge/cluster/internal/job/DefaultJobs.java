@@ -1,8 +1,13 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobStore.Cancelled;
-import dev.forge.cluster.internal.job.JobStore.NewJob;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.handler.OwnedJobs;
+import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.job.store.JobStore;
+import dev.forge.cluster.internal.job.store.JobStore.Cancelled;
+import dev.forge.cluster.internal.job.store.JobStore.NewJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.AfterCommit;

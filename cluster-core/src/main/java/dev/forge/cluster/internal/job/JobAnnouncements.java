@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.job.ClusterCoordinator;

@@ -2,7 +2,14 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobRecoveryStore.Recovered;
+import dev.forge.cluster.internal.job.handler.GuardedMonitor;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.JobRecoveryStore;
+import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
+import dev.forge.cluster.internal.job.worker.Lane;
+import dev.forge.cluster.internal.job.worker.Worker;
+import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;

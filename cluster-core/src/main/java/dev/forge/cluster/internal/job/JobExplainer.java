@@ -1,6 +1,9 @@
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.job.JobReports.Obstacles;
+import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.job.store.JobReports.Obstacles;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;

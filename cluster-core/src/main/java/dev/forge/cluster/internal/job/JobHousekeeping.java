@@ -1,5 +1,9 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.handler.OwnedJobs;
+import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;

@@ -1,7 +1,11 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.database.TransientFailure;
-import dev.forge.cluster.internal.job.JobRecoveryStore.Recovered;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.JobRecoveryStore;
+import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
+import dev.forge.cluster.internal.job.store.JobStore;
+import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.ErrorText;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.job.JobRejectedException;

@@ -1,10 +1,13 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.JobStore.NewJob;
-import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.job.store.JobStore.NewJob;
+import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.workflow.WorkflowCompensation.Compensable;
-import dev.forge.cluster.internal.workflow.WorkflowRunStore.NewRun;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
+import dev.forge.cluster.internal.workflow.store.StepRow;
+import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
+import dev.forge.cluster.internal.workflow.store.WorkflowRunStore.NewRun;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;

@@ -1,11 +1,13 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
-import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun.Signal;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
+import dev.forge.cluster.internal.workflow.store.StepRow;
+import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun.Signal;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.WorkflowContext;
 import java.lang.reflect.Type;

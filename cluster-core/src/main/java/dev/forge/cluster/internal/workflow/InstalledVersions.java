@@ -1,6 +1,8 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import java.util.Collection;
 import java.util.Map;

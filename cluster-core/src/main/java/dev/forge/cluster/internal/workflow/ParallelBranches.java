@@ -1,8 +1,9 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepRuntime;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;

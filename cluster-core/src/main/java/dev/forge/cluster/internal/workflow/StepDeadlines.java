@@ -1,9 +1,10 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.JobMonitor;
-import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepTimeout;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.workflow.Step;
 import java.time.Duration;
 import java.util.OptionalLong;

@@ -1,14 +1,15 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.StepExecutor.AttemptFailed;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepRuntime;
 import dev.forge.cluster.internal.workflow.WorkflowCompensation.Compensable.CompletedChild;
 import dev.forge.cluster.internal.workflow.WorkflowCompensation.Compensable.CompletedStep;
-import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
+import dev.forge.cluster.internal.workflow.store.StepRow;
+import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;

@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.workflow.WorkflowContext;
 import java.lang.reflect.Type;
 import org.jspecify.annotations.Nullable;

@@ -2,10 +2,12 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
-import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun;
-import dev.forge.cluster.internal.workflow.WorkflowHistoryStore.RecordedRun.Signal;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.HistoryMismatch;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Interruption;
+import dev.forge.cluster.internal.workflow.store.StepRow;
+import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
+import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun.Signal;
+import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.lang.reflect.Type;
 import java.time.Instant;

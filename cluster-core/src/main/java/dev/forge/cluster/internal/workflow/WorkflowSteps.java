@@ -1,6 +1,6 @@
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.RunningJob;
+import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -10,6 +10,8 @@ import dev.forge.cluster.internal.workflow.WorkflowCompensation.Compensable;
 import dev.forge.cluster.internal.workflow.WorkflowCompensation.Compensable.CompletedStep;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Interruption;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
+import dev.forge.cluster.internal.workflow.store.StepRow;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepFailedException;
 import java.time.Instant;

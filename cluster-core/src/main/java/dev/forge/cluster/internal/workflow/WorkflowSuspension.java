@@ -1,5 +1,6 @@
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.workflow.store.StepRow;
 import java.time.Instant;
 import java.util.List;
 import java.util.UUID;

@@ -12,7 +12,7 @@
  *
  * <p><b>Locks</b> are taken in one order: the run, then its job. The trigger that fails a run whose job has ended takes them in
  * the other order. It therefore never waits, and skips a run that is locked. The execution that finds its claim lost then fails
- * the run, and so does the leader's check ({@link dev.forge.cluster.internal.workflow.WorkflowKeeping#repairNext}).
+ * the run, and so does the leader's check ({@link dev.forge.cluster.internal.workflow.store.WorkflowKeeping#repairNext}).
  */
 @NullMarked
 package dev.forge.cluster.internal.workflow;

@@ -8,7 +8,7 @@ import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.job.JobReports;
+import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.node.NodeReports;

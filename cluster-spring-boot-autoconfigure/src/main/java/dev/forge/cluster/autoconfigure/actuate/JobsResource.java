@@ -9,7 +9,7 @@ import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobNameStateDescri
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobStatusDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobSummaryDescriptor;
 import dev.forge.cluster.autoconfigure.properties.EnumText;
-import dev.forge.cluster.internal.job.JobReports;
+import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobFilter;

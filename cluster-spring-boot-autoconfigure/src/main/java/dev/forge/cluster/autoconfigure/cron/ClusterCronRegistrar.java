@@ -19,7 +19,7 @@ import dev.forge.cluster.internal.cron.CronContexts;
 import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.CronStore;
-import dev.forge.cluster.internal.job.JobHandler;
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Duration;
 import java.util.Arrays;

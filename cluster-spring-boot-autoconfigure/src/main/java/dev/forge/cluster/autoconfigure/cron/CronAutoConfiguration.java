@@ -14,7 +14,7 @@ import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.DefaultCrons;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import org.springframework.beans.factory.ObjectProvider;

@@ -3,7 +3,7 @@ package dev.forge.cluster.autoconfigure.handler;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.internal.workflow.WorkflowVersion;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import java.lang.reflect.Method;
 import java.time.Duration;
 import java.util.Locale;

@@ -98,7 +98,7 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
         public void registerHints(RuntimeHints hints, @Nullable ClassLoader loader) {
             BINDING.registerReflectionHints(
                     hints.reflection(),
-                    ClassUtils.resolveClassName("dev.forge.cluster.internal.job.RunningJob$Progress", loader));
+                    ClassUtils.resolveClassName("dev.forge.cluster.internal.job.worker.RunningJob$Progress", loader));
             hints.resources().registerPattern("dev/forge/cluster/db/*.sql");
             DisabledClusterAutoConfiguration.TYPES.forEach(
                     type -> hints.proxies().registerJdkProxy(type));

@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.job;
 
 import dev.forge.cluster.cron.CronRun;
-import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.HashMap;

@@ -2,11 +2,11 @@ package dev.forge.cluster.autoconfigure.metrics;
 
 import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.daemon.DaemonStore;
-import dev.forge.cluster.internal.job.JobReports;
+import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.state.StateStore;
-import dev.forge.cluster.internal.workflow.WorkflowReports;
+import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipAcquired;
 import dev.forge.cluster.leader.LeadershipLost;

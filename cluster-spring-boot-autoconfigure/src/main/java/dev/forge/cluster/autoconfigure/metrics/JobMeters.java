@@ -1,7 +1,7 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
 import dev.forge.cluster.cron.CronRun;
-import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;

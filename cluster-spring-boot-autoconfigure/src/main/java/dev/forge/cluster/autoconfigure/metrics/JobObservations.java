@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
-import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.job.JobContext;
 import io.micrometer.observation.Observation;

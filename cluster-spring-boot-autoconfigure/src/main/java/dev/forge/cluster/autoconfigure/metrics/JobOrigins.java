@@ -1,6 +1,6 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
-import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
 import io.micrometer.tracing.Span;
 import io.micrometer.tracing.Tracer;
 import io.micrometer.tracing.propagation.Propagator;

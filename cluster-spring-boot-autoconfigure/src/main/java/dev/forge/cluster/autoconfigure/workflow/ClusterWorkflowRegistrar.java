@@ -8,7 +8,7 @@ import dev.forge.cluster.autoconfigure.handler.AttributeReader;
 import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.internal.workflow.WorkflowHandler;
-import dev.forge.cluster.internal.workflow.WorkflowVersion;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import java.lang.reflect.Method;

@@ -169,7 +169,7 @@ public class ClusterHintsTests {
                 .accepts(hints);
         DisabledClusterAutoConfiguration.TYPES.forEach(type ->
                 assertThat(RuntimeHintsPredicates.proxies().forInterfaces(type)).accepts(hints));
-        Class<?> progress = Class.forName("dev.forge.cluster.internal.job.RunningJob$Progress");
+        Class<?> progress = Class.forName("dev.forge.cluster.internal.job.worker.RunningJob$Progress");
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(progress.getRecordComponents()[0].getAccessor()))
                 .accepts(hints);

@@ -13,7 +13,7 @@ import dev.forge.cluster.autoconfigure.job.JobSlots;
 import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.DaemonContext;
-import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.job.Backoff;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.EnqueuedJob;

@@ -8,7 +8,7 @@ import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
 import dev.forge.cluster.autoconfigure.metrics.JobObservations;
-import dev.forge.cluster.internal.job.JobMonitor;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.leader.Leadership;

@@ -1,7 +1,7 @@
 package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.internal.job.JobHandlers;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.job.OffendsAsApi;
 import java.sql.Connection;
 import java.time.Instant;

@@ -4,6 +4,7 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;

@@ -11,9 +11,14 @@ import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.cron.CronStore.RunOptions;
-import dev.forge.cluster.internal.job.JobRecoveryStore.CrashRule;
+import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.JobRecoveryStore.CrashRule;
+import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.workflow.WorkflowJobs;
+import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInterceptor;
 import dev.forge.cluster.job.JobPriority;
@@ -42,9 +47,9 @@ public final class TestJobs {
 
     private final CronDeclarations crons = new CronDeclarations(handlers);
     private final DataSource source;
-    int slots = 4;
-    Integer prefetch;
-    Duration lease = Duration.ofSeconds(60);
+    public int slots = 4;
+    public Integer prefetch;
+    public Duration lease = Duration.ofSeconds(60);
     public Duration heartbeat = Duration.ofSeconds(10);
     public Duration sweep = Duration.ofSeconds(10);
     public Duration grace = Duration.ofSeconds(60);
@@ -76,11 +81,11 @@ public final class TestJobs {
             return new Declared(name, aliases, type, maxAttempts, timeout, excluded, transaction);
         }
 
-        Declared attempts(int max) {
+        public Declared attempts(int max) {
             return new Declared(name, aliases, payload, max, timeout, excluded, transaction);
         }
 
-        Declared timeout(Duration limit) {
+        public Declared timeout(Duration limit) {
             return new Declared(name, aliases, payload, maxAttempts, limit, excluded, transaction);
         }
 
@@ -92,7 +97,7 @@ public final class TestJobs {
             return new Declared(name, List.of(alias), payload, maxAttempts, timeout, excluded, transaction);
         }
 
-        Declared in(JobHandler.Transaction own) {
+        public Declared in(JobHandler.Transaction own) {
             return new Declared(name, aliases, payload, maxAttempts, timeout, excluded, own);
         }
     }

@@ -4,9 +4,11 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
-import dev.forge.cluster.internal.job.JobKeeping;
 import dev.forge.cluster.internal.job.TestJobs;
+import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.test.ClusterPostgres;

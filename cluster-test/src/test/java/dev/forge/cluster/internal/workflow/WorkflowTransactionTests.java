@@ -8,6 +8,8 @@ import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.internal.workflow.store.WorkflowSettings;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.WorkflowInfo;

@@ -1,0 +1,104 @@
+package dev.forge.cluster.internal.job.handler;
+
+import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.job.JobContext;
+import java.lang.reflect.Type;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
+import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
+
+/**
+ * A handler of jobs, as the application declares it.
+ *
+ * @param aliases former names of the job
+ * @param capability the capability that a node must offer; null: none
+ */
+public record JobHandler(
+        String name, List<String> aliases, @Nullable String capability, int priority, Limits limits, Target target) {
+
+    /**
+     * The limits of an attempt and of the job.
+     *
+     * @param jitter the random share of the backoff
+     * @param excluded exceptions that fail the job without a further attempt
+     * @param retention how long the finished job is kept; null: as the cluster is configured
+     */
+    public record Limits(
+            int maxAttempts,
+            BackoffStrategy backoff,
+            double jitter,
+            Set<Class<? extends Throwable>> excluded,
+            @Nullable Duration timeout,
+            @Nullable Duration retention) {
+
+        /** The metadata key of a job that has a timeout of its own, in milliseconds. */
+        public static final String TIMEOUT_KEY = "forge.timeoutMillis";
+
+        /** The metadata key of a job that has a retention of its own, in milliseconds. */
+        public static final String RETENTION_KEY = "forge.retentionMillis";
+
+        /** Returns these limits with those that the metadata of a job overrides. */
+        public Limits overriddenBy(Map<String, String> metadata) {
+            Duration ownTimeout = millis(metadata.get(TIMEOUT_KEY));
+            Duration ownRetention = millis(metadata.get(RETENTION_KEY));
+            return new Limits(
+                    maxAttempts,
+                    backoff,
+                    jitter,
+                    excluded,
+                    ownTimeout != null ? ownTimeout : timeout,
+                    ownRetention != null ? ownRetention : retention);
+        }
+
+        /** A text that was edited by hand and is not a number counts as absent. */
+        private static @Nullable Duration millis(@Nullable String text) {
+            return text != null && MILLIS.matcher(text).matches() ? Duration.ofMillis(Long.parseLong(text)) : null;
+        }
+
+        private static final Pattern MILLIS = Pattern.compile("[0-9]{1,15}");
+
+        public boolean isPermanent(Throwable failure) {
+            return excluded.stream().anyMatch(type -> type.isInstance(failure));
+        }
+    }
+
+    /**
+     * The method of the handler.
+     *
+     * @param payloadType null: it takes no payload
+     * @param transaction the transaction of the handler, whose last statement completes the job; null: none
+     * @param description class and method, for messages
+     */
+    public record Target(
+            @Nullable Type payloadType, @Nullable Transaction transaction, Code code, String description) {
+
+        /** Checks that the handler can read a payload, if it takes one. */
+        public void requireReadable(PayloadJson json, @Nullable Object payload, String text) {
+            if (payloadType != null) {
+                json.requireReadable(payload, text, payloadType, description);
+            }
+        }
+    }
+
+    /** The transaction of a handler. */
+    public record Transaction(PlatformTransactionManager manager, TransactionDefinition definition) {}
+
+    /** Calls the method. */
+    @FunctionalInterface
+    public interface Code {
+
+        /** Calls the method; exceptions of the method are thrown unwrapped. */
+        @Nullable
+        Object run(@Nullable Object payload, JobContext context) throws Throwable;
+    }
+
+    public boolean isTransactional() {
+        return target.transaction != null;
+    }
+}

@@ -1,0 +1,13 @@
+package dev.forge.cluster.internal.job.handler;
+
+/** Returned by handlers of the cluster that have written the end of their claim themselves. */
+public enum RecordedOutcome {
+    /** The job is completed. */
+    COMPLETED,
+    /** The job has failed permanently. */
+    FAILED,
+    /** The job is pending again, now or later. */
+    PENDING,
+    /** Nothing was written: this node no longer holds the job. */
+    LOST
+}

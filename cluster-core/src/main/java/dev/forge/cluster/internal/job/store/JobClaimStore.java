@@ -1,0 +1,392 @@
+package dev.forge.cluster.internal.job.store;
+
+import dev.forge.cluster.internal.database.PrintedJson;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
+import java.sql.PreparedStatement;
+import java.sql.Types;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/**
+ * Claims due jobs and maintains claims while their handlers run. A claim raises {@code claim_epoch}. Every later statement of its
+ * holder names the node and that epoch; where they no longer match, the statement changes nothing.
+ */
+public final class JobClaimStore {
+
+    /** The bytes that one claim reads; the job that exceeds them is its last. */
+    public static final int CLAIM_BYTES = 8_000_000;
+
+    /** The largest epoch; a row that was inserted with it is never claimed. */
+    private static final long LAST_EPOCH = 1_000_000_000_000_000_000L;
+
+    /** Jobs with that many bytes, and jobs of unknown size, are read one by one. */
+    private static final int LARGE = 1_000_000;
+
+    /** A row that is stored in fewer bytes and is not compressed cannot be large when printed. */
+    private static final int SMALL_ROW = 100;
+
+    /** A job with at most that many bytes is stored in its row itself, so that reading it cannot fail. */
+    private static final int SURELY_READABLE = 1_000;
+
+    /** The size of a job as far as it is known without reading large values. */
+    private static final String BYTES = """
+            (coalesce(body_bytes, CASE WHEN pg_column_size(payload) + pg_column_size(metadata) <= %d
+                                       AND pg_column_compression(payload) IS NULL
+                                       AND pg_column_compression(metadata) IS NULL THEN %d ELSE %d END)
+             + CASE WHEN checkpoint IS NULL THEN 0 ELSE coalesce(checkpoint_bytes, %3$d) END)
+            """.formatted(SMALL_ROW, SURELY_READABLE, LARGE);
+
+    private final Schema schema;
+    private final JdbcTemplate jdbc;
+    private final JdbcClient client;
+
+    public JobClaimStore(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = new JdbcTemplate(source);
+        this.client = JdbcClient.create(jdbc);
+    }
+
+    /**
+     * How to claim.
+     *
+     * @param limit the largest number of jobs
+     * @param starting how many of them start immediately; the others wait on this node. A job that was returned before counts
+     *     as started: if it makes its node crash right after its start, the next claim must know
+     * @param maxAttempts for jobs without a value of their own: the node that recovers them may not have their handler
+     * @param lease how long the claim is valid without renewal; null: as long as the node lives
+     * @param bodies whether small payloads, checkpoints and metadata are read with the claim
+     */
+    public record Claiming(
+            UUID node,
+            int limit,
+            int starting,
+            int maxAttempts,
+            @Nullable Duration lease,
+            boolean bodies) {
+
+        public Claiming(UUID node, int limit, int starting, int maxAttempts, @Nullable Duration lease) {
+            this(node, limit, starting, maxAttempts, lease, true);
+        }
+    }
+
+    /**
+     * A job that this node has claimed.
+     *
+     * @param payload JSON
+     * @param attempt the number of this attempt
+     * @param recoveries how often the job was taken from a dead or silent node
+     * @param checkpoint JSON
+     * @param metadata JSON
+     * @param waitedMillis how long the job had been due when it was claimed
+     * @param started whether the row has the status running already
+     * @param bytes approximate size of payload, checkpoint and metadata
+     * @param read whether these three were read with the claim; otherwise {@link #read} reads them
+     */
+    public record Claimed(
+            UUID id,
+            Queue queue,
+            String payload,
+            int attempt,
+            @Nullable Integer maxAttempts,
+            long epoch,
+            int recoveries,
+            Instant scheduledAt,
+            @Nullable String checkpoint,
+            String metadata,
+            long waitedMillis,
+            boolean started,
+            long bytes,
+            boolean read) {
+
+        /** Returns the name under which the job was enqueued. */
+        public String name() {
+            return queue.name();
+        }
+
+        public ClaimKey key() {
+            return new ClaimKey(id, epoch);
+        }
+
+        private Claimed with(Body body) {
+            return new Claimed(
+                    id,
+                    queue,
+                    body.payload,
+                    attempt,
+                    maxAttempts,
+                    epoch,
+                    recoveries,
+                    scheduledAt,
+                    body.checkpoint,
+                    body.metadata,
+                    waitedMillis,
+                    started,
+                    body.bytes,
+                    true);
+        }
+    }
+
+    /** What a handler receives of a job, all of it JSON. */
+    private record Body(
+            long bytes, String payload, @Nullable String checkpoint, String metadata) {}
+
+    /** Returns whether a claim took all due jobs of its queue, so that neither the limit nor {@link #CLAIM_BYTES} ended it. */
+    public static boolean isShort(List<Claimed> claimed, int limit) {
+        return claimed.size() < limit
+                && claimed.stream().mapToLong(Claimed::bytes).sum() < CLAIM_BYTES;
+    }
+
+    // A job that was returned before may be the reason why the claim that included it failed: it is read alone.
+    private static final String CLAIM_WITH_BODIES = claimSql(
+            "%1$s < %2$d AND (claim_epoch <= attempts OR %1$s <= %3$d)".formatted(BYTES, LARGE, SURELY_READABLE));
+
+    private static final String CLAIM_WITHOUT_BODIES = claimSql("false");
+
+    private static String claimSql(String bodies) {
+        // The array is an InitPlan: its rows are locked once and found again by primary key. A join with the
+        // subselect costs a third more, and IN (subselect) may take more rows than the limit.
+        return """
+                WITH picked AS MATERIALIZED (SELECT ARRAY(
+                    SELECT id FROM (
+                        SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
+                            SELECT id, %1$s AS bytes FROM ~.forge_jobs
+                            WHERE status = 'pending' AND waits_for IS NULL AND name = ?
+                              AND coalesce(worker_capability, '') = ? AND priority = ?
+                              AND scheduled_at <= now() AND scheduled_at >= ? AND claim_epoch < %4$d
+                              AND EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status = 'active')
+                              AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = ?)
+                            ORDER BY scheduled_at LIMIT ? FOR UPDATE SKIP LOCKED) AS locked) AS weighed
+                    WHERE before < %2$d) AS ids)
+                UPDATE ~.forge_jobs
+                SET status = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
+                              THEN 'running' ELSE 'claimed' END,
+                    started_at = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
+                                  THEN clock_timestamp() END,
+                    max_attempts = coalesce(max_attempts, ?),
+                    worker_id = ?, claim_epoch = claim_epoch + 1, attempts = least(attempts + 1, %5$d),
+                    claimed_at = clock_timestamp(), last_heartbeat = clock_timestamp(),
+                    lease_expires_at = coalesce(clock_timestamp() + ? * interval '1 millisecond', 'infinity')
+                WHERE id = ANY ((SELECT ids FROM picked)::uuid[])
+                RETURNING id, CASE WHEN %3$s THEN payload::text END, attempts, max_attempts, claim_epoch, scheduled_at,
+                          CASE WHEN %3$s THEN checkpoint::text END, CASE WHEN %3$s THEN metadata::text END,
+                          status = 'running', claimed_at, recoveries, %1$s
+                """.formatted(BYTES, CLAIM_BYTES, bodies, LAST_EPOCH, JobRows.MOST_COUNTED);
+    }
+
+    /**
+     * Claims the oldest due jobs of a queue, if this node is active, up to the limit or {@link #CLAIM_BYTES}. Skips rows that
+     * other nodes are claiming.
+     *
+     * @param mark jobs scheduled before it are not read, so that a claim does not read the dead index entries that an old
+     *     snapshot keeps
+     */
+    public List<Claimed> claim(Queue queue, Instant mark, Claiming claiming) {
+        List<Claimed> claimed = new ArrayList<>();
+        // Read once: all rows have nearly the same time, and conversion has a cost.
+        long[] claimedAt = {0};
+        jdbc.query(
+                connection -> {
+                    PreparedStatement statement = connection.prepareStatement(
+                            schema.sql(claiming.bodies ? CLAIM_WITH_BODIES : CLAIM_WITHOUT_BODIES));
+                    statement.setString(1, queue.name());
+                    statement.setString(2, queue.capability());
+                    statement.setInt(3, queue.priority());
+                    statement.setObject(4, mark.atOffset(ZoneOffset.UTC));
+                    statement.setObject(5, claiming.node);
+                    statement.setString(6, queue.name());
+                    statement.setInt(7, claiming.limit);
+                    statement.setInt(8, claiming.starting);
+                    statement.setInt(9, claiming.starting);
+                    statement.setInt(10, claiming.maxAttempts);
+                    statement.setObject(11, claiming.node);
+                    statement.setObject(12, claiming.lease == null ? null : claiming.lease.toMillis(), Types.BIGINT);
+                    return statement;
+                },
+                row -> {
+                    Instant scheduledAt = row.getObject(6, OffsetDateTime.class).toInstant();
+                    if (claimedAt[0] == 0) {
+                        claimedAt[0] = row.getObject(10, OffsetDateTime.class)
+                                .toInstant()
+                                .toEpochMilli();
+                    }
+                    String payload = row.getString(2);
+                    String metadata = row.getString(8);
+                    claimed.add(new Claimed(
+                            row.getObject(1, UUID.class),
+                            queue,
+                            payload == null ? "{}" : payload,
+                            row.getInt(3),
+                            row.getObject(4, Integer.class),
+                            row.getLong(5),
+                            row.getInt(11),
+                            scheduledAt,
+                            row.getString(7),
+                            metadata == null ? "{}" : metadata,
+                            Math.max(0, claimedAt[0] - scheduledAt.toEpochMilli()),
+                            row.getBoolean(9),
+                            row.getLong(12),
+                            payload != null));
+                });
+        claimed.sort(Comparator.comparing(Claimed::scheduledAt).thenComparing(Claimed::id));
+        return claimed;
+    }
+
+    /** The result of reading a claimed job. */
+    public sealed interface Reading {
+
+        /** The job with its payload, checkpoint and metadata. */
+        record Read(Claimed job) implements Reading {}
+
+        /** The job is too large to be read. */
+        record TooLarge(long bytes) implements Reading {}
+
+        /** This node no longer holds the job. */
+        record Lost() implements Reading {}
+    }
+
+    /**
+     * Reads payload, checkpoint and metadata of a job that was claimed without them.
+     *
+     * @param most the largest number of bytes to read; measured, whatever the row claims
+     */
+    public Reading read(UUID node, Claimed job, long most) {
+        return client.sql(schema.sql("""
+                SELECT bytes, CASE WHEN bytes <= :most THEN payload::text END,
+                       CASE WHEN bytes <= :most THEN checkpoint::text END, CASE WHEN bytes <= :most THEN metadata::text END
+                FROM (SELECT j.payload, j.checkpoint, j.metadata,
+                             octet_length(j.payload::text)::bigint + octet_length(j.metadata::text)
+                             + coalesce(octet_length(j.checkpoint::text), 0) AS bytes
+                      FROM ~.forge_jobs j
+                      WHERE j.id = :id AND j.claim_epoch = :epoch AND j.worker_id = :node AND j.status IN %s
+                      OFFSET 0) AS measured
+                """.formatted(JobRows.HELD)))
+                .param("most", most)
+                .param("id", job.id)
+                .param("epoch", job.epoch)
+                .param("node", node)
+                .query((row, n) -> {
+                    String payload = row.getString(2);
+                    String metadata = row.getString(4);
+                    return payload == null || metadata == null
+                            ? new Reading.TooLarge(row.getLong(1))
+                            : new Reading.Read(job.with(new Body(row.getLong(1), payload, row.getString(3), metadata)));
+                })
+                .optional()
+                .orElseGet(Reading.Lost::new);
+    }
+
+    /**
+     * Marks claimed jobs as running; returns those that it marked. This node no longer holds the others, or another transaction
+     * has locked them.
+     */
+    public Set<ClaimKey> start(UUID node, Collection<ClaimKey> keys) {
+        return new HashSet<>(claims(jdbc, schema.sql("""
+                UPDATE ~.forge_jobs SET status = 'running', started_at = coalesce(started_at, clock_timestamp())
+                WHERE id = ANY (ARRAY(
+                    SELECT j.id FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                    JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                    WHERE %s
+                    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED))
+                RETURNING id, claim_epoch
+                """.formatted(JobRows.HELD_BY_NODE)), node, JobRows.sorted(keys)));
+    }
+
+    /** Writes the progress of a job; false if its row is locked or this node no longer holds it. */
+    public boolean writeProgress(UUID node, ClaimKey key, String progress) {
+        return jdbc.update(schema.sql("""
+                UPDATE ~.forge_jobs SET progress = ?::jsonb
+                WHERE id = (SELECT id FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN %s
+                            FOR UPDATE SKIP LOCKED)
+                """.formatted(JobRows.HELD)), progress, key.id(), key.epoch(), node) == 1;
+    }
+
+    /** Writes a checkpoint and, unless null, the progress of a job; false if this node no longer holds it. */
+    public boolean writeCheckpoint(UUID node, ClaimKey key, @Nullable String progress, @Nullable String checkpoint) {
+        return jdbc.update(
+                        schema.sql("""
+                UPDATE ~.forge_jobs
+                SET progress = coalesce(?::jsonb, progress), checkpoint = coalesce(?::jsonb, checkpoint),
+                    checkpoint_bytes = coalesce(?, checkpoint_bytes)
+                WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN %s
+                """.formatted(JobRows.HELD)),
+                        new Object[] {
+                            progress,
+                            checkpoint,
+                            checkpoint == null ? null : (int) PrintedJson.bytes(checkpoint),
+                            key.id(),
+                            key.epoch(),
+                            node
+                        },
+                        new int[] {Types.VARCHAR, Types.VARCHAR, Types.INTEGER, Types.OTHER, Types.BIGINT, Types.OTHER})
+                == 1;
+    }
+
+    /**
+     * Extends the leases of running jobs; returns those that it extended. This node no longer holds the others, or another
+     * transaction has locked them: then their leases stay as they were.
+     */
+    public Set<ClaimKey> renew(UUID node, Collection<ClaimKey> keys, Duration lease) {
+        return new HashSet<>(claims(
+                jdbc, schema.sql("""
+                UPDATE ~.forge_jobs
+                SET last_heartbeat = clock_timestamp(),
+                    lease_expires_at = clock_timestamp() + %d * interval '1 millisecond'
+                WHERE id = ANY (ARRAY(
+                    SELECT j.id FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                    JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                    WHERE %s
+                    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED))
+                RETURNING id, claim_epoch
+                """.formatted(lease.toMillis(), JobRows.HELD_BY_NODE)), node, JobRows.sorted(keys)));
+    }
+
+    /** Returns those of these claims that this node no longer holds. */
+    public Set<ClaimKey> missing(UUID node, Collection<ClaimKey> keys) {
+        List<ClaimKey> all = List.copyOf(keys);
+        var missing = new HashSet<>(all);
+        missing.removeAll(claims(jdbc, schema.sql("""
+                SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                WHERE %s
+                """.formatted(JobRows.HELD_BY_NODE)), node, all));
+        return missing;
+    }
+
+    /** Returns whether a job was cancelled while it was claimed in that epoch. */
+    public boolean isCancelled(ClaimKey key) {
+        return client.sql(schema.sql("""
+                SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND status = 'cancelled')
+                """))
+                .params(key.id(), key.epoch())
+                .query((row, n) -> row.getBoolean(1))
+                .single();
+    }
+
+    /** Runs a statement whose parameters are the ids and epochs of claims and their node, and which returns claims. */
+    static List<ClaimKey> claims(JdbcTemplate jdbc, String sql, UUID node, List<ClaimKey> keys) {
+        return jdbc.query(
+                connection -> {
+                    PreparedStatement statement = connection.prepareStatement(sql);
+                    statement.setArray(1, SqlArrays.of(connection, "uuid", keys, ClaimKey::id));
+                    statement.setArray(2, SqlArrays.of(connection, "int8", keys, ClaimKey::epoch));
+                    statement.setObject(3, node);
+                    return statement;
+                },
+                (row, n) -> new ClaimKey(row.getObject(1, UUID.class), row.getLong(2)));
+    }
+}

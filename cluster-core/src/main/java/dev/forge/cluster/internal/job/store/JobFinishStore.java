@@ -1,0 +1,377 @@
+package dev.forge.cluster.internal.job.store;
+
+import dev.forge.cluster.internal.database.OwnTransactions;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.job.JobStatus;
+import java.sql.Connection;
+import java.sql.PreparedStatement;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.dao.DataAccessException;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.support.TransactionOperations;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/**
+ * Ends claims: completes, fails, deletes or returns their jobs. Every statement names the node and the epoch of the claim, and its
+ * update count decides whether the claim was still valid.
+ */
+public final class JobFinishStore {
+
+    private static final String HISTORY_WITH_FAILURE =
+            JobRows.historyWith("CASE WHEN d.timed_out THEN 'timed-out' ELSE 'failed' END", "d.ran", "d.error");
+
+    /**
+     * How long a statement that ends claims waits for a row that another transaction has locked. Part of the statement, because
+     * a session setting is not reliable behind a transaction pooler.
+     */
+    private static final String LOCK_TIMEOUT = "set_config('lock_timeout', '100', true) AS patience";
+
+    /** How long the last statement of a handler's transaction waits for a row that another transaction has locked. */
+    private static final Duration LAST_STATEMENT_LOCK_TIMEOUT = Duration.ofSeconds(5);
+
+    private final Schema schema;
+    private final JdbcTemplate jdbc;
+    private final JdbcClient client;
+
+    /** @param source that of the application for {@link #finishInTransaction}, otherwise that of the cluster */
+    public JobFinishStore(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = new JdbcTemplate(source);
+        this.client = JdbcClient.create(jdbc);
+    }
+
+    /** Returns whether statements of this store are part of the current transaction. */
+    public boolean joinsTransaction() {
+        DataSource source = jdbc.getDataSource();
+        return source != null && TransactionSynchronizationManager.hasResource(source);
+    }
+
+    /**
+     * How a claim ends.
+     *
+     * @param status completed, failed, or pending again
+     * @param result JSON
+     * @param delayMillis delay until a pending job is due again
+     * @param attemptsGivenBack 1 if the attempt does not count
+     * @param checkpoint JSON
+     * @param progress JSON
+     * @param ranMillis how long the handler ran; null if it never started
+     * @param timedOut whether the attempt failed because it exceeded its timeout
+     */
+    public record Finish(
+            ClaimKey key,
+            JobStatus status,
+            @Nullable String result,
+            @Nullable String error,
+            long delayMillis,
+            int attemptsGivenBack,
+            @Nullable String checkpoint,
+            @Nullable String progress,
+            @Nullable Duration retention,
+            @Nullable Long ranMillis,
+            boolean timedOut) {
+
+        /** Returns whether the short statement for completed jobs can write it. */
+        boolean isPlainCompletion() {
+            return status == JobStatus.COMPLETED && checkpoint == null && progress == null && retention == null;
+        }
+
+        /** Returns the approximate length that it adds to a statement. */
+        public long length() {
+            return length(result) + length(error) + length(checkpoint) + length(progress);
+        }
+
+        private static long length(@Nullable String text) {
+            return text == null ? 0 : text.length();
+        }
+
+        boolean isDeletion() {
+            return status == JobStatus.COMPLETED && retention != null && retention.isZero();
+        }
+    }
+
+    // Arrays come from a subselect: a planner that knows their length prefers a scan of the table to lookups by id,
+    // which
+    // takes ten times as long on a table of some ten thousand rows.
+
+    /** Divides ends into parts that {@link #finish} writes with one statement each: it writes all of a part, or none. */
+    public static List<List<Finish>> statements(Collection<Finish> finishes) {
+        List<Finish> plain = new ArrayList<>();
+        List<Finish> deleted = new ArrayList<>();
+        List<Finish> rest = new ArrayList<>();
+        // In the order of ids: two statements that lock the same rows in different orders deadlock.
+        finishes.stream()
+                .sorted(Comparator.comparing(finish -> finish.key.id()))
+                .forEach(finish ->
+                        (finish.isDeletion() ? deleted : finish.isPlainCompletion() ? plain : rest).add(finish));
+        var parts = new ArrayList<List<Finish>>();
+        List.of(plain, deleted, rest).forEach(kind -> parts.addAll(JobRows.inParts(kind, Finish::length)));
+        return parts;
+    }
+
+    /**
+     * Ends these claims; returns those that this node no longer held. A claim that this node completed or failed before counts as
+     * ended. If a statement fails, those of other {@linkplain #statements parts} may have been written.
+     *
+     * @throws DataAccessException a {@linkplain StatementFailure#isLocked lock timeout} if another transaction has locked one of
+     *     the rows; {@link #finishUnlocked} writes the others
+     */
+    public Set<ClaimKey> finish(UUID node, Collection<Finish> finishes) {
+        var lost = new HashSet<ClaimKey>();
+        statements(finishes).forEach(part -> lost.addAll(finishTogether(node, part)));
+        return lost;
+    }
+
+    /**
+     * Ends these claims, except for those whose rows another transaction has locked; returns those that it ended. The others are
+     * locked, or this node no longer holds them: {@link JobClaimStore#missing} and {@link #finished} tell.
+     */
+    public Set<ClaimKey> finishUnlocked(UUID node, Collection<Finish> finishes) {
+        TransactionOperations transaction =
+                new TransactionTemplate(new OwnTransactions(Objects.requireNonNull(jdbc.getDataSource())));
+        var ended = new HashSet<ClaimKey>();
+        for (List<Finish> part : statements(finishes)) {
+            ended.addAll(Objects.requireNonNull(transaction.execute(status -> {
+                Set<ClaimKey> free = unlocked(node, part);
+                List<Finish> those = part.stream()
+                        .filter(finish -> free.contains(finish.key))
+                        .toList();
+                if (!those.isEmpty()) {
+                    // Writes all of them: this transaction has locked their rows.
+                    write(node, those, "");
+                }
+                return free;
+            })));
+        }
+        return ended;
+    }
+
+    /** Returns those of these claims that this node holds and whose rows no other transaction has locked. */
+    private Set<ClaimKey> unlocked(UUID node, List<Finish> finishes) {
+        return new HashSet<>(JobClaimStore.claims(
+                jdbc,
+                schema.sql("""
+                SELECT j.id, j.claim_epoch
+                FROM %s CROSS JOIN unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                WHERE %s
+                FOR UPDATE OF j SKIP LOCKED
+                """.formatted(LOCK_TIMEOUT, JobRows.HELD_BY_NODE)),
+                node,
+                finishes.stream().map(Finish::key).toList()));
+    }
+
+    /**
+     * Writes a {@linkplain #statements part}; returns how many rows this node still held.
+     *
+     * @param lockTimeout how the FROM clauses begin: {@link #LOCK_TIMEOUT} and a comma, or nothing
+     */
+    private int write(UUID node, List<Finish> part, String lockTimeout) {
+        Finish first = part.get(0);
+        return first.isDeletion()
+                ? delete(node, part, lockTimeout)
+                : first.isPlainCompletion() ? complete(node, part, lockTimeout) : end(node, part, lockTimeout);
+    }
+
+    private Set<ClaimKey> finishTogether(UUID node, List<Finish> finishes) {
+        if (write(node, finishes, LOCK_TIMEOUT + ", ") == finishes.size()) {
+            return Set.of();
+        }
+        List<ClaimKey> keys = finishes.stream().map(Finish::key).toList();
+        var lost = new HashSet<>(keys);
+        lost.removeAll(finished(node, keys));
+        return lost;
+    }
+
+    /** Returns those of these claims that this node has completed or failed. */
+    public Set<ClaimKey> finished(UUID node, Collection<ClaimKey> keys) {
+        return new HashSet<>(JobClaimStore.claims(jdbc, schema.sql("""
+                SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                WHERE j.worker_id IS NOT DISTINCT FROM ? AND j.status IN ('completed', 'failed')
+                """), node, List.copyOf(keys)));
+    }
+
+    /**
+     * Returns those of these claims that their node itself seems to have ended: completed or failed, deleted, or returned. Used
+     * when the response to a statement that ends them was lost. A job that was taken from its node has one recovery more, so it
+     * is not among them.
+     *
+     * @param recoveries the recoveries of each job when it was claimed
+     */
+    public Set<ClaimKey> endedByHolder(UUID node, Map<ClaimKey, Integer> recoveries) {
+        List<Map.Entry<ClaimKey, Integer>> claims = List.copyOf(recoveries.entrySet());
+        return new HashSet<>(jdbc.query(
+                connection -> {
+                    PreparedStatement statement = connection.prepareStatement(schema.sql("""
+                            SELECT d.id, d.epoch
+                            FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::int[])) AS d (id, epoch, recoveries)
+                            LEFT JOIN ~.forge_jobs j ON j.id = d.id
+                            WHERE j.id IS NULL
+                               OR j.claim_epoch = d.epoch AND j.worker_id = ? AND j.status IN ('completed', 'failed')
+                               OR (j.claim_epoch > d.epoch OR j.claim_epoch = d.epoch AND j.status = 'pending')
+                                  AND j.recoveries <= d.recoveries
+                            """));
+                    statement.setArray(
+                            1,
+                            SqlArrays.of(
+                                    connection,
+                                    "uuid",
+                                    claims,
+                                    claim -> claim.getKey().id()));
+                    statement.setArray(
+                            2,
+                            SqlArrays.of(
+                                    connection,
+                                    "int8",
+                                    claims,
+                                    claim -> claim.getKey().epoch()));
+                    statement.setArray(3, SqlArrays.of(connection, "int4", claims, Map.Entry::getValue));
+                    statement.setObject(4, node);
+                    return statement;
+                },
+                (row, n) -> new ClaimKey(row.getObject(1, UUID.class), row.getLong(2))));
+    }
+
+    private int complete(UUID node, List<Finish> finishes, String lockTimeout) {
+        return jdbc.update(schema.sql("""
+                UPDATE ~.forge_jobs j
+                SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL,
+                    result = d.result::jsonb,
+                    started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond')
+                FROM %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::bigint[])) AS d (id, epoch, result, ran)
+                WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
+                """.formatted(lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
+            Connection connection = statement.getConnection();
+            statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
+            statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
+            statement.setArray(3, SqlArrays.of(connection, "text", finishes, Finish::result));
+            statement.setArray(4, SqlArrays.of(connection, "int8", finishes, Finish::ranMillis));
+            statement.setObject(5, node);
+        });
+    }
+
+    private int delete(UUID node, List<Finish> finishes, String lockTimeout) {
+        return jdbc.update(schema.sql("""
+                DELETE FROM ~.forge_jobs j USING %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
+                """.formatted(lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
+            Connection connection = statement.getConnection();
+            statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
+            statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
+            statement.setObject(3, node);
+        });
+    }
+
+    private int end(UUID node, List<Finish> finishes, String lockTimeout) {
+        return jdbc.update(
+                schema.sql("""
+                UPDATE ~.forge_jobs j
+                SET status = d.status, lease_expires_at = NULL,
+                    worker_id = CASE WHEN d.status <> 'pending' THEN j.worker_id END,
+                    finished_at = CASE WHEN d.status <> 'pending' THEN clock_timestamp() END,
+                    scheduled_at = CASE WHEN d.status <> 'pending' THEN j.scheduled_at
+                                        ELSE clock_timestamp() + d.delay * interval '1 millisecond' END,
+                    attempts = greatest(j.attempts - d.given_back, 0),
+                    -- A handler that ended an attempt does not make its nodes crash.
+                    recoveries = CASE WHEN d.status = 'pending' AND d.ran IS NOT NULL THEN 0 ELSE j.recoveries END,
+                    started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond'),
+                    result = coalesce(d.result::jsonb, j.result), last_error = coalesce(d.error, j.last_error),
+                    checkpoint = coalesce(d.checkpoint::jsonb, j.checkpoint),
+                    checkpoint_bytes = coalesce(octet_length(d.checkpoint::jsonb::text), j.checkpoint_bytes),
+                    progress = coalesce(d.progress::jsonb, j.progress),
+                    attempt_history = CASE WHEN d.error IS NOT NULL AND d.given_back = 0 THEN %s ELSE j.attempt_history END,
+                    retention = d.retention * interval '1 millisecond'
+                FROM %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::int[]), (SELECT ?::text[]),
+                            (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::bigint[]), (SELECT ?::bool[]))
+                    AS d (id, epoch, status, result, error, delay, given_back, checkpoint, progress, retention, ran, timed_out)
+                WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
+                """.formatted(HISTORY_WITH_FAILURE, lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
+                    Connection connection = statement.getConnection();
+                    statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
+                    statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
+                    statement.setArray(
+                            3, SqlArrays.of(connection, "text", finishes, finish -> JobRows.word(finish.status)));
+                    statement.setArray(4, SqlArrays.of(connection, "text", finishes, Finish::result));
+                    statement.setArray(5, SqlArrays.of(connection, "text", finishes, Finish::error));
+                    statement.setArray(6, SqlArrays.of(connection, "int8", finishes, Finish::delayMillis));
+                    statement.setArray(7, SqlArrays.of(connection, "int4", finishes, Finish::attemptsGivenBack));
+                    statement.setArray(8, SqlArrays.of(connection, "text", finishes, Finish::checkpoint));
+                    statement.setArray(9, SqlArrays.of(connection, "text", finishes, Finish::progress));
+                    statement.setArray(
+                            10,
+                            SqlArrays.of(
+                                    connection,
+                                    "int8",
+                                    finishes,
+                                    finish -> finish.retention == null ? null : finish.retention.toMillis()));
+                    statement.setArray(11, SqlArrays.of(connection, "int8", finishes, Finish::ranMillis));
+                    statement.setArray(12, SqlArrays.of(connection, "bool", finishes, Finish::timedOut));
+                    statement.setObject(13, node);
+                });
+    }
+
+    /** The result of the last statement in a handler's own transaction. */
+    public enum LastStatement {
+        /** This node no longer holds the claim: nothing was written. */
+        CLAIM_LOST,
+        /** The claim ends if the transaction commits. */
+        WRITTEN,
+        /**
+         * The claim ends if the transaction commits, but the snapshot hides successors: call {@link JobStore#freeSuccessorOf} after
+         * the commit.
+         */
+        WRITTEN_BLINDLY
+    }
+
+    /**
+     * Ends a claim with the last statement of its handler's own transaction.
+     *
+     * @throws DataAccessException a {@linkplain StatementFailure#isLocked lock timeout} if another transaction has locked the row
+     *     for too long
+     */
+    public LastStatement finishInTransaction(UUID node, Finish finish) {
+        // If the node is cut off before it commits, the row must not stay locked until the network gives up. And the
+        // transaction, with all rows that it has locked, must not wait as long as another transaction holds the row.
+        // Statements that the application runs after this one have the lock_timeout that they had before.
+        boolean blind = client.sql(schema.sql("""
+                WITH former AS MATERIALIZED (
+                    SELECT current_setting('lock_timeout') AS patience,
+                           set_config('idle_in_transaction_session_timeout', '5s', true),
+                           CASE WHEN current_setting('lock_timeout')::interval
+                                    BETWEEN interval '1 millisecond' AND interval '%1$d milliseconds'
+                               THEN '' ELSE set_config('lock_timeout', '%1$dms', true) END
+                ), held AS MATERIALIZED (
+                    SELECT j.unique_key FROM former CROSS JOIN ~.forge_jobs j
+                    WHERE j.id = ? AND j.claim_epoch = ? FOR NO KEY UPDATE OF j)
+                SELECT coalesce(current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
+                                AND held.unique_key IS NOT NULL, false),
+                       set_config('lock_timeout', former.patience, true)
+                FROM former LEFT JOIN held ON true
+                """.formatted(LAST_STATEMENT_LOCK_TIMEOUT.toMillis())))
+                .params(finish.key.id(), finish.key.epoch())
+                .query((row, n) -> row.getBoolean(1))
+                .single();
+        // Only this statement decides: if the row has ended otherwise, even by this node, the transaction must not
+        // commit.
+        if (write(node, List.of(finish), "") != 1) {
+            return LastStatement.CLAIM_LOST;
+        }
+        return blind ? LastStatement.WRITTEN_BLINDLY : LastStatement.WRITTEN;
+    }
+}

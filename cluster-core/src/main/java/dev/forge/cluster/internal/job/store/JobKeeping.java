@@ -1,0 +1,216 @@
+package dev.forge.cluster.internal.job.store;
+
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.job.JobStatus;
+import java.sql.Statement;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import javax.sql.DataSource;
+import org.springframework.jdbc.core.ConnectionCallback;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** Maintains {@code forge_jobs}: pauses names, lists names, purges finished jobs and vacuums the table. */
+public final class JobKeeping {
+
+    private static final Duration LONGEST_VACUUM = Duration.ofMinutes(30);
+
+    /** How many names a query for names reads. */
+    private static final int MOST_NAMES = 10_000;
+
+    /** The names of pending jobs. Each is one step in the index, however many jobs have it. */
+    static final String PENDING_NAMES = """
+            RECURSIVE pending (name) AS (
+                (SELECT name FROM ~.forge_jobs WHERE status = 'pending' AND waits_for IS NULL ORDER BY name LIMIT 1)
+                UNION ALL
+                SELECT (SELECT j.name FROM ~.forge_jobs j
+                        WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name > p.name
+                        ORDER BY j.name LIMIT 1)
+                FROM pending p WHERE p.name IS NOT NULL)""";
+
+    /**
+     * The number of pending jobs of {@code p.name}, up to a limit. In the order of the index, and with a limit that the planner does
+     * not know: otherwise it would read all rows where it expects no more than the limit.
+     */
+    static final String PENDING_COUNT = """
+            (SELECT count(*) FROM (
+                 SELECT FROM ~.forge_jobs j
+                 WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = p.name
+                 ORDER BY coalesce(j.worker_capability, ''), j.priority DESC, j.scheduled_at LIMIT (SELECT %d)) AS few)""";
+
+    private final Schema schema;
+    private final JdbcTemplate jdbc;
+    private final JdbcClient client;
+
+    public JobKeeping(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = new JdbcTemplate(source);
+        this.client = JdbcClient.create(jdbc);
+    }
+
+    // Names -------------------------------------------------------------------------------------------------
+
+    /** Pauses a name: its jobs are not claimed. Returns false if it was paused before. */
+    public boolean pause(String name) {
+        return jdbc.update(schema.sql("INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING"), name)
+                == 1;
+    }
+
+    /** Resumes a name; false if it was not paused. */
+    public boolean resume(String name) {
+        return jdbc.update(schema.sql("DELETE FROM ~.forge_job_pauses WHERE name = ?"), name) == 1;
+    }
+
+    /** Returns the names that are paused. */
+    public Set<String> paused() {
+        return new TreeSet<>(client.sql(schema.sql("SELECT name FROM ~.forge_job_pauses"))
+                .query((row, n) -> row.getString(1))
+                .list());
+    }
+
+    /**
+     * A few names for a message.
+     *
+     * @param first the first names, each with its number of jobs, at most a thousand; 0 if jobs were not counted
+     * @param more how many further names were found
+     */
+    public record FewNames(SortedMap<String, Long> first, int more) {}
+
+    /** Returns the names for which a node of this cluster has or had a handler, except for reserved ones. */
+    public FewNames handledNames(int limit, List<String> withoutPrefixes) {
+        return few("""
+                SELECT name FROM (
+                    SELECT name FROM ~.forge_job_names
+                    -- Nodes of a release that did not write forge_job_names.
+                    UNION SELECT unnest(handlers) FROM ~.forge_nodes) AS known
+                WHERE %s LIMIT %d
+                """.formatted(notReserved("known.name"), MOST_NAMES), "0::bigint", limit, withoutPrefixes);
+    }
+
+    /** Returns the names of pending jobs that no live node has a handler for, except for reserved ones. Cheap for any number of jobs. */
+    public FewNames orphanedNames(int limit, List<String> withoutPrefixes) {
+        return few(
+                """
+                SELECT p.name FROM (SELECT name FROM pending WHERE name IS NOT NULL LIMIT %d) AS p
+                WHERE p.name <> ALL (ARRAY(SELECT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'))
+                  AND %s
+                """.formatted(MOST_NAMES, notReserved("p.name")),
+                PENDING_COUNT.formatted(1_000),
+                limit,
+                withoutPrefixes);
+    }
+
+    private static String notReserved(String name) {
+        return "NOT EXISTS (SELECT FROM unnest(:prefixes::text[]) AS r (prefix) WHERE starts_with(%s, r.prefix))"
+                .formatted(name);
+    }
+
+    private FewNames few(String names, String count, int limit, List<String> withoutPrefixes) {
+        var first = new TreeMap<String, Long>();
+        long[] all = {0};
+        client.sql(schema.sql("""
+                        WITH %s, found (name) AS MATERIALIZED (%s)
+                        SELECT p.name, %s, (SELECT count(*) FROM found)
+                        FROM (SELECT name FROM found ORDER BY name LIMIT :limit) AS p
+                        """.formatted(PENDING_NAMES, names, count)))
+                .param("limit", limit)
+                .param("prefixes", withoutPrefixes.toArray(String[]::new))
+                .query(row -> {
+                    first.put(row.getString(1), row.getLong(2));
+                    all[0] = row.getLong(3);
+                });
+        return new FewNames(first, (int) all[0] - first.size());
+    }
+
+    // Deleting ----------------------------------------------------------------------------------------------
+
+    /** The kinds of finished jobs by retention. Each kind has its own index. */
+    enum Kind {
+        COMPLETED("retention IS NULL", "finished_at", JobStatus.COMPLETED, JobStatus.CANCELLED),
+        FAILED("retention IS NULL", "finished_at", JobStatus.FAILED, JobStatus.ABANDONED),
+        /** Jobs with their own retention. */
+        RETAINED(
+                "retention IS NOT NULL",
+                "(finished_at AT TIME ZONE 'UTC') + retention",
+                JobStatus.COMPLETED,
+                JobStatus.FAILED,
+                JobStatus.CANCELLED,
+                JobStatus.ABANDONED);
+
+        /** The condition of the index: otherwise the index would not be used. */
+        final String condition;
+        /** The expression of the index. */
+        final String age;
+
+        Kind(String retention, String age, JobStatus... statuses) {
+            this.condition = Arrays.stream(statuses)
+                    .map(status -> "'" + JobRows.word(status) + "'")
+                    .collect(Collectors.joining(", ", "status IN (", ") AND " + retention));
+            this.age = age;
+        }
+
+        boolean includes(JobStatus status) {
+            return condition.contains("'" + JobRows.word(status) + "'");
+        }
+    }
+
+    /**
+     * Deletes finished jobs whose retention has passed, up to the limit, and reads no others.
+     *
+     * @param awaited an SQL condition on jobs {@code j} that must stay; empty: none
+     */
+    public int purge(Duration completed, Duration failed, String awaited, int limit) {
+        date(Kind.COMPLETED, limit);
+        date(Kind.FAILED, limit);
+        int deleted = delete(Kind.COMPLETED, "now()", completed, awaited, limit);
+        deleted += delete(Kind.FAILED, "now()", failed, awaited, limit - deleted);
+        return deleted + delete(Kind.RETAINED, "now() AT TIME ZONE 'UTC'", Duration.ZERO, awaited, limit - deleted);
+    }
+
+    /** Sets the time of jobs that were ended by hand without a time: their retention begins now. */
+    private void date(Kind kind, int limit) {
+        client.sql(schema.sql("""
+                UPDATE ~.forge_jobs SET finished_at = now() WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs WHERE %s AND finished_at IS NULL LIMIT ? FOR UPDATE SKIP LOCKED))
+                """.formatted(kind.condition))).param(limit).update();
+    }
+
+    private int delete(Kind kind, String now, Duration age, String awaited, int limit) {
+        // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
+        return client.sql(
+                        schema.sql("""
+                DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs j
+                    WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
+                      AND NOT (%4$s)
+                    ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
+                """.formatted(kind.condition, kind.age, now, awaited.isEmpty() ? "false" : awaited)))
+                .params(age.toMillis(), limit)
+                .update();
+    }
+
+    /** Returns the number of dead rows of the table according to the statistics of the server. */
+    public long deadRows() {
+        return client.sql("SELECT coalesce(pg_stat_get_dead_tuples(to_regclass(?)), 0)")
+                .param(schema.sql("~.forge_jobs"))
+                .query(Long.class)
+                .single();
+    }
+
+    /** Vacuums the table. Best effort: only its owner may do so, and not while another vacuum runs. */
+    public void vacuum() {
+        jdbc.execute((ConnectionCallback<Boolean>) connection -> {
+            connection.setNetworkTimeout(Runnable::run, (int) LONGEST_VACUUM.toMillis());
+            try (Statement statement = connection.createStatement()) {
+                return statement.execute(
+                        schema.sql("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) ~.forge_jobs"));
+            }
+        });
+    }
+}

@@ -1,0 +1,350 @@
+package dev.forge.cluster.internal.job.store;
+
+import dev.forge.cluster.internal.database.OwnTransactions;
+import dev.forge.cluster.internal.database.PrintedJson;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.job.UniquePolicy;
+import java.sql.Connection;
+import java.sql.PreparedStatement;
+import java.sql.SQLException;
+import java.sql.Savepoint;
+import java.sql.Types;
+import java.time.Instant;
+import java.time.ZoneOffset;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.dao.DuplicateKeyException;
+import org.springframework.jdbc.core.ConnectionCallback;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.support.TransactionOperations;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/**
+ * Adds jobs to {@code forge_jobs}, and cancels or retries them on request. {@link JobQueueStore}, {@link JobClaimStore}, {@link
+ * JobFinishStore} and {@link JobRecoveryStore} serve the nodes that run jobs; {@link JobReports} answers queries of people, {@link
+ * JobKeeping} pauses names and purges rows.
+ */
+public final class JobStore {
+
+    private static final String UNIQUE_VIOLATION = "23505";
+
+    /** The largest size that {@code body_bytes} may have. */
+    private static final int MOST_BYTES = 1_000_000_000;
+
+    /** Whether the name of a row begins with none of the prefixes of an array. */
+    private static final String NOT_RESERVED =
+            "NOT EXISTS (SELECT FROM unnest(?::text[]) AS r (prefix) WHERE starts_with(name, r.prefix))";
+
+    private final Schema schema;
+    private final JdbcTemplate jdbc;
+    private final JdbcClient client;
+
+    /**
+     * Creates a store.
+     *
+     * @param source the data source of the application for calls that join its transactions, otherwise that of the cluster
+     */
+    public JobStore(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = new JdbcTemplate(source);
+        this.client = JdbcClient.create(jdbc);
+    }
+
+    /** Returns a transaction on the same data source, for callers that have none. */
+    public TransactionOperations transaction() {
+        return new TransactionTemplate(new OwnTransactions(Objects.requireNonNull(jdbc.getDataSource())));
+    }
+
+    // Enqueueing --------------------------------------------------------------------------------------------
+
+    /**
+     * A job to insert.
+     *
+     * @param payload JSON
+     * @param delayMillis delay from now; 0 if {@code at} is given
+     * @param at when the job is due; not before its insertion, because a time in the past would put it ahead of all other jobs
+     * @param metadata JSON
+     */
+    public record NewJob(
+            UUID id,
+            String name,
+            String payload,
+            int priority,
+            @Nullable String capability,
+            long delayMillis,
+            @Nullable Instant at,
+            @Nullable Integer maxAttempts,
+            String metadata) {
+
+        /** Returns how many bytes a claim of the job reads. */
+        int bytes() {
+            return (int) Math.min(MOST_BYTES, PrintedJson.bytes(payload) + PrintedJson.bytes(metadata));
+        }
+    }
+
+    // Not now(): all jobs of one transaction would have the same time, and a mark could not distinguish them.
+    private static final String INSERT = """
+            INSERT INTO ~.forge_jobs
+                (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for,
+                 body_bytes)
+            VALUES (?, ?, ?::jsonb, ?, ?, greatest(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?, ?)
+            """;
+
+    /** Inserts a job in the caller's transaction. */
+    public void insert(NewJob job) {
+        jdbc.update(schema.sql(INSERT), statement -> bind(statement, job, null, null));
+    }
+
+    /** Inserts jobs in the caller's transaction, with one statement or, if they are large, with a few. */
+    public void insertAll(List<NewJob> jobs) {
+        JobRows.inParts(jobs, job -> (long) job.payload.length() + job.metadata.length())
+                .forEach(this::insertTogether);
+    }
+
+    private void insertTogether(List<NewJob> jobs) {
+        jdbc.update(schema.sql("""
+                INSERT INTO ~.forge_jobs
+                    (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, body_bytes)
+                SELECT d.id, d.name, d.payload::jsonb, d.priority, d.capability,
+                       greatest(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes
+                FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[], ?::int[])
+                    AS d (id, name, payload, priority, capability, max_attempts, bytes)
+                """), statement -> {
+            Connection connection = statement.getConnection();
+            NewJob first = jobs.get(0);
+            statement.setObject(
+                    1, first.at == null ? null : first.at.atOffset(ZoneOffset.UTC), Types.TIMESTAMP_WITH_TIMEZONE);
+            statement.setLong(2, first.delayMillis);
+            statement.setString(3, first.metadata);
+            statement.setArray(4, SqlArrays.of(connection, "uuid", jobs, NewJob::id));
+            statement.setArray(5, SqlArrays.of(connection, "text", jobs, NewJob::name));
+            statement.setArray(6, SqlArrays.of(connection, "text", jobs, NewJob::payload));
+            statement.setArray(7, SqlArrays.of(connection, "int4", jobs, NewJob::priority));
+            statement.setArray(8, SqlArrays.of(connection, "text", jobs, NewJob::capability));
+            statement.setArray(9, SqlArrays.of(connection, "int4", jobs, NewJob::maxAttempts));
+            statement.setArray(10, SqlArrays.of(connection, "int4", jobs, NewJob::bytes));
+        });
+    }
+
+    /** Inserts a job unless an active job has its key; returns the id of the active job with that key. */
+    public UUID insertUnique(NewJob job, String key, UniquePolicy policy) {
+        while (true) {
+            UUID id = switch (policy) {
+                case KEEP -> insertOrFind(job, key);
+                case REPLACE -> replace(job, key);
+            };
+            if (id != null) {
+                return id;
+            }
+            // The job that had the key has ended in the meantime.
+        }
+    }
+
+    /**
+     * Inserts a job with a key that no other job should have.
+     *
+     * @throws DuplicateKeyException if an active job has the key; a repetition would fail, too
+     */
+    public void insertWithOwnKey(NewJob job, String key) {
+        UUID active = insertUnique(job, key, UniquePolicy.KEEP);
+        if (!active.equals(job.id)) {
+            String message =
+                    "Job '%s' with the unique key '%s' exists already: %s. Cancel that job if it was enqueued by hand."
+                            .formatted(job.name, key, active);
+            throw new DuplicateKeyException(message, new SQLException(message, UNIQUE_VIOLATION));
+        }
+    }
+
+    private @Nullable UUID insertOrFind(NewJob job, String key) {
+        return tryInsert(job, key, null) ? job.id : active(job.name, key, "");
+    }
+
+    private @Nullable UUID replace(NewJob job, String key) {
+        UUID replaced = overwrite(job, key, "waits_for IS NOT NULL");
+        if (replaced == null) {
+            replaced = overwrite(job, key, "waits_for IS NULL");
+        }
+        if (replaced != null || tryInsert(job, key, null)) {
+            return replaced != null ? replaced : job.id;
+        }
+        // A job that is pending again is overwritten in the next iteration.
+        UUID running = active(job.name, key, "AND waits_for IS NULL AND status <> 'pending'");
+        return running != null && tryInsert(job, key, running) ? job.id : null;
+    }
+
+    private boolean tryInsert(NewJob job, String key, @Nullable UUID waitsFor) {
+        return jdbc.update(
+                        schema.sql(INSERT + " ON CONFLICT DO NOTHING"),
+                        statement -> bind(statement, job, key, waitsFor))
+                == 1;
+    }
+
+    private @Nullable UUID active(String name, String key, String condition) {
+        return client.sql(schema.sql("""
+                SELECT id FROM ~.forge_jobs WHERE name = ? AND unique_key = ? AND status IN %s %s
+                ORDER BY waits_for NULLS FIRST LIMIT 1
+                """.formatted(JobRows.ACTIVE, condition)))
+                .params(name, key)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .optional()
+                .orElse(null);
+    }
+
+    // Waits for a concurrent claim of the row, and then does not find it pending.
+    private @Nullable UUID overwrite(NewJob job, String key, String condition) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_jobs
+                SET payload = :payload::jsonb, priority = :priority, worker_capability = :capability,
+                    scheduled_at = greatest(:at, clock_timestamp() + :delay * interval '1 millisecond'),
+                    max_attempts = :max_attempts, metadata = :metadata::jsonb, body_bytes = :bytes,
+                    attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, checkpoint_bytes = NULL,
+                    last_error = NULL, attempt_history = NULL
+                WHERE name = :name AND unique_key = :key AND status = 'pending' AND %s
+                RETURNING id
+                """.formatted(condition)))
+                .param("payload", job.payload)
+                .param("priority", job.priority)
+                .param("capability", job.capability)
+                .param("at", job.at == null ? null : job.at.atOffset(ZoneOffset.UTC), Types.TIMESTAMP_WITH_TIMEZONE)
+                .param("delay", job.delayMillis)
+                .param("max_attempts", job.maxAttempts, Types.INTEGER)
+                .param("metadata", job.metadata)
+                .param("bytes", job.bytes())
+                .param("name", job.name)
+                .param("key", key)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .optional()
+                .orElse(null);
+    }
+
+    private static void bind(PreparedStatement statement, NewJob job, @Nullable String key, @Nullable UUID waitsFor)
+            throws SQLException {
+        statement.setObject(1, job.id);
+        statement.setString(2, job.name);
+        statement.setString(3, job.payload);
+        statement.setInt(4, job.priority);
+        statement.setString(5, job.capability);
+        statement.setObject(6, job.at == null ? null : job.at.atOffset(ZoneOffset.UTC), Types.TIMESTAMP_WITH_TIMEZONE);
+        statement.setLong(7, job.delayMillis);
+        statement.setObject(8, job.maxAttempts, Types.INTEGER);
+        statement.setString(9, job.metadata);
+        statement.setString(10, key);
+        statement.setObject(11, waitsFor);
+        statement.setInt(12, job.bytes());
+    }
+
+    // Successors --------------------------------------------------------------------------------------------
+
+    /**
+     * Releases successors whose predecessor ended while they were being enqueued. Releases at most a thousand and skips locked
+     * rows; the next sweep releases the others.
+     */
+    public int freeSuccessors() {
+        return free("""
+                AND s.id = ANY (ARRAY(
+                    SELECT w.id FROM ~.forge_jobs w
+                    WHERE w.waits_for IS NOT NULL AND w.status = 'pending'
+                      AND NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = w.waits_for AND p.status IN %s)
+                    LIMIT 1000 FOR UPDATE OF w SKIP LOCKED))
+                """.formatted(JobRows.ACTIVE)).update();
+    }
+
+    /** Releases one successor if its predecessor has ended. */
+    public int freeSuccessor(UUID successor) {
+        return free("AND s.id = ?").param(successor).update();
+    }
+
+    /** Releases the successor of a job that ended in a transaction which could not see the successor. */
+    public int freeSuccessorOf(UUID predecessor) {
+        return free("AND s.waits_for = ?").param(predecessor).update();
+    }
+
+    private JdbcClient.StatementSpec free(String which) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_jobs s
+                SET waits_for = (SELECT a.id FROM ~.forge_jobs a
+                                 WHERE a.name = s.name AND a.unique_key = s.unique_key AND a.waits_for IS NULL
+                                   AND a.status IN %1$s)
+                WHERE s.waits_for IS NOT NULL AND s.status = 'pending' %2$s
+                  AND NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = s.waits_for AND p.status IN %1$s)
+                """.formatted(JobRows.ACTIVE, which)));
+    }
+
+    // Cancel, retry, notify ---------------------------------------------------------------------------------
+
+    /** Sends a notification to every listening node. */
+    public void notifyOthers(String message) {
+        client.sql("SELECT pg_notify(?, ?)")
+                .params(schema.channel(), message)
+                .query((row, n) -> true)
+                .list();
+    }
+
+    /**
+     * A job that was cancelled.
+     *
+     * @param node the node that held it; null if none did
+     * @param hasKey whether another job may have waited for its end
+     */
+    public record Cancelled(@Nullable UUID node, boolean hasKey) {}
+
+    /**
+     * Cancels a job.
+     *
+     * @param reserved prefixes of names whose jobs stay as they are
+     * @return empty if there is no such active job
+     */
+    public Optional<Cancelled> cancel(UUID id, List<String> reserved) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_jobs j
+                SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
+                WHERE id = ? AND status IN %s AND %s
+                RETURNING j.worker_id, j.unique_key IS NOT NULL
+                """.formatted(JobRows.ACTIVE, NOT_RESERVED)))
+                .params(id, reserved.toArray(String[]::new))
+                .query((row, n) -> new Cancelled(row.getObject(1, UUID.class), row.getBoolean(2)))
+                .optional();
+    }
+
+    /**
+     * Restarts a failed, cancelled or abandoned job, unless an active job has its key.
+     *
+     * @param reserved prefixes of names whose jobs stay as they are
+     */
+    public boolean retry(UUID id, List<String> reserved) {
+        return Boolean.TRUE.equals(jdbc.execute((ConnectionCallback<Boolean>) connection -> {
+            // A concurrent enqueue of its key may violate the constraint; the caller's transaction must survive that.
+            Savepoint before = connection.getAutoCommit() ? null : connection.setSavepoint();
+            try (PreparedStatement statement = connection.prepareStatement(schema.sql("""
+                    UPDATE ~.forge_jobs j
+                    SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, finished_at = NULL,
+                        started_at = NULL, worker_id = NULL, retention = NULL, waits_for = NULL
+                    WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned') AND %s
+                      AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key
+                                      AND a.waits_for IS NULL AND a.status IN ('pending', 'claimed', 'running'))
+                    """.formatted(NOT_RESERVED)))) {
+                statement.setObject(1, id);
+                statement.setArray(2, connection.createArrayOf("text", reserved.toArray()));
+                boolean restarted = statement.executeUpdate() == 1;
+                if (before != null) {
+                    connection.releaseSavepoint(before);
+                }
+                return restarted;
+            } catch (SQLException e) {
+                if (!UNIQUE_VIOLATION.equals(e.getSQLState())) {
+                    throw e;
+                }
+                if (before != null) {
+                    connection.rollback(before);
+                }
+                return false;
+            }
+        }));
+    }
+}

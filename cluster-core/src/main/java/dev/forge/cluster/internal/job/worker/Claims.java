@@ -1,0 +1,265 @@
+package dev.forge.cluster.internal.job.worker;
+
+import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.ClaimKey;
+import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.store.JobRecoveryStore.CrashRule;
+import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
+import dev.forge.cluster.internal.job.worker.WorkerSettings.Leases;
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.job.JobStatus;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Function;
+import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
+
+/** The claims of this node: which jobs it holds, whether it can still rely on them, and how they are returned or lost. */
+final class Claims {
+
+    private static final Logger log = GuardedLogger.of(Claims.class);
+
+    private final Worker.NodeView node;
+    private final Worker.Stores stores;
+    private final JobMonitor monitor;
+    private final Leases leases;
+    private final Map<ClaimKey, RunningJob> held = new ConcurrentHashMap<>();
+    private final AtomicLong bytes = new AtomicLong();
+
+    private final AtomicInteger claimsInProgress = new AtomicInteger();
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition idle = lock.newCondition();
+
+    Claims(Worker.NodeView node, Worker.Stores stores, JobMonitor monitor, Leases leases) {
+        this.node = node;
+        this.stores = stores;
+        this.monitor = monitor;
+        this.leases = leases;
+    }
+
+    void add(RunningJob running) {
+        held.put(running.key(), running);
+        bytes.addAndGet(running.claimed().bytes());
+    }
+
+    /** Called before a claim is sent: until {@link #claimEnds()} this node may hold claims that are not known here. */
+    void claimBegins() {
+        claimsInProgress.incrementAndGet();
+    }
+
+    void claimEnds() {
+        if (claimsInProgress.decrementAndGet() == 0) {
+            signalIdle();
+        }
+    }
+
+    /** Returns how many bytes of payloads, checkpoints and metadata the claimed jobs hold in memory. */
+    long bytes() {
+        return bytes.get();
+    }
+
+    Collection<RunningJob> all() {
+        return held.values();
+    }
+
+    boolean has(RunningJob running) {
+        return held.get(running.key()) == running;
+    }
+
+    int size() {
+        return held.size();
+    }
+
+    /**
+     * Returns whether no other node can hold the job yet. A transactional job is held as long as its node lives, any other until
+     * its lease expires.
+     */
+    boolean isHeld(RunningJob running) {
+        return running.handler().isTransactional()
+                || node.nanos() - running.confirmedAt() < leases.duration().toNanos() * 4 / 5;
+    }
+
+    /**
+     * Returns whether the job is abandoned if its node crashes once more. A node runs one such job at a time: if it makes the node
+     * crash, the others must not be abandoned with it.
+     */
+    boolean isLastChance(Claimed job) {
+        CrashRule crash = leases.crash();
+        return !crash.spendsAttempt() && job.recoveries() > 0 && job.recoveries() >= crash.maxRecoveries();
+    }
+
+    boolean hasLastChance() {
+        return held.values().stream().anyMatch(running -> isLastChance(running.claimed()));
+    }
+
+    /** Removes a claim that has ended; false if it was removed before. */
+    boolean forget(RunningJob running) {
+        boolean known = held.remove(running.key(), running);
+        if (known) {
+            bytes.addAndGet(-running.claimed().bytes());
+        }
+        if (known && held.isEmpty()) {
+            signalIdle();
+        }
+        return known;
+    }
+
+    private void signalIdle() {
+        lock.lock();
+        try {
+            idle.signalAll();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Stops the handler of a job that this node no longer holds, and discards its result. */
+    void lose(RunningJob running, String reason) {
+        if (end(running)) {
+            log.warn(
+                    "Job {} ({}): claim lost, {}; result discarded (epoch {})",
+                    running.name(),
+                    running.id(),
+                    reason,
+                    running.epoch());
+            monitor.claimLost(running.name());
+        }
+    }
+
+    /** Stops the handler of a job that this node no longer holds according to the table: it was cancelled, or the claim is lost. */
+    void cancelOrLose(RunningJob running, String reason) {
+        if (has(running) && isCancelled(running)) {
+            if (end(running)) {
+                log.info("Job {} ({}): cancelled; handler interrupted, result discarded", running.name(), running.id());
+            }
+        } else {
+            lose(running, reason);
+        }
+    }
+
+    private boolean isCancelled(RunningJob running) {
+        try {
+            return stores.claims().isCancelled(running.key());
+        } catch (DataAccessException e) {
+            log.debug("Job {} ({}): could not check whether it was cancelled", running.name(), running.id(), e);
+            return false;
+        }
+    }
+
+    /** Stops the handler; false if the claim was removed before. */
+    private boolean end(RunningJob running) {
+        running.stop(Stop.LOST);
+        running.withdraw();
+        return forget(running);
+    }
+
+    /** Interrupts the handler because its timeout has passed. */
+    void expire(RunningJob running) {
+        if (running.stop(Stop.TIMEOUT)) {
+            monitor.timedOut(running.name());
+        }
+    }
+
+    void loseAll(String reason) {
+        held.values().forEach(running -> lose(running, reason));
+    }
+
+    /** Returns jobs that have not started. */
+    void withdraw() {
+        List<RunningJob> withdrawn =
+                held.values().stream().filter(RunningJob::withdraw).toList();
+        if (!withdrawn.isEmpty()) {
+            giveBack(withdrawn);
+        }
+    }
+
+    /** Returns jobs to the queue. Their attempts do not count. */
+    void giveBack(Collection<RunningJob> runnings) {
+        giveUp(runnings, running -> running.givenBack(Duration.ZERO));
+    }
+
+    /** Ends claims whose handlers may still run, each as {@code end} decides. */
+    void giveUp(Collection<RunningJob> runnings, Function<RunningJob, Finish> end) {
+        if (runnings.isEmpty()) {
+            return;
+        }
+        Map<UUID, List<Finish>> byNode = new LinkedHashMap<>();
+        runnings.forEach(running ->
+                byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(end.apply(running)));
+        int ended = 0;
+        for (Map.Entry<UUID, List<Finish>> group : byNode.entrySet()) {
+            ended += giveUp(group.getKey(), group.getValue());
+        }
+        if (ended > 0) {
+            node.jobReturned();
+        }
+        if (ended < runnings.size()) {
+            log.info(
+                    "{} of {} jobs could not be returned: another transaction has locked them, or this node no longer holds them."
+                            + " Other nodes recover them when their leases expire.",
+                    runnings.size() - ended,
+                    runnings.size());
+        }
+        runnings.forEach(this::forget);
+    }
+
+    /** Ends as many claims as possible without waiting for locks; returns how many. */
+    private int giveUp(UUID node, List<Finish> finishes) {
+        try {
+            Set<ClaimKey> ended = stores.finishes().finishUnlocked(node, finishes);
+            finishes.stream()
+                    .filter(finish -> finish.status() == JobStatus.FAILED && ended.contains(finish.key()))
+                    .forEach(this::reportFailed);
+            return ended.size();
+        } catch (DataAccessException | TransactionException e) {
+            if (finishes.size() > 1 && StatementFailure.isRejected(e)) {
+                // A row that cannot be written must not block the others.
+                int half = finishes.size() / 2;
+                return giveUp(node, finishes.subList(0, half)) + giveUp(node, finishes.subList(half, finishes.size()));
+            }
+            log.debug("{} jobs could not be returned", finishes.size(), e);
+            return 0;
+        }
+    }
+
+    private void reportFailed(Finish finish) {
+        RunningJob running = held.get(finish.key());
+        if (running != null) {
+            monitor.failed(running.id(), running.name(), finish.status(), String.valueOf(finish.error()));
+        }
+    }
+
+    /** Waits until there are no claims and none is in progress; false if that time has passed. */
+    boolean awaitNone(Duration patience) throws InterruptedException {
+        long deadline = node.nanos() + patience.toNanos();
+        lock.lock();
+        try {
+            // In this order: a claim that is no longer in progress has added its jobs.
+            while (claimsInProgress.get() > 0 || !held.isEmpty()) {
+                long left = deadline - node.nanos();
+                if (left <= 0) {
+                    return false;
+                }
+                idle.awaitNanos(left);
+            }
+            return true;
+        } finally {
+            lock.unlock();
+        }
+    }
+}

@@ -1,0 +1,72 @@
+package dev.forge.cluster.internal.job.worker;
+
+import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.handler.RecordedOutcome;
+import dev.forge.cluster.job.JobInterceptor;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/** Calls handlers through the interceptors of the application. */
+final class InterceptedHandlers {
+
+    private final JobHandlers handlers;
+    private final List<JobInterceptor> interceptors;
+
+    /** @param interceptors the outermost first */
+    InterceptedHandlers(JobHandlers handlers, List<JobInterceptor> interceptors) {
+        this.handlers = handlers;
+        this.interceptors = interceptors;
+    }
+
+    /** Calls the handler of a job; throws what it or an interceptor throws. */
+    @Nullable
+    Object call(@Nullable Object payload, RunningJob running) throws Throwable {
+        JobHandler.Code code = running.handler().target().code();
+        if (interceptors.isEmpty()) {
+            return code.run(payload, running);
+        }
+        var handler = new Handler(() -> code.run(payload, running), "the handler");
+        JobInterceptor.Handler next = handler;
+        for (int i = interceptors.size() - 1; i >= 0; i--) {
+            JobInterceptor interceptor = interceptors.get(i);
+            JobInterceptor.Handler inner = next;
+            next = new Handler(
+                    () -> interceptor.intercept(running, inner),
+                    interceptor.getClass().getName());
+        }
+        Object result = next.proceed();
+        if (!handler.called && handlers.ownerOf(running.name()).isPresent()) {
+            throw new IllegalStateException(
+                    "a JobInterceptor did not call the handler of '%s', which carries work of the cluster; skip jobs by their name"
+                            .formatted(running.name()));
+        }
+        // The handler has recorded its end itself, which no interceptor can change.
+        return handler.result instanceof RecordedOutcome recorded ? recorded : result;
+    }
+
+    /** Calls an interceptor or the handler, once. */
+    private static final class Handler implements JobInterceptor.Handler {
+
+        private final JobInterceptor.Handler target;
+        private final String description;
+        private boolean called;
+        private @Nullable Object result;
+
+        Handler(JobInterceptor.Handler target, String description) {
+            this.target = target;
+            this.description = description;
+        }
+
+        @Override
+        public @Nullable Object proceed() throws Throwable {
+            if (called) {
+                throw new IllegalStateException(
+                        "proceed() was called twice: %s runs once per attempt".formatted(description));
+            }
+            called = true;
+            result = target.proceed();
+            return result;
+        }
+    }
+}

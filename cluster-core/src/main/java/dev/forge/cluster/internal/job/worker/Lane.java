@@ -1,0 +1,120 @@
+package dev.forge.cluster.internal.job.worker;
+
+import dev.forge.cluster.internal.job.store.JobQueueStore.Head;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Place;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
+import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
+import java.time.Instant;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/** An executor, the jobs that are claimed for it, and what is known of their queues. Used by the claiming thread alone. */
+public final class Lane {
+
+    /** Every so many claims the oldest job comes first, whatever its priority. */
+    private static final int AGING = 16;
+
+    /**
+     * Selects the jobs of a lane.
+     *
+     * @param names names of jobs; read when the claimer starts
+     * @param capabilities capabilities that jobs may require; {@code ""}: none
+     * @param mayClaim checked before each search and claim: code that makes it true should {@link Claimer#wake() wake} the claimer
+     */
+    public record Selection(
+            LaneSettings settings,
+            Supplier<? extends Collection<String>> names,
+            List<String> capabilities,
+            BooleanSupplier mayClaim) {}
+
+    final JobExecutor executor;
+    private final Selection selection;
+    private List<String> names = List.of();
+    private boolean open;
+    private int claims;
+
+    /** Queues with due jobs, each with the time of its oldest one. */
+    final Map<Queue, Instant> due = new LinkedHashMap<>();
+
+    /** All queues that were ever seen, each with a time before which it is known to be empty. */
+    final Map<Queue, Instant> marks = new HashMap<>();
+
+    /** Where the next complete search continues if the last one did not see all queues of a name. */
+    Map<Place, Integer> continued = Map.of();
+
+    /** Queues that are skipped for the rest of this pass. */
+    final Set<Queue> skipped = new HashSet<>();
+
+    Lane(Selection selection, JobExecutor executor) {
+        this.selection = selection;
+        this.executor = executor;
+    }
+
+    void start() {
+        names = List.copyOf(selection.names.get());
+        executor.open();
+    }
+
+    List<String> names() {
+        return names;
+    }
+
+    List<String> capabilities() {
+        return selection.capabilities;
+    }
+
+    boolean mayClaim() {
+        return selection.mayClaim.getAsBoolean();
+    }
+
+    /** Checks whether jobs may be claimed; returns true if they may and could not before. */
+    boolean updateOpen() {
+        boolean wasOpen = open;
+        open = mayClaim();
+        if (!open) {
+            due.clear();
+        }
+        return open && !wasOpen;
+    }
+
+    boolean isSearched() {
+        return open && !names.isEmpty();
+    }
+
+    boolean hasRoom() {
+        return isSearched() && executor.room() > 0;
+    }
+
+    void replaceDue(List<Head> heads) {
+        due.clear();
+        for (Head head : heads) {
+            due.put(head.queue(), head.scheduledAt());
+        }
+    }
+
+    void countClaim() {
+        claims++;
+    }
+
+    /** Returns the most urgent queue, of equally urgent ones the oldest; every {@value #AGING}th time the oldest of all. */
+    @Nullable
+    Queue nextQueue() {
+        Comparator<Map.Entry<Queue, Instant>> oldest = Map.Entry.comparingByValue();
+        Comparator<Map.Entry<Queue, Instant>> urgent =
+                Comparator.comparingInt(entry -> -entry.getKey().priority());
+        return due.entrySet().stream()
+                .filter(entry -> !skipped.contains(entry.getKey()))
+                .min(Math.floorMod(claims, AGING) == AGING - 1 ? oldest : urgent.thenComparing(oldest))
+                .map(Map.Entry::getKey)
+                .orElse(null);
+    }
+}

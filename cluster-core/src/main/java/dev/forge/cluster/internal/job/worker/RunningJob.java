@@ -1,0 +1,460 @@
+package dev.forge.cluster.internal.job.worker;
+
+import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.ClaimKey;
+import dev.forge.cluster.internal.job.store.JobClaimStore;
+import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
+import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.internal.runtime.StuckHandlers;
+import dev.forge.cluster.job.ClaimLostException;
+import dev.forge.cluster.job.JobAttemptOutcome;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobStatus;
+import java.lang.reflect.Type;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
+import org.springframework.core.ParameterizedTypeReference;
+
+/** A job that this node has claimed, from the claim to its end. */
+public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHandlers.Handler {
+
+    /** The state of the job on this node. */
+    enum Stage {
+        /** Waits for a free slot. */
+        QUEUED,
+        /** Its handler runs. */
+        STARTED,
+        /** This node no longer deals with it. */
+        ENDED
+    }
+
+    /** Why the handler should stop. */
+    public enum Stop {
+        /** The attempt takes too long. */
+        TIMEOUT,
+        /** The node leaves the cluster; another node will run the job. */
+        DRAIN,
+        /** This node no longer holds the job. */
+        LOST
+    }
+
+    /** The node that holds the job, by the id of its current membership. */
+    record Holder(UUID id, String name) {}
+
+    /** Converts payloads and checkpoints, and writes checkpoints. */
+    record Persistence(PayloadJson json, JobClaimStore claims) {}
+
+    private record Progress(int percent, String message) {}
+
+    private final Claimed claimed;
+    private final Holder holder;
+    private final UUID node;
+    private final JobHandler handler;
+    private final JobHandler.Limits limits;
+    private final PayloadJson json;
+    private final Persistence persistence;
+    private final long claimedAt;
+    private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.QUEUED);
+    private volatile @Nullable Stop stop;
+    private volatile long confirmedAt;
+    private volatile long startedAt;
+    private volatile boolean marked;
+    private volatile boolean ending;
+    private volatile boolean returning;
+    private volatile boolean endUnconfirmed;
+    private volatile @Nullable String progress;
+    private volatile @Nullable String checkpoint;
+    private volatile JobAttemptOutcome.Kind ended = JobAttemptOutcome.Kind.FAILED;
+    private volatile @Nullable Throwable failure;
+    private volatile @Nullable String error;
+    private final Set<Runnable> releases = ConcurrentHashMap.newKeySet();
+    private @Nullable Thread thread;
+
+    RunningJob(Claimed claimed, Holder holder, JobHandler handler, long sentAt, Persistence persistence) {
+        this.claimed = claimed;
+        this.holder = holder;
+        this.node = holder.id;
+        this.handler = handler;
+        this.claimedAt = sentAt;
+        this.confirmedAt = sentAt;
+        this.json = persistence.json;
+        this.persistence = persistence;
+        // The common case does not parse the metadata.
+        this.limits = claimed.metadata().contains("\"forge.")
+                ? handler.limits().overriddenBy(json.readTexts(claimed.metadata()))
+                : handler.limits();
+        this.marked = claimed.started();
+        this.checkpoint = claimed.checkpoint();
+    }
+
+    public Claimed claimed() {
+        return claimed;
+    }
+
+    public ClaimKey key() {
+        return new ClaimKey(claimed.id(), claimed.epoch());
+    }
+
+    @Override
+    public JobContext job() {
+        return this;
+    }
+
+    @Override
+    public UUID node() {
+        return node;
+    }
+
+    @Override
+    public JobAttemptOutcome.Kind outcome() {
+        return ended;
+    }
+
+    @Override
+    public @Nullable Throwable failure() {
+        return failure;
+    }
+
+    /** Sets how the attempt ended, for observers. */
+    void ended(JobAttemptOutcome.Kind how, @Nullable Throwable cause) {
+        ended = how;
+        failure = cause;
+    }
+
+    /** Notes the error that is recorded with the end of the job. */
+    public void recordedError(@Nullable String text) {
+        error = text;
+    }
+
+    /** Returns the error that is recorded with the end of the job, or else the exception of the attempt; null if there is none. */
+    @Nullable
+    String error() {
+        Throwable cause = failure;
+        return error != null ? error : cause == null ? null : ErrorText.storable(cause);
+    }
+
+    /** Returns the payload; empty if the job was enqueued without one. */
+    public <T> Optional<T> payload(Type type) {
+        String text = claimed.payload();
+        return text.equals("{}") ? Optional.empty() : Optional.ofNullable(json.readAs(text, type));
+    }
+
+    JobHandler handler() {
+        return handler;
+    }
+
+    /** Returns the limits of the handler, with those that the job has of its own. */
+    JobHandler.Limits limits() {
+        return limits;
+    }
+
+    Stage stage() {
+        return stage.get();
+    }
+
+    /** Starts the job on the current thread; false if it was withdrawn or lost before. */
+    boolean start(long now) {
+        synchronized (this) {
+            // Before the stage: a thread that sees the job running must not count its timeout from zero.
+            startedAt = now;
+            if (stop == Stop.LOST || !stage.compareAndSet(Stage.QUEUED, Stage.STARTED)) {
+                return false;
+            }
+            thread = Thread.currentThread();
+        }
+        return true;
+    }
+
+    /** Called when the handler has returned; from now on its thread is not interrupted because of this job. */
+    public void returned() {
+        synchronized (this) {
+            thread = null;
+            // An interrupt was meant for the handler.
+            Thread.interrupted();
+        }
+    }
+
+    /** Records that the job will be due again. */
+    void markReturning() {
+        returning = true;
+    }
+
+    boolean isReturning() {
+        return returning;
+    }
+
+    /**
+     * Records that the end is about to be written: from now on a change of the row may come from this node. The handler no longer
+     * runs, so that nothing has to be stopped in time. If the claim is lost before its end is written, or while its transaction
+     * hangs, the guards in the database detect that, and the row stays locked until that transaction ends.
+     */
+    public void ending() {
+        ending = true;
+    }
+
+    boolean isEnding() {
+        return ending;
+    }
+
+    /** Records that the response to a statement or commit that ends the job was lost: this node may have ended it. */
+    void markEndUnconfirmed() {
+        endUnconfirmed = true;
+    }
+
+    boolean isEndUnconfirmed() {
+        return endUnconfirmed;
+    }
+
+    void end() {
+        stage.set(Stage.ENDED);
+    }
+
+    /** Ends the job here if it has not started; false if it has. */
+    boolean withdraw() {
+        return stage.compareAndSet(Stage.QUEUED, Stage.ENDED);
+    }
+
+    /**
+     * Asks the handler to stop. The first reason counts, except that a lost claim overrides the others; returns whether this
+     * reason counts and is new.
+     */
+    boolean stop(Stop reason) {
+        synchronized (this) {
+            if (stop == reason || (stop != null && reason != Stop.LOST)) {
+                return false;
+            }
+            stop = reason;
+            if (thread != null) {
+                thread.interrupt();
+            }
+            return true;
+        }
+    }
+
+    // Handlers that ignore the request to stop ----------------------------------------------------------------
+
+    @Override
+    public @Nullable Thread thread() {
+        synchronized (this) {
+            return thread;
+        }
+    }
+
+    @Override
+    public String label() {
+        return "Job %s (%s), attempt %d of %d".formatted(name(), id(), attempt(), maxAttempts());
+    }
+
+    @Override
+    public @Nullable String stopCause() {
+        Stop reason = stop;
+        return reason == null
+                ? null
+                : switch (reason) {
+                    case TIMEOUT -> "the attempt exceeded its timeout of " + limits.timeout();
+                    case DRAIN -> "the node drains";
+                    case LOST -> "the claim is lost";
+                };
+    }
+
+    @Override
+    public String consequence() {
+        return stop == Stop.LOST
+                ? "It occupies a slot, and another node may run the job at the same time; its result will be discarded."
+                : "It occupies a slot, and the job is not retried before it returns; its result will be discarded.";
+    }
+
+    /** Registers an action for the case that the node leaves while the handler still runs. */
+    public void onRelease(Runnable action) {
+        releases.add(action);
+    }
+
+    /** Removes an action that {@link #onRelease} registered. */
+    public void forgetRelease(Runnable action) {
+        releases.remove(action);
+    }
+
+    /** Called when the node leaves while the handler still runs. */
+    void released() {
+        releases.forEach(Runnable::run);
+    }
+
+    /** Returns why the handler should stop; null if it should not. */
+    @Nullable
+    public Stop stopReason() {
+        return stop;
+    }
+
+    long startedAt() {
+        return startedAt;
+    }
+
+    /** Returns when the claim was sent. */
+    long claimedAt() {
+        return claimedAt;
+    }
+
+    /** Returns when the last claim or renewal that succeeded was sent: the lease begins then or later. */
+    long confirmedAt() {
+        return confirmedAt;
+    }
+
+    void confirmed(long sentAt) {
+        confirmedAt = sentAt;
+    }
+
+    /** Returns whether the job runs without having the status running in the table. */
+    boolean isUnmarked() {
+        return !marked && stage.get() == Stage.STARTED;
+    }
+
+    void marked() {
+        marked = true;
+    }
+
+    /** Removes and returns the progress that is not written yet; null if there is none. */
+    @Nullable
+    public String takeProgress() {
+        synchronized (this) {
+            String taken = progress;
+            progress = null;
+            return taken;
+        }
+    }
+
+    /** Restores progress that could not be written, unless the handler has reported newer progress. */
+    void keepProgress(String unwritten) {
+        synchronized (this) {
+            if (progress == null) {
+                progress = unwritten;
+            }
+        }
+    }
+
+    /** Returns the checkpoint to write with a failure: that of a transactional handler is not written before. */
+    @Nullable
+    String lateCheckpoint() {
+        String current = checkpoint;
+        return handler.isTransactional() && current != null && !current.equals(claimed.checkpoint()) ? current : null;
+    }
+
+    /** Returns the end of a claim that returns the job without a counted attempt. */
+    Finish givenBack(Duration delay) {
+        return givenBack(delay, null);
+    }
+
+    /** Returns the end of a claim that returns the job without a counted attempt; the reason becomes its last error. */
+    Finish givenBack(Duration delay, @Nullable String reason) {
+        markReturning();
+        return new Finish(
+                key(),
+                JobStatus.PENDING,
+                null,
+                reason,
+                delay.toMillis(),
+                1,
+                lateCheckpoint(),
+                takeProgress(),
+                null,
+                null,
+                false);
+    }
+
+    boolean hasProgress() {
+        return progress != null && !handler.isTransactional();
+    }
+
+    @Override
+    public UUID id() {
+        return claimed.id();
+    }
+
+    @Override
+    public String name() {
+        return claimed.name();
+    }
+
+    @Override
+    public int attempt() {
+        return claimed.attempt();
+    }
+
+    @Override
+    public int maxAttempts() {
+        Integer own = claimed.maxAttempts();
+        return own != null ? own : limits.maxAttempts();
+    }
+
+    @Override
+    public long epoch() {
+        return claimed.epoch();
+    }
+
+    @Override
+    public Instant scheduledAt() {
+        return claimed.scheduledAt();
+    }
+
+    @Override
+    public String nodeName() {
+        return holder.name;
+    }
+
+    @Override
+    public Map<String, String> metadata() {
+        return json.readTexts(claimed.metadata());
+    }
+
+    @Override
+    public void progress(int percent, String message) {
+        if (percent < 0 || percent > 100) {
+            throw new IllegalArgumentException("progress of %d percent; it must be 0 to 100".formatted(percent));
+        }
+        String text = json.write(new Progress(percent, message));
+        synchronized (this) {
+            progress = text;
+        }
+    }
+
+    @Override
+    public void checkpoint(Object state) {
+        String text = json.write(state);
+        // The row of a transactional handler must not change: its completion would conflict with the change.
+        if (!handler.isTransactional() && !persistence.claims.writeCheckpoint(node, key(), null, text)) {
+            stop(Stop.LOST);
+            throw new ClaimLostException("Job %s (%s): claim lost (epoch %d); this node no longer holds the job"
+                    .formatted(name(), id(), epoch()));
+        }
+        checkpoint = text;
+    }
+
+    @Override
+    public <T> Optional<T> checkpoint(Class<T> type) {
+        return checkpointAs(type);
+    }
+
+    @Override
+    public <T> Optional<T> checkpoint(ParameterizedTypeReference<T> type) {
+        return checkpointAs(type.getType());
+    }
+
+    private <T> Optional<T> checkpointAs(Type type) {
+        String text = checkpoint;
+        return text == null ? Optional.empty() : Optional.ofNullable(json.readAs(text, type));
+    }
+
+    @Override
+    public boolean stopRequested() {
+        return stop != null;
+    }
+}

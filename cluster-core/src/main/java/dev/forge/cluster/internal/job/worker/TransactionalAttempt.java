@@ -1,0 +1,205 @@
+package dev.forge.cluster.internal.job.worker;
+
+import dev.forge.cluster.internal.database.BeginFailure;
+import dev.forge.cluster.internal.database.Causes;
+import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.store.JobFinishStore.LastStatement;
+import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
+import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.job.JobAttemptOutcome.Kind;
+import dev.forge.cluster.job.PermanentJobFailure;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.event.Level;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
+import org.springframework.transaction.TransactionStatus;
+
+/**
+ * Runs a handler in its own transaction, whose last statement ends the claim. The effects of the handler and the completion of the
+ * job are committed together, or not at all.
+ */
+final class TransactionalAttempt {
+
+    private static final Logger log = GuardedLogger.of(TransactionalAttempt.class);
+
+    private final Worker.Stores stores;
+    private final AttemptResults results;
+    private final RandomGenerator random = RandomGenerator.getDefault();
+    private final DatabaseFaultPauses pauses = new DatabaseFaultPauses();
+
+    /** How many transactions in a row could not begin. */
+    private final AtomicInteger beginFailures = new AtomicInteger();
+
+    /** Calls a handler. */
+    interface Invocation {
+
+        @Nullable
+        Object call() throws Throwable;
+    }
+
+    /** The row of the job is locked; the attempt does not count. */
+    static final class RowLocked extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        RowLocked(DataAccessException cause) {
+            super("the job's row is locked", cause, false, false);
+        }
+    }
+
+    /** This node no longer holds the job; the transaction is rolled back. */
+    static final class ClaimLost extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        ClaimLost() {
+            super("claim lost", null, false, false);
+        }
+    }
+
+    TransactionalAttempt(Worker.Stores stores, AttemptResults results) {
+        this.stores = stores;
+        this.results = results;
+    }
+
+    /**
+     * Makes an attempt; returns null if its end is committed, otherwise the end to write.
+     *
+     * @throws ClaimLost if this node no longer holds the job
+     * @throws RowLocked if another transaction has locked the row of the job for too long
+     */
+    @Nullable
+    Finish run(RunningJob running, JobHandler.Transaction transaction, Invocation handler) throws Throwable {
+        TransactionStatus status;
+        try {
+            status = transaction.manager().getTransaction(transaction.definition());
+        } catch (TransactionException e) {
+            Stop stop = running.stopReason();
+            if (stop == Stop.DRAIN || stop == Stop.LOST || !BeginFailure.isTemporary(e)) {
+                throw e;
+            }
+            return returnUnbegun(running, e);
+        }
+        pauses.forget(running.id());
+        int failed = beginFailures.getAndSet(0);
+        if (failed > 0) {
+            log.info("Transactions of jobs begin again after {} failures", failed);
+        }
+        LastStatement last;
+        try {
+            Finish finish = results.ofReturn(running, handler.call());
+            running.returned();
+            running.ending();
+            // Pending changes of an entity manager belong before the statement that ends the claim.
+            status.flush();
+            if (!stores.handlerTransactions().joinsTransaction()) {
+                throw new PermanentJobFailure(
+                        "the transaction of its handler does not use the DataSource of the cluster, so the job cannot be completed"
+                                + " in it: name the right transaction manager in @Transactional, or remove the annotation");
+            }
+            last = finishInTransaction(running, finish);
+            if (last == LastStatement.CLAIM_LOST) {
+                throw new ClaimLost();
+            }
+        } catch (Throwable e) {
+            // An interrupt that was meant for the handler must not disturb the rollback.
+            running.returned();
+            if (!status.isCompleted()) {
+                rollBack(transaction, status, e);
+            }
+            throw e;
+        }
+        commit(running, transaction, status);
+        if (last == LastStatement.WRITTEN_BLINDLY) {
+            freeSuccessorOf(running);
+        }
+        return null;
+    }
+
+    private LastStatement finishInTransaction(RunningJob running, Finish finish) {
+        try {
+            return stores.handlerTransactions().finishInTransaction(running.node(), finish);
+        } catch (DataAccessException e) {
+            if (StatementFailure.isLocked(e)) {
+                throw new RowLocked(e);
+            }
+            throw e;
+        }
+    }
+
+    /** Returns a job whose transaction could not begin. The database or the pool is the cause, so the delay grows each time. */
+    private Finish returnUnbegun(RunningJob running, TransactionException failure) {
+        long pause = (long) (pauses.next(running.id()).toMillis() * (1 + random.nextDouble()));
+        String cause = ErrorText.brief(Causes.root(failure));
+        log.atLevel(beginFailures.getAndIncrement() == 0 ? Level.WARN : Level.DEBUG)
+                .log(
+                        "Job {} ({}): its transaction could not begin, the attempt is not counted; next try in {} ms: {}. Further failures"
+                                + " are logged at DEBUG until a transaction begins.",
+                        running.name(),
+                        running.id(),
+                        pause,
+                        cause);
+        running.ended(Kind.RETURNED, null);
+        return running.givenBack(
+                Duration.ofMillis(pause),
+                ErrorText.storable("Its transaction could not begin, the attempt is not counted: " + cause));
+    }
+
+    /** Commits. If that fails, the row of the job shows whether the transaction was committed nevertheless. */
+    private void commit(RunningJob running, JobHandler.Transaction transaction, TransactionStatus status) {
+        try {
+            transaction.manager().commit(status);
+        } catch (RuntimeException | Error e) {
+            if (!DatabaseFault.isAnswered(e)) {
+                running.markEndUnconfirmed();
+            }
+            if (!isCommitted(running)) {
+                throw e;
+            }
+            log.warn(
+                    "Job {} ({}): its transaction is committed, but the commit reported a failure: the response was lost, or a"
+                            + " callback after the commit failed",
+                    running.name(),
+                    running.id(),
+                    ErrorText.loggable(e));
+        }
+    }
+
+    private boolean isCommitted(RunningJob running) {
+        try {
+            return !stores.finishes()
+                    .endedByHolder(
+                            running.node(),
+                            Map.of(running.key(), running.claimed().recoveries()))
+                    .isEmpty();
+        } catch (RuntimeException e) {
+            log.debug("Job {} ({}): could not check whether it is committed", running.name(), running.id(), e);
+            return false;
+        }
+    }
+
+    private void freeSuccessorOf(RunningJob running) {
+        try {
+            stores.jobs().freeSuccessorOf(running.id());
+        } catch (DataAccessException e) {
+            // The job is committed: this is no failure of the handler.
+            log.debug("Job {} ({}): the sweep will release its successor", running.name(), running.id(), e);
+        }
+    }
+
+    private static void rollBack(JobHandler.Transaction transaction, TransactionStatus status, Throwable cause) {
+        try {
+            transaction.manager().rollback(status);
+        } catch (RuntimeException e) {
+            cause.addSuppressed(e);
+        }
+    }
+}

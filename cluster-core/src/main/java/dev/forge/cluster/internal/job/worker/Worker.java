@@ -1,0 +1,283 @@
+package dev.forge.cluster.internal.job.worker;
+
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.JobClaimStore;
+import dev.forge.cluster.internal.job.store.JobFinishStore;
+import dev.forge.cluster.internal.job.store.JobQueueStore;
+import dev.forge.cluster.internal.job.store.JobRecoveryStore;
+import dev.forge.cluster.internal.job.store.JobStore;
+import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.node.NodeComponent;
+import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.internal.runtime.StuckHandlers;
+import dev.forge.cluster.job.JobInterceptor;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+
+/**
+ * Runs jobs on this node. A {@link Claimer} claims them for lanes, whose threads run them through {@link JobExecution}, while the
+ * {@link LeaseKeeper} renews their leases. All of them share the {@link Claims}.
+ */
+public final class Worker implements NodeComponent {
+
+    private static final Logger log = GuardedLogger.of(Worker.class);
+    private static final Duration WATCH = Duration.ofMillis(100);
+    private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
+    private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
+
+    private final Dependencies dependencies;
+    private final NodeView node;
+    private final List<Lane.Selection> selections;
+    private final Claims claims;
+    private final LeaseKeeper keeper;
+    private final NodeLoop writeProgress;
+    public final StuckHandlers stuckHandlers;
+    // Created at each start: threads and handlers that the previous stop did not wait for keep the old ones.
+    private volatile JobExecution execution;
+    private volatile Claimer claimer;
+
+    /** The node as its worker sees it. */
+    public interface NodeView {
+
+        /** Returns the node id under which to claim; null: claim nothing at present. */
+        @Nullable
+        UUID claimingNode();
+
+        /** Returns whether other nodes still regard this node as alive. */
+        boolean isTrusted();
+
+        long nanos();
+
+        String nodeName();
+
+        /** Puts the identity of the node into the logging context of the current thread. */
+        void setLogContext();
+
+        /** Called when a job of this node is pending again and no other node has been notified. */
+        void jobReturned();
+
+        /** Called when jobs are pending that other nodes may run immediately: successors of a job, or claimed jobs that were returned. */
+        default void jobsReleased() {}
+    }
+
+    /**
+     * The stores that a worker uses.
+     *
+     * @param handlerTransactions on the data source of the application, for handlers with a transaction of their own; the other
+     *     stores are on that of the cluster
+     */
+    public record Stores(
+            JobStore jobs,
+            JobQueueStore queues,
+            JobClaimStore claims,
+            JobFinishStore finishes,
+            JobRecoveryStore recoveries,
+            JobFinishStore handlerTransactions) {
+
+        public static Stores of(Schema schema, DataSource control, DataSource application) {
+            return new Stores(
+                    new JobStore(schema, control),
+                    new JobQueueStore(schema, control),
+                    new JobClaimStore(schema, control),
+                    new JobFinishStore(schema, control),
+                    new JobRecoveryStore(schema, control),
+                    new JobFinishStore(schema, application));
+        }
+    }
+
+    /** What a worker depends on. */
+    public record Dependencies(
+            WorkerSettings settings,
+            JobHandlers handlers,
+            Stores stores,
+            PayloadJson json,
+            JobMonitor monitor,
+            List<JobInterceptor> interceptors) {}
+
+    /** @param selections the lanes and the jobs that are claimed for them */
+    public Worker(Dependencies dependencies, NodeView node, List<Lane.Selection> selections) {
+        WorkerSettings.Leases leases = dependencies.settings.leases();
+        this.dependencies = dependencies;
+        this.node = node;
+        this.selections = List.copyOf(selections);
+        this.claims = new Claims(node, dependencies.stores, dependencies.monitor, leases);
+        this.keeper = new LeaseKeeper(node, dependencies.stores, claims, leases.duration());
+        this.writeProgress = NodeLoop.of("note-jobs", () -> WATCH, keeper::writeProgress);
+        this.stuckHandlers = new StuckHandlers(node::nanos);
+        this.execution = new JobExecution(dependencies, node, claims, stuckHandlers);
+        this.claimer = new Claimer(dependencies, node, claims, execution, this.selections);
+    }
+
+    /** Stops the handler of a job that may have been cancelled, if this node runs it, with the next pass of note-jobs. */
+    public void checkCancelled(UUID job) {
+        keeper.checkCancelled(job);
+        writeProgress.wake();
+    }
+
+    /** Wakes the claimer: jobs were enqueued or returned, or a lane may claim again. */
+    public void wake() {
+        claimer.wake();
+    }
+
+    public void throttle(boolean whether) {
+        claimer.throttle(whether);
+    }
+
+    /** Returns what keeps this node from claiming, if claims have failed several times in a row; otherwise null. */
+    @Nullable
+    public String claimProblem() {
+        return claimer.claimProblem();
+    }
+
+    /** Returns how many times a job could not be read. */
+    public int unreadable() {
+        return claimer.unreadable();
+    }
+
+    /** Returns the slots and jobs of each lane. */
+    public Map<String, Map<String, Integer>> lanes() {
+        return claimer.lanes();
+    }
+
+    /** Returns the names of jobs that were claimed under a capability and have been running for longer than that time. */
+    public List<String> runningFor(Duration time, String capability) {
+        long now = node.nanos();
+        return claims.all().stream()
+                .filter(running -> running.stage() == RunningJob.Stage.STARTED
+                        && capability.equals(running.claimed().queue().capability())
+                        && now - running.startedAt() > time.toNanos())
+                .map(RunningJob::name)
+                .sorted()
+                .toList();
+    }
+
+    @Override
+    public List<NodeLoop> loops() {
+        return List.of(
+                // On its own and without database access: nothing may delay it.
+                NodeLoop.of("watch-jobs", () -> WATCH, this::watch),
+                writeProgress,
+                NodeLoop.of("renew-leases", dependencies.settings.leases()::heartbeat, keeper::renew));
+    }
+
+    private void watch() {
+        keeper.watch();
+        stuckHandlers.watch();
+    }
+
+    /** Returns the handlers that continue although they were told to stop. */
+    public StuckHandlers stuckHandlers() {
+        return stuckHandlers;
+    }
+
+    @Override
+    public int load() {
+        return claims.size();
+    }
+
+    @Override
+    public List<String> stuck() {
+        var stuck = new ArrayList<String>();
+        if (claimer.isStuck()) {
+            stuck.add("claim");
+        }
+        if (execution.isStuck()) {
+            stuck.add("finish");
+        }
+        return stuck;
+    }
+
+    @Override
+    public void begin() {
+        JobExecution beginning = new JobExecution(dependencies, node, claims, stuckHandlers);
+        execution = beginning;
+        claimer = new Claimer(dependencies, node, claims, beginning, selections);
+        beginning.start();
+        claimer.start();
+    }
+
+    /** Stops the threads. Leases are renewed until then: a draining handler needs its lease. */
+    @Override
+    public void end() throws InterruptedException {
+        quiesce();
+        try {
+            claimer.stop(STOP_PATIENCE);
+        } finally {
+            try {
+                execution.stop(STOP_PATIENCE);
+            } finally {
+                claimer.closeLanes();
+                claims.loseAll("the node has left the cluster");
+            }
+        }
+    }
+
+    @Override
+    public void quiesce() {
+        claimer.quiesce();
+        claims.withdraw();
+    }
+
+    @Override
+    public boolean awaitIdle(Duration patience) throws InterruptedException {
+        return claims.awaitNone(patience);
+    }
+
+    @Override
+    public void release() {
+        List.copyOf(claims.all()).forEach(running -> running.stop(Stop.DRAIN));
+        boolean interrupted = false;
+        try {
+            // Handlers that respect the interrupt end properly.
+            awaitIdle(RELEASE_PATIENCE);
+        } catch (InterruptedException e) {
+            // Restored later: an interrupted thread gets no connection to return jobs.
+            interrupted = true;
+        }
+        releaseUnresponsive();
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void releaseUnresponsive() {
+        // Handlers whose end is being written have ended.
+        List<RunningJob> unresponsive =
+                claims.all().stream().filter(running -> !running.isEnding()).toList();
+        if (!unresponsive.isEmpty()) {
+            log.warn(
+                    "{} jobs did not end within forge.cluster.shutdown.drain-timeout and ignore the interrupt. Attempts that"
+                            + " exceeded their timeout count as failed; the other jobs are returned to the queue: {}",
+                    unresponsive.size(),
+                    unresponsive.stream()
+                            .map(running -> running.name() + " " + running.id())
+                            .limit(10)
+                            .toList());
+            unresponsive.forEach(RunningJob::released);
+            // An attempt that exceeded its timeout has failed, whether its handler respects the interrupt or not.
+            List<RunningJob> overdue = unresponsive.stream()
+                    .filter(running -> running.stopReason() == Stop.TIMEOUT)
+                    .toList();
+            claims.giveUp(overdue, execution::timedOut);
+            claims.giveBack(unresponsive.stream()
+                    .filter(running -> !overdue.contains(running))
+                    .toList());
+            unresponsive.forEach(running -> running.stop(Stop.LOST));
+        }
+    }
+
+    @Override
+    public void lost() {
+        claims.loseAll("this node was declared dead");
+    }
+}

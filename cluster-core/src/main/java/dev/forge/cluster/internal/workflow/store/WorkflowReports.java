@@ -1,0 +1,197 @@
+package dev.forge.cluster.internal.workflow.store;
+
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import java.sql.Array;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Types;
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** Reads runs for the API, the Actuator and the metrics. A list considers only the newest ten thousand runs. */
+public final class WorkflowReports {
+
+    private static final String COLUMNS = """
+            r.id, r.workflow_name, r.workflow_version, r.status, r.run_key, r.parent_id, %s, %s, %s, r.resolution_reason,
+            r.awaits, (SELECT j.scheduled_at FROM ~.forge_jobs j
+                       WHERE j.id = r.id AND j.status = 'pending' AND isfinite(j.scheduled_at)
+                         AND j.waits_for IS NULL AND r.status NOT IN %s),
+            r.created_at, r.finished_at, %s""";
+
+    private static final String PROGRESS = "(SELECT j.progress::text FROM ~.forge_jobs j WHERE j.id = r.id)";
+    private static final int MOST_COUNTED = 10_000;
+
+    /** One array of texts for each entry; operators may have edited the column by hand. */
+    private static final String HISTORY = """
+            ARRAY(SELECT ARRAY[h ->> 'attempt', h ->> 'undoing', h ->> 'endedAt', h ->> 'millis', h ->> 'error']
+                  FROM jsonb_array_elements(CASE jsonb_typeof(attempt_history) WHEN 'array' THEN attempt_history
+                                                 ELSE '[]' END) WITH ORDINALITY AS e (h, n) ORDER BY n)""";
+
+    private final Schema schema;
+    private final JdbcClient client;
+
+    public WorkflowReports(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.client = JdbcClient.create(source);
+    }
+
+    /** Finds a run with its steps. */
+    public Optional<WorkflowInfo> find(UUID id) {
+        return client.sql(schema.sql("SELECT %s FROM ~.forge_workflow_runs r WHERE r.id = ?"
+                        .formatted(COLUMNS.formatted(
+                                "r.input::text", "r.result::text", "r.last_error", WorkflowRunStore.FINAL, PROGRESS))))
+                .param(id)
+                .query((row, n) -> info(row))
+                .optional()
+                // Not while the first result is read: that would take a second connection.
+                .map(run -> withSteps(run, steps(id)));
+    }
+
+    private List<WorkflowInfo.Step> steps(UUID run) {
+        return client.sql(schema.sql("""
+                SELECT position, name, kind, status, attempts, compensation_attempts, result::text, last_error, started_at,
+                       finished_at, %s
+                FROM ~.forge_workflow_steps WHERE run_id = ? ORDER BY position
+                """.formatted(HISTORY)))
+                .param(run)
+                .query((row, n) -> new WorkflowInfo.Step(
+                        row.getInt(1),
+                        row.getString(2),
+                        row.getString(3),
+                        row.getString(4),
+                        row.getInt(5),
+                        row.getInt(6),
+                        row.getString(7),
+                        row.getString(8),
+                        WorkflowHistoryStore.instant(row, "started_at"),
+                        WorkflowHistoryStore.instant(row, "finished_at"),
+                        history(row.getArray(11))))
+                .list();
+    }
+
+    private static List<WorkflowInfo.Attempt> history(Array column) throws SQLException {
+        var history = new ArrayList<WorkflowInfo.Attempt>();
+        // An array without entries has one dimension only.
+        if (column.getArray() instanceof String[][] entries) {
+            for (String[] entry : entries) {
+                attempt(entry).ifPresent(history::add);
+            }
+        }
+        return List.copyOf(history);
+    }
+
+    /** Empty if the entry was edited by hand and cannot be read; the other entries still can. */
+    private static Optional<WorkflowInfo.Attempt> attempt(@Nullable String[] entry) {
+        try {
+            return Optional.of(new WorkflowInfo.Attempt(
+                    Integer.parseInt(String.valueOf(entry[0])),
+                    Boolean.parseBoolean(entry[1]),
+                    OffsetDateTime.parse(String.valueOf(entry[2])).toInstant(),
+                    entry[3] == null ? null : Duration.ofMillis(Long.parseLong(entry[3])),
+                    entry[4] == null ? "" : entry[4]));
+        } catch (RuntimeException e) {
+            return Optional.empty();
+        }
+    }
+
+    /** Lists the newest runs, without input, result, error, progress and steps. */
+    public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
+        return client.sql(schema.sql("""
+                SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs ORDER BY id DESC LIMIT 10000) AS r
+                WHERE (:name::text IS NULL OR r.workflow_name = :name) AND (:status::text IS NULL OR r.status = :status)
+                ORDER BY r.id DESC LIMIT :limit
+                """.formatted(COLUMNS.formatted(
+                        "NULL::text", "NULL::text", "NULL::text", WorkflowRunStore.FINAL, "NULL::text"))))
+                .param("name", workflow, Types.VARCHAR)
+                .param("status", status == null ? null : WorkflowRunStore.text(status), Types.VARCHAR)
+                .param("limit", limit)
+                .query((row, n) -> info(row))
+                .list();
+    }
+
+    /**
+     * The number of runs with a version and a status.
+     *
+     * @param runs ten thousand means that many or more
+     */
+    public record Count(WorkflowVersion version, WorkflowStatus status, long runs) {}
+
+    /** Counts runs that have not ended. Steps from group to group of the index: the cost is that of the groups. */
+    public List<Count> unfinished() {
+        return client.sql(schema.sql("""
+                WITH RECURSIVE kind AS (
+                    (SELECT workflow_name, workflow_version, status FROM ~.forge_workflow_runs WHERE status NOT IN %1$s
+                     ORDER BY workflow_name, workflow_version, status LIMIT 1)
+                    UNION ALL
+                    SELECT next.* FROM kind k CROSS JOIN LATERAL (
+                        SELECT r.workflow_name, r.workflow_version, r.status FROM ~.forge_workflow_runs r
+                        WHERE r.status NOT IN %1$s
+                          AND (r.workflow_name, r.workflow_version, r.status) > (k.workflow_name, k.workflow_version, k.status)
+                        ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT 1) AS next)
+                SELECT k.workflow_name, k.workflow_version, k.status, (
+                    SELECT count(*) FROM (
+                        SELECT FROM ~.forge_workflow_runs r
+                        WHERE r.workflow_name = k.workflow_name AND r.workflow_version = k.workflow_version
+                          AND r.status = k.status AND r.status NOT IN %1$s
+                        -- A limit that the planner does not know: if it expects fewer rows, it reads them all.
+                        ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT (SELECT %2$d)) AS few)
+                FROM kind k
+                """.formatted(WorkflowRunStore.FINAL, MOST_COUNTED)))
+                .query((row, n) -> new Count(
+                        new WorkflowVersion(row.getString(1), row.getString(2)),
+                        WorkflowRunStore.status(row.getString(3)),
+                        row.getLong(4)))
+                .list();
+    }
+
+    private static WorkflowInfo withSteps(WorkflowInfo run, List<WorkflowInfo.Step> steps) {
+        return new WorkflowInfo(
+                run.id(),
+                run.name(),
+                run.version(),
+                run.status(),
+                run.key(),
+                run.parent(),
+                run.input(),
+                run.result(),
+                run.lastError(),
+                run.resolutionReason(),
+                run.awaits(),
+                run.wakeAt(),
+                run.progress(),
+                run.createdAt(),
+                run.finishedAt(),
+                steps);
+    }
+
+    private static WorkflowInfo info(ResultSet row) throws SQLException {
+        OffsetDateTime wakeAt = row.getObject(12, OffsetDateTime.class);
+        return new WorkflowInfo(
+                row.getObject(1, UUID.class),
+                row.getString(2),
+                row.getString(3),
+                WorkflowRunStore.status(row.getString(4)),
+                row.getString(5),
+                row.getObject(6, UUID.class),
+                row.getString(7),
+                row.getString(8),
+                row.getString(9),
+                row.getString(10),
+                row.getString(11),
+                wakeAt == null ? null : wakeAt.toInstant(),
+                row.getString(15),
+                Objects.requireNonNull(WorkflowHistoryStore.instant(row, "created_at")),
+                WorkflowHistoryStore.instant(row, "finished_at"),
+                List.of());
+    }
+}

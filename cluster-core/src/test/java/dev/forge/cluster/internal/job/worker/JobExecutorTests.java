@@ -1,0 +1,169 @@
+package dev.forge.cluster.internal.job.worker;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
+import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.Test;
+import org.springframework.core.task.AsyncTaskExecutor;
+
+/** An executor whose threads the test starts. */
+class JobExecutorTests {
+
+    private final List<String> ran = new ArrayList<>();
+    private final Deque<Runnable> threads = new ArrayDeque<>();
+    private boolean exhausted;
+    private final AsyncTaskExecutor executor = task -> {
+        if (exhausted) {
+            throw new OutOfMemoryError("unable to create native thread");
+        }
+        threads.add(task);
+    };
+
+    private final JobExecutor lane = new JobExecutor(
+            new LaneSettings("default", 1, 10, false), System::nanoTime, running -> ran.add(running.name()), () -> {});
+
+    private static RunningJob job(String name, int priority) {
+        var claimed = new Claimed(
+                UUID.randomUUID(),
+                new Queue(name, "", priority),
+                "{}",
+                1,
+                null,
+                1,
+                0,
+                Instant.EPOCH,
+                null,
+                "{}",
+                0,
+                false,
+                4,
+                true);
+        var handler = new JobHandler(
+                name,
+                List.of(),
+                null,
+                priority,
+                new JobHandler.Limits(1, (attempts, failure) -> Duration.ZERO, 0, Set.of(), null, null),
+                new JobHandler.Target(null, null, (payload, context) -> null, name));
+        return new RunningJob(
+                claimed,
+                new RunningJob.Holder(UUID.randomUUID(), "node"),
+                handler,
+                0,
+                new RunningJob.Persistence(null, null));
+    }
+
+    private void runThreads() {
+        while (!threads.isEmpty()) {
+            threads.remove().run();
+        }
+    }
+
+    @Test
+    void failed_thread_start_costs_no_slot() {
+        lane.open(executor);
+        exhausted = true;
+        lane.add(job("first", 50));
+        assertThat(lane.lacksThreads()).isTrue();
+        lane.startMissingThreads();
+        assertThat(lane.inFlight()).isOne();
+        exhausted = false;
+        lane.startMissingThreads();
+        runThreads();
+        assertThat(ran).containsExactly("first");
+        assertThat(lane.lacksThreads()).isFalse();
+        lane.add(job("second", 50));
+        runThreads();
+        assertThat(ran).containsExactly("first", "second");
+        assertThat(lane.idle()).isOne();
+    }
+
+    @Test
+    void most_urgent_job_starts_first_and_equally_urgent_ones_in_their_order() {
+        lane.open(executor);
+        lane.add(job("usual", 50));
+        lane.add(job("later", 50));
+        lane.add(job("urgent", 100));
+        runThreads();
+        assertThat(ran).containsExactly("urgent", "usual", "later");
+    }
+
+    @Test
+    void started_job_has_its_start_time() throws Exception {
+        for (int i = 0; i < 2_000; i++) {
+            RunningJob running = job("usual", 50);
+            var thread = new Thread(() -> running.start(7));
+            thread.start();
+            while (running.stage() != RunningJob.Stage.STARTED) {
+                Thread.onSpinWait();
+            }
+            assertThat(running.startedAt()).as("start of job %d", i).isEqualTo(7);
+            thread.join();
+        }
+    }
+
+    private final AtomicLong now = new AtomicLong();
+
+    private JobExecutor measured(int slots) {
+        var measured = new JobExecutor(
+                new LaneSettings("default", slots, null, false),
+                now::get,
+                running -> {
+                    now.addAndGet(1_000);
+                    ran.add(running.name());
+                },
+                () -> {});
+        measured.open(executor);
+        return measured;
+    }
+
+    @Test
+    void prefetched_jobs_that_waited_for_a_second_are_returned_and_no_others_prefetched() {
+        JobExecutor lane = measured(1);
+        lane.add(job("quick", 50));
+        runThreads();
+        assertThat(lane.room()).isGreaterThan(500);
+        lane.add(job("runs", 50));
+        Runnable slow = threads.remove();
+        lane.add(job("waits", 50));
+        lane.add(job("urgent", 100));
+        assertThat(lane.untilOverdue()).isEqualTo(Duration.ofSeconds(1));
+        now.addAndGet(Duration.ofMillis(500).toNanos());
+        lane.add(job("late", 100));
+        assertThat(lane.takeOverdue()).isEmpty();
+        assertThat(lane.room()).isZero();
+        now.addAndGet(Duration.ofMillis(501).toNanos());
+        assertThat(lane.takeOverdue())
+                .extracting(RunningJob::name)
+                .containsExactlyInAnyOrder("runs", "waits", "urgent");
+        assertThat(lane.inFlight()).isOne();
+        slow.run();
+        assertThat(ran).containsExactly("quick", "late");
+        assertThat(lane.inFlight()).isZero();
+        assertThat(lane.untilOverdue()).isNull();
+    }
+
+    @Test
+    void executor_without_threads_requests_no_jobs() {
+        JobExecutor lane = measured(4);
+        exhausted = true;
+        lane.add(job("first", 50));
+        assertThat(lane.room()).isZero();
+        assertThat(lane.idle()).isZero();
+        exhausted = false;
+        lane.startMissingThreads();
+        assertThat(lane.room()).isPositive();
+    }
+}

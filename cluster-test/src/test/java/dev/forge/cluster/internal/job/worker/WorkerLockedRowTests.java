@@ -1,0 +1,212 @@
+package dev.forge.cluster.internal.job.worker;
+
+import static dev.forge.cluster.internal.PatientAwaits.await;
+import static dev.forge.cluster.internal.job.TestJobs.job;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.Statement;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.HashSet;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** Rows that another transaction has locked. */
+@ClusterPostgres
+class WorkerLockedRowTests extends WorkerFixture {
+
+    WorkerLockedRowTests(TestDatabase database) {
+        super(database);
+    }
+
+    private List<Instant> lockWaits() {
+        return jdbc.sql(
+                        "SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+                .query((row, n) -> row.getObject(1, OffsetDateTime.class).toInstant())
+                .list();
+    }
+
+    @Test
+    void locked_row_of_an_ended_job_slows_down_no_other_completion() throws Exception {
+        work.slots = 2;
+        var go = new CountDownLatch(1);
+        work.on("locked", context -> until(go));
+        work.on("job", context -> {});
+        Member member = start();
+        UUID locked = member.jobs().enqueueNamed("locked", null).id();
+        await().until(() -> count("status = 'running'") == 1);
+        try (Connection holder = database.dataSource().getConnection()) {
+            holder.setAutoCommit(false);
+            holder.createStatement()
+                    .executeQuery("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(locked));
+            var waits = new HashSet<Instant>();
+            go.countDown();
+            await().atMost(SOON).pollInterval(Duration.ofMillis(5)).until(() -> {
+                waits.addAll(lockWaits());
+                return !waits.isEmpty();
+            });
+            jdbc.sql(
+                            "INSERT INTO forge_jobs (id, name, body_bytes) SELECT gen_random_uuid(), 'job', 4 FROM generate_series(1, 2000)")
+                    .update();
+            member.engine().announce(JobPriority.NORMAL);
+            await().atMost(Duration.ofMinutes(2))
+                    .pollInterval(Duration.ofMillis(5))
+                    .until(() -> {
+                        waits.addAll(lockWaits());
+                        return count("name = 'job' AND status = 'completed'") == 2_000;
+                    });
+            assertThat(waits).as("statements that waited for the locked row").hasSizeLessThanOrEqualTo(2);
+            assertThat(count("name = 'locked' AND status = 'running'")).isOne();
+        }
+        assertThat(member.ended(locked).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void transactional_job_whose_row_is_locked_holds_its_transaction_for_seconds_and_spends_no_attempt()
+            throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        var runs = new AtomicInteger();
+        jdbc.sql("CREATE TABLE IF NOT EXISTS effects (id uuid)").update();
+        work.on(job("job").attempts(1).in(work.transaction()), (payload, context) -> {
+            JdbcClient.create(database.dataSource())
+                    .sql("INSERT INTO effects VALUES (?)")
+                    .param(context.id())
+                    .update();
+            runs.incrementAndGet();
+            started.countDown();
+            until(go);
+            return null;
+        });
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null).id();
+        until(started);
+        try (Connection other = database.dataSource().getConnection();
+                Statement statement = other.createStatement()) {
+            other.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(id));
+            go.countDown();
+            await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                            .query(Long.class)
+                            .single()
+                    > 0);
+            // Neither the slot nor the connection is occupied.
+            await().until(() -> member.engine().lanes().get("default").get("jobs") == 0);
+        }
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(runs).hasValue(2);
+        assertThat(jdbc.sql("SELECT count(*) FROM effects WHERE id = ?")
+                        .param(id)
+                        .query(Long.class)
+                        .single())
+                .isOne();
+    }
+
+    @Test
+    void handler_is_stopped_before_a_lease_expires_that_a_locked_row_kept_from_renewal() throws Exception {
+        work.lease = Duration.ofSeconds(2);
+        work.heartbeat = Duration.ofMillis(200);
+        var started = new CountDownLatch(1);
+        var interrupted = new CountDownLatch(1);
+        work.on("job", context -> {
+            if (context.epoch() == 1) {
+                started.countDown();
+                try {
+                    new CountDownLatch(1).await();
+                } catch (InterruptedException e) {
+                    interrupted.countDown();
+                }
+            }
+        });
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null).id();
+        until(started);
+        transactions.executeWithoutResult(status -> {
+            lock(id);
+            await().atMost(SOON).until(() -> interrupted.getCount() == 0);
+            // Not now(): that is the start of this transaction.
+            assertThat(jdbc.sql("SELECT lease_expires_at > clock_timestamp() FROM forge_jobs WHERE id = ?")
+                            .param(id)
+                            .query(Boolean.class)
+                            .single())
+                    .as("the lease is still valid")
+                    .isTrue();
+        });
+    }
+
+    @Test
+    void progress_that_could_not_be_written_is_written_later() throws Exception {
+        jdbc.sql("CREATE SEQUENCE notes").update();
+        jdbc.sql("""
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    IF nextval('notes') <= 2 THEN RAISE EXCEPTION 'refused'; END IF;
+                    RETURN NEW;
+                END $$
+                """).update();
+        jdbc.sql("CREATE TRIGGER refuse BEFORE UPDATE OF progress ON forge_jobs"
+                        + " FOR EACH ROW WHEN (NEW.progress IS NOT NULL) EXECUTE FUNCTION refuse()")
+                .update();
+        try {
+            var seen = new CountDownLatch(1);
+            work.on("job", context -> {
+                context.progress(40, "half-way");
+                until(seen);
+            });
+            Member member = start();
+            UUID id = member.jobs().enqueueNamed("job", null).id();
+            await().atMost(SOON)
+                    .untilAsserted(() -> assertThat(
+                                    member.jobs().find(id).orElseThrow().progress())
+                            .contains("half-way"));
+            seen.countDown();
+            member.ended(id);
+        } finally {
+            jdbc.sql("DROP TRIGGER refuse ON forge_jobs").update();
+            jdbc.sql("DROP FUNCTION refuse").update();
+            jdbc.sql("DROP SEQUENCE notes").update();
+        }
+    }
+
+    @Test
+    void locked_row_keeps_no_other_job_from_being_marked_as_running() throws Exception {
+        var begun = new AtomicInteger();
+        var first = new CountDownLatch(1);
+        var second = new CountDownLatch(1);
+        work.slots = 2;
+        work.prefetch = 10;
+        work.on("job", context -> until(begun.incrementAndGet() <= 2 ? first : second));
+        Member member = start();
+        member.jobs().pause("job");
+        List<UUID> ids = IntStream.range(0, 4)
+                .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .map(EnqueuedJob::id)
+                .toList();
+        member.jobs().resume("job");
+        await().until(() -> count("status = 'running'") == 2 && count("status = 'claimed'") == 2);
+        transactions.executeWithoutResult(status -> {
+            jdbc.sql("SELECT FROM forge_jobs WHERE status = 'claimed' ORDER BY id LIMIT 1 FOR UPDATE")
+                    .query((row, n) -> true)
+                    .single();
+            first.countDown();
+            await().atMost(SOON).until(() -> count("status = 'running'") == 1);
+            assertThat(count("status = 'claimed'")).isOne();
+        });
+        await().until(() -> count("status = 'running'") == 2);
+        second.countDown();
+        ids.forEach(member::ended);
+    }
+}

@@ -1,0 +1,304 @@
+package dev.forge.cluster.internal.job.worker;
+
+import static dev.forge.cluster.internal.PatientAwaits.await;
+import static dev.forge.cluster.internal.job.TestJobs.job;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.ThrowingLoggers;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.leader.Leadership;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.io.PrintWriter;
+import java.sql.SQLException;
+import java.sql.SQLTransientConnectionException;
+import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.CannotCreateTransactionException;
+import org.springframework.transaction.InvalidIsolationLevelException;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.DefaultTransactionStatus;
+
+/** How jobs end when their transaction, handler, monitor or logger fails. */
+@ClusterPostgres
+class WorkerResultTests extends WorkerFixture {
+
+    WorkerResultTests(TestDatabase database) {
+        super(database);
+    }
+
+    /** The exception that HikariCP throws. */
+    private static CannotCreateTransactionException exhausted() {
+        return new CannotCreateTransactionException(
+                "Could not open JDBC Connection for transaction",
+                new SQLTransientConnectionException("HikariPool-1 - Connection is not available, request timed out"));
+    }
+
+    @Test
+    void job_whose_transaction_could_not_begin_runs_again() throws Exception {
+        var refusals = new AtomicInteger(1);
+        var asked = new CountDownLatch(1);
+        var locked = new CountDownLatch(1);
+        var manager = new JdbcTransactionManager(database.dataSource()) {
+            private static final long serialVersionUID = 1L;
+
+            @Override
+            protected void doBegin(Object transaction, TransactionDefinition definition) {
+                if (refusals.getAndDecrement() > 0) {
+                    asked.countDown();
+                    await().until(() -> locked.getCount() == 0);
+                    throw exhausted();
+                }
+                super.doBegin(transaction, definition);
+            }
+        };
+        work.on(job("job").in(in(manager)), (payload, context) -> null);
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null).id();
+        until(asked);
+        transactions.executeWithoutResult(status -> {
+            lock(id);
+            locked.countDown();
+            // Its slot is free and the worker has searched for more jobs long before it is pending again.
+            finisherSkipsTwice();
+        });
+        JobInfo job = member.ended(id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isOne();
+        assertThat(job.epoch()).isEqualTo(2);
+    }
+
+    /** Throws instead of beginning a transaction as long as there is a failure. */
+    private JdbcTransactionManager refusing(Supplier<@Nullable RuntimeException> failure) {
+        return new JdbcTransactionManager(database.dataSource()) {
+            private static final long serialVersionUID = 1L;
+
+            @Override
+            protected void doBegin(Object transaction, TransactionDefinition definition) {
+                RuntimeException thrown = failure.get();
+                if (thrown != null) {
+                    throw thrown;
+                }
+                super.doBegin(transaction, definition);
+            }
+        };
+    }
+
+    static Stream<RuntimeException> transactionsThatNeverBegin() {
+        String hikari = "HikariPool-1 - Connection is not available, request timed out";
+        return Stream.of(
+                new InvalidIsolationLevelException("this manager supports no isolation levels"),
+                new CannotCreateTransactionException("no", new IllegalStateException("the factory is closed")),
+                new CannotCreateTransactionException("no", new SQLException("HikariDataSource has been closed")),
+                new CannotCreateTransactionException(
+                        "no",
+                        new SQLTransientConnectionException(
+                                hikari, "28P01", new SQLException("password authentication failed", "28P01"))));
+    }
+
+    @ParameterizedTest
+    @MethodSource("transactionsThatNeverBegin")
+    void transaction_that_can_never_begin_is_a_failed_attempt(RuntimeException failure) {
+        work.on(job("job").in(in(refusing(() -> failure))), (payload, context) -> null);
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null).id();
+        await().atMost(SOON)
+                .untilAsserted(
+                        () -> assertThat(member.jobs().find(id).orElseThrow().status())
+                                .isEqualTo(JobStatus.FAILED));
+        JobInfo job = member.ended(id);
+        assertThat(job.attempts()).isEqualTo(3);
+        assertThat(job.lastError()).contains(failure.getClass().getName());
+    }
+
+    @Test
+    void job_whose_transaction_cannot_begin_waits_longer_each_time_and_shows_the_reason() {
+        var begins = new CopyOnWriteArrayList<Long>();
+        work.on(
+                job("job").attempts(1).in(in(refusing(() -> {
+                    begins.add(System.nanoTime());
+                    return begins.size() <= 3 ? exhausted() : null;
+                }))),
+                (payload, context) -> null);
+        Member member = start();
+        UUID id = member.jobs().enqueueNamed("job", null).id();
+        await().until(() -> count("status = 'pending' AND attempts = 0 AND last_error LIKE '%HikariPool-1%'") == 1);
+        JobInfo job = member.ended(id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isOne();
+        assertThat(count("attempt_history IS NOT NULL")).isZero();
+        assertThat(begins).hasSize(4);
+        for (int i = 1; i < begins.size(); i++) {
+            assertThat((begins.get(i) - begins.get(i - 1)) / 1_000_000)
+                    .as("pause %d, ms", i)
+                    .isGreaterThanOrEqualTo(200L << (i - 1));
+        }
+    }
+
+    @Test
+    void interrupt_of_a_handler_does_not_reach_its_rollback() {
+        var interrupted = new CopyOnWriteArrayList<Boolean>();
+        var manager = new JdbcTransactionManager(database.dataSource()) {
+            private static final long serialVersionUID = 1L;
+
+            @Override
+            protected void doRollback(DefaultTransactionStatus status) {
+                interrupted.add(Thread.currentThread().isInterrupted());
+                super.doRollback(status);
+            }
+        };
+        work.on(job("job").attempts(1).timeout(Duration.ofMillis(100)).in(in(manager)), (payload, context) -> {
+            try {
+                new CountDownLatch(1).await();
+                return null;
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw e;
+            }
+        });
+        Member member = start();
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).lastError())
+                .contains("longer than");
+        assertThat(interrupted).containsExactly(false);
+    }
+
+    @Test
+    void backoff_strategy_that_throws_fails_the_job() {
+        work.backoff = (attempts, failure) -> {
+            throw new IllegalStateException("no idea when");
+        };
+        work.on("job", context -> {
+            throw new IllegalArgumentException("the cause");
+        });
+        Member member = start();
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
+        assertThat(job.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(job.lastError()).contains("no idea when");
+        await().until(() -> member.engine().load() == 0);
+    }
+
+    private static final class Unprintable extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public void printStackTrace(PrintWriter writer) {
+            throw new IllegalStateException("not even that");
+        }
+    }
+
+    @Test
+    void exception_that_cannot_be_printed_is_a_failed_attempt() {
+        work.on("job", context -> {
+            throw new Unprintable();
+        });
+        Member member = start();
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
+        assertThat(job.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(job.attempts()).isEqualTo(3);
+        assertThat(job.lastError()).contains(Unprintable.class.getName());
+    }
+
+    @Test
+    void observation_does_not_decide_how_a_job_ends() {
+        work.monitor = new JobMonitor() {
+            @Override
+            public void observe(Attempt attempt, Runnable run) {
+                if (attempt.job().attempt() == 1) {
+                    throw new IllegalStateException("before");
+                }
+                run.run();
+                throw new IllegalStateException("after");
+            }
+        };
+        var runs = new CopyOnWriteArrayList<Integer>();
+        work.on(job("job"), (payload, context) -> {
+            runs.add(context.attempt());
+            if (context.attempt() == 1) {
+                throw new IllegalStateException("again");
+            }
+            return "done";
+        });
+        Member member = start();
+        JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
+        assertThat(job.result()).isEqualTo("\"done\"");
+        assertThat(runs).containsExactly(1, 2);
+    }
+
+    @Test
+    void logger_that_throws_ends_no_thread_and_fails_no_job() throws Exception {
+        var source = new Breakable(database.dataSource(), "pass");
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.on(job("again"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                throw new IllegalStateException("once");
+            }
+            return null;
+        });
+        work.on("job", context -> {
+            started.countDown();
+            until(go);
+        });
+        Member member = cluster.start("one", source, work, UnaryOperator.identity());
+        await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
+        try (var loggers = new ThrowingLoggers()) {
+            assertThat(member.ended(member.jobs().enqueueNamed("again", null).id())
+                            .status())
+                    .isEqualTo(JobStatus.COMPLETED);
+            UUID running = member.jobs().enqueueNamed("job", null).id();
+            until(started);
+            source.shut();
+            go.countDown();
+            member.engine().announce(JobPriority.NORMAL);
+            await().until(() -> source.refused.get() > 0);
+            await().until(() -> !member.leadership().isLeader(Leadership.SCHEDULER));
+            source.open();
+            assertThat(member.ended(running).status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(member.ended(member.jobs().enqueueNamed("again", null).id())
+                            .status())
+                    .isEqualTo(JobStatus.COMPLETED);
+            await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
+            assertThat(loggers.thrown).isNotEmpty();
+        }
+    }
+
+    @Test
+    void monitor_that_throws_keeps_no_job_from_running_and_fails_none() {
+        work.monitor = new JobMonitor() {
+            @Override
+            public void claimed(Duration took) {
+                throw new IllegalStateException("no meter");
+            }
+
+            @Override
+            public void retried(String name) {
+                throw new IllegalStateException("no meter");
+            }
+        };
+        work.on(job("again"), (payload, context) -> {
+            if (context.attempt() == 1) {
+                throw new IllegalStateException("once");
+            }
+            return null;
+        });
+        Member member = start();
+        JobInfo ended = member.ended(member.jobs().enqueueNamed("again", null).id());
+        assertThat(ended.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(ended.attempts()).isEqualTo(2);
+    }
+}
