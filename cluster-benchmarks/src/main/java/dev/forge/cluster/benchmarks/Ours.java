@@ -105,7 +105,7 @@ final class Ours implements AutoCloseable {
                             return null;
                         },
                         "Ours")));
-        var tools = new JobEngine.Dependencies(application, new Json(), JobMonitor.NONE, List.of(), null, 1 << 20);
+        var tools = new JobEngine.Dependencies(application, new Json(), JobMonitor.NONE, List::of, null, 1 << 20);
         var engine = new JobEngine(
                 node,
                 new WorkerSettings(

@@ -38,6 +38,7 @@ import java.util.TreeSet;
 import java.util.UUID;
 import java.util.function.BooleanSupplier;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -80,7 +81,7 @@ public final class JobEngine implements NodeComponent {
      * What the engine depends on.
      *
      * @param application the data source of transactional handlers
-     * @param interceptors of handlers, the outermost first
+     * @param interceptors those of handlers, the outermost first; called when a job runs, so that they may depend on jobs themselves
      * @param coordinator carries notifications between nodes; null: NOTIFY
      * @param maxBytes the largest size of a payload, a result or a checkpoint
      */
@@ -88,13 +89,12 @@ public final class JobEngine implements NodeComponent {
             DataSource application,
             PayloadCodec codec,
             JobMonitor monitor,
-            List<JobInterceptor> interceptors,
+            Supplier<List<JobInterceptor>> interceptors,
             @Nullable ClusterCoordinator coordinator,
             int maxBytes) {
 
         public Dependencies {
             monitor = GuardedMonitor.of(monitor);
-            interceptors = List.copyOf(interceptors);
         }
     }
 

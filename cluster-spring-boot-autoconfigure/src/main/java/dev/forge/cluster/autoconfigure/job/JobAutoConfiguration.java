@@ -37,6 +37,7 @@ import org.springframework.context.annotation.Conditional;
 import org.springframework.core.Ordered;
 import org.springframework.core.annotation.Order;
 import org.springframework.core.env.Environment;
+import org.springframework.util.function.SingletonSupplier;
 
 /** Configures jobs and workers. */
 @AutoConfiguration(after = ClusterAutoConfiguration.class)
@@ -68,11 +69,13 @@ public final class JobAutoConfiguration {
     @Order(Ordered.HIGHEST_PRECEDENCE)
     JobListeners clusterJobListeners(
             ClusterProperties properties, ObjectProvider<JobListener> listeners, ApplicationEventPublisher publisher) {
-        List<JobListener> all = new ArrayList<>(listeners.orderedStream().toList());
-        if (properties.job().events() != JobProperties.Events.NONE) {
-            all.add(new JobEvents(publisher, properties.job().events()));
-        }
-        return new JobListeners(all);
+        return new JobListeners(() -> {
+            List<JobListener> all = new ArrayList<>(listeners.orderedStream().toList());
+            if (properties.job().events() != JobProperties.Events.NONE) {
+                all.add(new JobEvents(publisher, properties.job().events()));
+            }
+            return all;
+        });
     }
 
     @Bean
@@ -87,7 +90,7 @@ public final class JobAutoConfiguration {
                 database.application(),
                 codec.getIfAvailable(MissingPayloadCodec::new),
                 JobMonitors.of(monitors.orderedStream().toList()),
-                interceptors.orderedStream().toList(),
+                SingletonSupplier.of(() -> interceptors.orderedStream().toList()),
                 coordinator.getIfAvailable(),
                 Math.toIntExact(properties.job().maxPayloadSize().toBytes()));
     }

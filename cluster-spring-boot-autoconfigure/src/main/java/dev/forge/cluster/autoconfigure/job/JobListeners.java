@@ -11,10 +11,12 @@ import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.springframework.beans.factory.DisposableBean;
 import org.springframework.core.task.TaskRejectedException;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
+import org.springframework.util.function.SingletonSupplier;
 
 /**
  * Calls the listeners of the application. A listener that fails changes nothing.
@@ -28,11 +30,12 @@ public final class JobListeners implements JobMonitor, DisposableBean {
 
     private static final int CAPACITY = 1_000;
 
-    private final List<JobListener> listeners;
+    private final Supplier<List<JobListener>> listeners;
     private final ThreadPoolTaskExecutor failures = new ThreadPoolTaskExecutor();
 
-    public JobListeners(List<JobListener> listeners) {
-        this.listeners = List.copyOf(listeners);
+    /** @param listeners called when the first job runs, so that listeners may depend on {@code Jobs} */
+    public JobListeners(Supplier<List<JobListener>> listeners) {
+        this.listeners = SingletonSupplier.of(listeners);
         failures.setThreadNamePrefix("forge-cluster-job-listeners-");
         failures.setCorePoolSize(1);
         failures.setMaxPoolSize(1);
@@ -65,7 +68,7 @@ public final class JobListeners implements JobMonitor, DisposableBean {
 
     @Override
     public void failed(UUID id, String name, JobStatus status, String error) {
-        if (listeners.isEmpty()) {
+        if (listeners.get().isEmpty()) {
             return;
         }
         Runnable calls = () -> callAll(id, name, listener -> listener.failedPermanently(id, name, status, error));
@@ -78,7 +81,7 @@ public final class JobListeners implements JobMonitor, DisposableBean {
     }
 
     private void callAll(UUID id, String name, Consumer<JobListener> call) {
-        for (JobListener listener : listeners) {
+        for (JobListener listener : listeners.get()) {
             try {
                 call.accept(listener);
             } catch (RuntimeException | Error e) {

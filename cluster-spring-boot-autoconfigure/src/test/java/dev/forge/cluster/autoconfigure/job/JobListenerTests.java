@@ -173,6 +173,45 @@ class JobListenerTests {
                 });
     }
 
+    static class Alerting implements JobListener {
+
+        private final Jobs jobs;
+
+        Alerting(Jobs jobs) {
+            this.jobs = jobs;
+        }
+
+        @Override
+        public void failedPermanently(UUID id, String job, JobStatus status, String error) {
+            jobs.enqueueNamed("work", null);
+        }
+    }
+
+    static class Enqueueing implements JobInterceptor {
+
+        private final Jobs jobs;
+
+        Enqueueing(Jobs jobs) {
+            this.jobs = jobs;
+        }
+
+        @Override
+        public Object intercept(JobContext job, Handler handler) throws Throwable {
+            assertThat(jobs.find(job.id())).isPresent();
+            return handler.proceed();
+        }
+    }
+
+    @Test
+    void listeners_and_interceptors_may_depend_on_jobs() {
+        runner().withBean(Alerting.class).withBean(Enqueueing.class).run(context -> {
+            ended(
+                    context,
+                    context.getBean(Jobs.class).enqueueNamed("fail", null).id());
+            await().until(() -> CALLS.contains("work"));
+        });
+    }
+
     static class Failing implements JobListener {
         @Override
         public void beforeAttempt(JobContext job) {

@@ -140,7 +140,7 @@ public final class TestCluster implements AutoCloseable {
         var keeper = new LockKeeper(new LockStore(schema, control), Duration.ofSeconds(60));
         var locks = new DefaultClusterLocks(node, new LockStore(schema, control), keeper);
         var tools = new JobEngine.Dependencies(
-                source, new TestJobs.Json(), work.monitor, work.interceptors, null, work.maxPayload);
+                source, new TestJobs.Json(), work.monitor, () -> work.interceptors, null, work.maxPayload);
         var engine = new JobEngine(
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
         var jobs = new DefaultJobs(

@@ -98,7 +98,7 @@ public final class TestWorkflows {
         work.accept(jobs);
         TestCluster.Member member = cluster.create(name, cluster.source, jobs, change);
         var tools = new JobEngine.Dependencies(
-                source, new TestJobs.Json(), jobs.monitor, jobs.interceptors, null, jobs.maxPayload);
+                source, new TestJobs.Json(), jobs.monitor, () -> jobs.interceptors, null, jobs.maxPayload);
         var engine = new WorkflowEngine(
                 member.node(),
                 member.engine(),

@@ -146,7 +146,7 @@ class WorkflowTransactionTests extends WorkflowFixture {
         var jobs = new TestJobs(source);
         TestCluster.Member member = cluster.create(name, database.dataSource(), jobs, settings -> settings);
         var tools = new JobEngine.Dependencies(
-                source, new TestJobs.Json(), jobs.monitor, jobs.interceptors, null, jobs.maxPayload);
+                source, new TestJobs.Json(), jobs.monitor, () -> jobs.interceptors, null, jobs.maxPayload);
         var engine = new WorkflowEngine(
                 member.node(),
                 member.engine(),

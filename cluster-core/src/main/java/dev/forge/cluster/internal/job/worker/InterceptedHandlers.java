@@ -5,16 +5,17 @@ import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
 import dev.forge.cluster.job.JobInterceptor;
 import java.util.List;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /** Calls handlers through the interceptors of the application. */
 final class InterceptedHandlers {
 
     private final JobHandlers handlers;
-    private final List<JobInterceptor> interceptors;
+    private final Supplier<List<JobInterceptor>> interceptors;
 
     /** @param interceptors the outermost first */
-    InterceptedHandlers(JobHandlers handlers, List<JobInterceptor> interceptors) {
+    InterceptedHandlers(JobHandlers handlers, Supplier<List<JobInterceptor>> interceptors) {
         this.handlers = handlers;
         this.interceptors = interceptors;
     }
@@ -23,13 +24,14 @@ final class InterceptedHandlers {
     @Nullable
     Object call(@Nullable Object payload, RunningJob running) throws Throwable {
         JobHandler.Code code = running.handler().target().code();
-        if (interceptors.isEmpty()) {
+        List<JobInterceptor> all = interceptors.get();
+        if (all.isEmpty()) {
             return code.run(payload, running);
         }
         var handler = new Handler(() -> code.run(payload, running), "the handler");
         JobInterceptor.Handler next = handler;
-        for (int i = interceptors.size() - 1; i >= 0; i--) {
-            JobInterceptor interceptor = interceptors.get(i);
+        for (int i = all.size() - 1; i >= 0; i--) {
+            JobInterceptor interceptor = all.get(i);
             JobInterceptor.Handler inner = next;
             next = new Handler(
                     () -> interceptor.intercept(running, inner),

@@ -20,6 +20,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -102,7 +103,7 @@ public final class Worker implements NodeComponent {
             Stores stores,
             PayloadJson json,
             JobMonitor monitor,
-            List<JobInterceptor> interceptors) {}
+            Supplier<List<JobInterceptor>> interceptors) {}
 
     /** @param selections the lanes and the jobs that are claimed for them */
     public Worker(Dependencies dependencies, NodeView node, List<Lane.Selection> selections) {

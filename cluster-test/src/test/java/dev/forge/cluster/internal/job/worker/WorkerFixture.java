@@ -100,7 +100,7 @@ abstract class WorkerFixture {
                 Worker.Stores.of(cluster.schema, source, source),
                 new PayloadJson(new TestJobs.Json(), work.maxPayload),
                 JobMonitor.NONE,
-                List.of());
+                List::of);
         return new Worker(
                 dependencies,
                 new Worker.NodeView() {
