@@ -88,8 +88,8 @@ public final class CronDefinition {
     }
 
     /**
-     * Sets which node runs the cron; see {@link ClusterCron#target()}. Default: {@link CronTarget#LEADER} if the handler is a {@link
-     * ClusterCron} method, {@link CronTarget#ANY_WORKER} if it is a job, which only workers run.
+     * Sets which node runs the cron; see {@link ClusterCron#target()}. Default: the target of the {@link ClusterCron} method that
+     * is the handler, or {@link CronTarget#ANY_WORKER} if the handler is a job, which only workers run.
      */
     public CronDefinition withTarget(CronTarget target) {
         Draft draft = new Draft(this);

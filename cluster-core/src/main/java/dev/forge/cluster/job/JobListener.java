@@ -16,7 +16,10 @@ public interface JobListener {
     /** Called on the handler's thread before each attempt, before its transaction begins. */
     default void beforeAttempt(JobContext job) {}
 
-    /** Called on the handler's thread after each attempt, after its transaction has ended. */
+    /**
+     * Called on the handler's thread after each attempt, after its transaction has ended. The end of a handler without a
+     * transaction is recorded right after the listeners have returned; if the claim was lost by then, the outcome does not count.
+     */
     default void afterAttempt(JobContext job, JobAttemptOutcome outcome) {}
 
     /**

@@ -38,13 +38,15 @@ public interface ClusterLocks {
 
     /**
      * Runs {@code action} while this node holds the lock, and waits until the lock is free. The lease is renewed until the
-     * action returns, however long it takes.
+     * action returns, however long it takes. A node that leaves the cluster waits for the action, at most for {@code
+     * forge.cluster.shutdown.drain-timeout}.
      *
      * @param timeout how long to wait for the lock at most; zero does not wait
      * @return the result of the action
      * @throws LockNotAcquiredException if the lock was not free in time; the action did not run
-     * @throws LockLostException if the lock was lost while the action ran, so that another node may have run at the same time.
-     *     Inside the caller's transaction the exception rolls the action's writes back
+     * @throws LockLostException if the lock was lost while the action ran, so that another node may have run at the same time
+     * @throws org.springframework.transaction.IllegalTransactionStateException in a transaction: the lock would be released before
+     *     the commit. Begin the transaction inside the action
      * @throws InterruptedException if the thread is interrupted while it waits for the lock
      */
     <T> T withLock(String name, Duration timeout, Supplier<T> action) throws InterruptedException;

@@ -3,8 +3,9 @@ package dev.forge.cluster.lock;
 import dev.forge.cluster.ClusterException;
 
 /**
- * Thrown after an action whose lock was lost while it ran: the lease could not be renewed in time, or the node was declared
- * dead. Another node may have held the lock at the same time.
+ * Thrown after an action whose lock was lost while it ran, or of which that is unknown because the database could not be reached: the
+ * lease could not be renewed in time, the node was declared dead, or it has left the cluster. Another node may have held the
+ * lock at the same time.
  */
 public class LockLostException extends ClusterException {
 
@@ -12,5 +13,9 @@ public class LockLostException extends ClusterException {
 
     public LockLostException(String message) {
         super(message);
+    }
+
+    public LockLostException(String message, Throwable cause) {
+        super(message, cause);
     }
 }

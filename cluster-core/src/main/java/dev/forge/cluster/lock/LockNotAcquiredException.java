@@ -2,7 +2,7 @@ package dev.forge.cluster.lock;
 
 import dev.forge.cluster.ClusterException;
 
-/** Thrown when a lock was not free in time. The message names the lock, its holder if known, and the time waited. */
+/** Thrown when a lock was not free in time. The message names the lock and the time waited. */
 public class LockNotAcquiredException extends ClusterException {
 
     private static final long serialVersionUID = 1L;

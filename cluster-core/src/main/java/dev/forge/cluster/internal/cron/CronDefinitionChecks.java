@@ -96,7 +96,9 @@ final class CronDefinitionChecks {
                 normalExpression(cron),
                 zone == null ? defaults.zone() : zone.getId(),
                 target,
-                capability == null && handler != null ? handler.capability() : capability,
+                capability == null && handler != null && target == CronTarget.ANY_WORKER
+                        ? handler.capability()
+                        : capability,
                 cron.misfire() == Misfire.DEFAULT ? defaults.misfire() : cron.misfire(),
                 limit == null ? defaults.catchUpLimit() : limit,
                 cron.overlap(),
@@ -166,18 +168,33 @@ final class CronDefinitionChecks {
 
     private CronTarget target(CronDefinition cron) {
         CronTarget wanted = cron.target();
-        String handler = cron.handler();
-        boolean isCron = declarations.all().containsKey(handler)
-                || stored.reports.infos(handler).stream().anyMatch(CronInfo::declared);
-        if (wanted == null) {
-            return isCron ? CronTarget.LEADER : CronTarget.ANY_WORKER;
-        }
-        if (wanted == CronTarget.LEADER && !isCron) {
+        CronTarget declared = declaredTarget(cron.handler());
+        CronTarget target = wanted != null ? wanted : declared != null ? declared : CronTarget.ANY_WORKER;
+        if (target == CronTarget.LEADER && declared == null) {
             throw new CronRejectedException(
                     "Cron '%s': target LEADER requires a method with @ClusterCron, but handler '%s' is none. Use target ANY_WORKER."
-                            .formatted(cron.name(), handler));
+                            .formatted(cron.name(), cron.handler()));
         }
-        return wanted;
+        if (target == CronTarget.LEADER && cron.capability() != null) {
+            throw new CronRejectedException(
+                    "Cron '%s': capability '%s' has no effect, because the leader runs this cron. Use target ANY_WORKER."
+                            .formatted(cron.name(), cron.capability()));
+        }
+        return target;
+    }
+
+    /** Returns the target of the cron method with that name or alias; null if it is a job. */
+    private @Nullable CronTarget declaredTarget(String handler) {
+        JobHandler local = handlers().named(handler);
+        Definition here = declarations.find(local == null ? handler : local.name());
+        if (here != null) {
+            return here.target();
+        }
+        return stored.reports.infos(handler).stream()
+                .filter(CronInfo::declared)
+                .map(CronInfo::target)
+                .findFirst()
+                .orElse(null);
     }
 
     private static int priority(CronDefinition cron, @Nullable JobHandler handler) {
@@ -189,7 +206,7 @@ final class CronDefinitionChecks {
         if (value == null) {
             return null;
         }
-        if (value.compareTo(LONGEST_DURATION) > 0 || value.toMillis() < least) {
+        if (value.isNegative() || value.compareTo(LONGEST_DURATION) > 0 || value.toMillis() < least) {
             throw new CronRejectedException("Cron '%s': %s %s must be between %s and %s"
                     .formatted(cron, attribute, value, Duration.ofMillis(least), LONGEST_DURATION));
         }

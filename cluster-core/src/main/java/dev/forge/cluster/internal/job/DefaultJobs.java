@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
+import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobCount;
@@ -256,12 +257,21 @@ public final class DefaultJobs implements Jobs {
     public List<JobInfo> list(JobFilter filter, int limit) {
         Arguments.required("Jobs.list", "filter", filter);
         Arguments.limit("Jobs.list", limit, MOST_LISTED);
+        requirePrintable(filter);
         return reports.list(filter, limit);
+    }
+
+    private static void requirePrintable(JobFilter filter) {
+        String name = filter.name();
+        if (name != null) {
+            Names.requirePrintable("job name", name);
+        }
     }
 
     @Override
     public JobCount count(JobFilter filter) {
         Arguments.required("Jobs.count", "filter", filter);
+        requirePrintable(filter);
         return reports.count(filter);
     }
 

@@ -73,6 +73,7 @@ public final class JobEngine implements NodeComponent {
     private final @Nullable Worker worker;
     private final StuckHandlers stuckHandlers;
     private final Notifications notifications;
+    private final Supplier<List<JobInterceptor>> interceptors;
 
     private volatile long overloadedSince;
     private volatile boolean overloaded;
@@ -81,7 +82,7 @@ public final class JobEngine implements NodeComponent {
      * What the engine depends on.
      *
      * @param application the data source of transactional handlers
-     * @param interceptors those of handlers, the outermost first; called when a job runs, so that they may depend on jobs themselves
+     * @param interceptors those of handlers, the outermost first; called when all beans exist, so that they may depend on {@code Jobs}
      * @param coordinator carries notifications between nodes; null: NOTIFY
      * @param maxBytes the largest size of a payload, a result or a checkpoint
      */
@@ -114,6 +115,7 @@ public final class JobEngine implements NodeComponent {
         this.jobsOfDeadNodes = new JobRecoveryStore(schema, node.membership());
         this.notifications = new Notifications(stores.jobs()::notifyOthers);
         this.housekeeping = new JobHousekeeping(node, settings.keeping(), handlers);
+        this.interceptors = dependencies.interceptors;
         this.sweeper = new JobSweeper(node, settings, dependencies.monitor, stores.jobs(), stores.recoveries());
         this.working = isWorker();
         List<Lane.Selection> selections = new ArrayList<>(working ? workerLanes(laneOf) : List.of());
@@ -266,6 +268,12 @@ public final class JobEngine implements NodeComponent {
                         .mapToInt(lane -> lane.slots().getAsInt())
                         .sum()
                 : 0;
+    }
+
+    @Override
+    public void prepare() {
+        // An interceptor that cannot be created fails the start, not the first job.
+        interceptors.get();
     }
 
     @Override

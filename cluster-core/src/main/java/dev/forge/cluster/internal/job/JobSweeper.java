@@ -173,11 +173,7 @@ final class JobSweeper {
                     job.id(),
                     job.status(),
                     job.recoveries());
-            monitor.failed(
-                    job.id(),
-                    job.name(),
-                    job.status(),
-                    "%d nodes failed while they had the job".formatted(job.recoveries()));
+            monitor.failed(job.id(), job.name(), job.status(), String.valueOf(job.error()));
             return;
         }
         log.warn(

@@ -14,6 +14,10 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.IllegalTransactionStateException;
+import org.springframework.transaction.TransactionException;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** {@link ClusterLocks} on {@code forge_locks}. */
 public final class DefaultClusterLocks implements ClusterLocks {
@@ -106,6 +110,7 @@ public final class DefaultClusterLocks implements ClusterLocks {
         Arguments.required("ClusterLocks.withLock", "name", name);
         Arguments.required("ClusterLocks.withLock", "timeout", timeout);
         Arguments.required("ClusterLocks.withLock", "action", action);
+        requireNoTransaction("ClusterLocks.withLock");
         return holding(name, await(name, timeout), action);
     }
 
@@ -113,6 +118,7 @@ public final class DefaultClusterLocks implements ClusterLocks {
     public boolean tryWithLock(String name, Runnable action) {
         Arguments.required("ClusterLocks.tryWithLock", "name", name);
         Arguments.required("ClusterLocks.tryWithLock", "action", action);
+        requireNoTransaction("ClusterLocks.tryWithLock");
         OptionalLong token = acquire(name, keeper.lease());
         if (token.isEmpty()) {
             return false;
@@ -127,23 +133,39 @@ public final class DefaultClusterLocks implements ClusterLocks {
     private <T> T holding(String name, long token, Supplier<T> action) {
         LockKeeper.Kept kept = keeper.keep(name, token);
         T result;
+        boolean returned = false;
         try {
             result = action.get();
-        } catch (RuntimeException | Error e) {
-            try {
-                keeper.stop(kept);
-            } catch (RuntimeException failedRelease) {
-                // The exception of the action matters more; the lease frees the lock.
-                e.addSuppressed(failedRelease);
+            returned = true;
+        } finally {
+            if (!returned) {
+                keeper.abandon(kept);
             }
-            throw e;
         }
-        if (!keeper.stop(kept)) {
+        boolean held;
+        try {
+            held = keeper.stop(kept);
+        } catch (DataAccessException | TransactionException e) {
+            throw new LockLostException(
+                    "Lock '%s': the action has run, but whether the lock was held until its end is unknown"
+                            .formatted(name),
+                    e);
+        }
+        if (!held) {
             throw new LockLostException(
                     "Lock '%s' was lost while its action ran. Another node may have held it at the same time."
                             .formatted(name));
         }
         return result;
+    }
+
+    /** A lock around a part of a transaction would be free before the commit makes the action's writes visible. */
+    private static void requireNoTransaction(String call) {
+        if (TransactionSynchronizationManager.isActualTransactionActive()) {
+            throw new IllegalTransactionStateException(
+                    "%s in a transaction would release the lock before the commit. Begin the transaction inside the action, or hold the lock with ClusterLocks.lock until the transaction has ended."
+                            .formatted(call));
+        }
     }
 
     private static void requireStorable(Duration lease) {
@@ -182,7 +204,15 @@ public final class DefaultClusterLocks implements ClusterLocks {
 
         @Override
         public void close() {
-            locks.release(name, token);
+            // An interrupted thread gets no connection, and the lock would stay held until its lease ends.
+            boolean interrupted = Thread.interrupted();
+            try {
+                locks.release(name, token);
+            } finally {
+                if (interrupted) {
+                    Thread.currentThread().interrupt();
+                }
+            }
         }
 
         @Override

@@ -7,6 +7,8 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
@@ -20,10 +22,13 @@ public final class LockKeeper implements NodeComponent {
     private final Duration lease;
     private final Set<Kept> kept = ConcurrentHashMap.newKeySet();
     private final NodeLoop loop;
+    private final LongSupplier nanos;
+    private final Object idle = new Object();
 
-    public LockKeeper(LockStore locks, Duration lease) {
+    public LockKeeper(LockStore locks, Duration lease, LongSupplier nanos) {
         this.locks = locks;
         this.lease = lease;
+        this.nanos = nanos;
         this.loop = NodeLoop.of("renew-locks", () -> lease.dividedBy(3), this::pass);
     }
 
@@ -33,6 +38,7 @@ public final class LockKeeper implements NodeComponent {
         private final String name;
         private final long token;
         private volatile boolean lost;
+        private volatile boolean stopping;
 
         Kept(String name, long token) {
             this.name = name;
@@ -63,15 +69,64 @@ public final class LockKeeper implements NodeComponent {
      * @return whether this node held the lock without interruption until now
      */
     boolean stop(Kept lock) {
-        kept.remove(lock);
-        // An expired lease cannot be extended, so a lease that still runs has never been interrupted.
-        return locks.release(lock.name, lock.token);
+        lock.stopping = true;
+        // An interrupted thread gets no connection, and the lock would stay held until its lease ends.
+        boolean interrupted = Thread.interrupted();
+        try {
+            // An expired lease cannot be extended, so a lease that still runs has never been interrupted.
+            return locks.release(lock.name, lock.token);
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+            kept.remove(lock);
+            synchronized (idle) {
+                idle.notifyAll();
+            }
+        }
+    }
+
+    /** Releases a lock whose action has failed; the exception of the action matters more than one of the release. */
+    void abandon(Kept lock) {
+        try {
+            stop(lock);
+        } catch (RuntimeException e) {
+            log.debug("Lock '{}': could not be released; its lease frees it", lock.name, e);
+        }
+    }
+
+    @Override
+    public boolean isBusy() {
+        return !kept.isEmpty();
+    }
+
+    /** Waits for the actions under locks: when the node has left, other nodes get its locks. */
+    @Override
+    public boolean awaitIdle(Duration patience) throws InterruptedException {
+        long deadline = nanos.getAsLong() + patience.toNanos();
+        synchronized (idle) {
+            while (!kept.isEmpty()) {
+                long left = TimeUnit.NANOSECONDS.toMillis(deadline - nanos.getAsLong());
+                if (left <= 0) {
+                    return false;
+                }
+                idle.wait(left);
+            }
+        }
+        return true;
+    }
+
+    @Override
+    public void release() {
+        log.warn(
+                "Locks are released although their actions still run: {}. Other nodes may take them now.",
+                kept.stream().map(lock -> lock.name).sorted().limit(10).toList());
     }
 
     public void pass() {
         for (Kept lock : kept) {
             try {
-                if (!lock.lost && !locks.extend(lock.name, lock.token, lease)) {
+                if (!lock.lost && !lock.stopping && !locks.extend(lock.name, lock.token, lease)) {
                     lock.lost = true;
                     log.warn(
                             "Lock '{}': lost while its action runs. Another node may hold it now; the caller gets a LockLostException.",

@@ -38,6 +38,11 @@ public interface NodeComponent {
         return 0;
     }
 
+    /** Returns whether the component holds something that other nodes would wait for. */
+    default boolean isBusy() {
+        return load() > 0;
+    }
+
     /** Returns how many executions may be under way at once. */
     default int slots() {
         return 0;

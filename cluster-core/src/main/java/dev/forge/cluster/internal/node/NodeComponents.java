@@ -75,7 +75,7 @@ final class NodeComponents {
     }
 
     boolean isBusy() {
-        return components.stream().anyMatch(component -> component.load() > 0);
+        return components.stream().anyMatch(NodeComponent::isBusy);
     }
 
     List<String> handlers() {

@@ -38,7 +38,11 @@ public final class JobLimits {
                 backoff(backoff),
                 attributes.value(
                         "backoff.jitter",
-                        attributes.either("backoff.jitter", backoff.jitter(), -1.0, backoff.jitterString()),
+                        attributes.either(
+                                "backoff.jitter",
+                                backoff.jitter() < 0 ? -1.0 : backoff.jitter(),
+                                -1.0,
+                                backoff.jitterString()),
                         text -> number(text, 0, 1),
                         properties.backoff().jitter()),
                 excluded,

@@ -9,11 +9,12 @@ import dev.forge.cluster.job.JobListener;
 import dev.forge.cluster.job.JobStatus;
 import java.util.List;
 import java.util.UUID;
-import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.springframework.beans.factory.DisposableBean;
+import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.core.task.TaskRejectedException;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 import org.springframework.util.function.SingletonSupplier;
@@ -21,10 +22,10 @@ import org.springframework.util.function.SingletonSupplier;
 /**
  * Calls the listeners of the application. A listener that fails changes nothing.
  *
- * <p>Permanent failures are reported on a thread of their own, because the thread that records them records the results of all
- * jobs. At most {@value #CAPACITY} wait there; then the recording thread waits for the listeners.
+ * <p>Permanent failures are reported on a thread of their own: those who record them also record the results of other jobs, claim
+ * jobs and watch other nodes. At most {@value #CAPACITY} wait there; further ones are not reported, and the log says how many.
  */
-public final class JobListeners implements JobMonitor, DisposableBean {
+public final class JobListeners implements JobMonitor, SmartInitializingSingleton, DisposableBean {
 
     private static final Logger log = GuardedLogger.of(JobListeners.class);
 
@@ -32,8 +33,9 @@ public final class JobListeners implements JobMonitor, DisposableBean {
 
     private final Supplier<List<JobListener>> listeners;
     private final ThreadPoolTaskExecutor failures = new ThreadPoolTaskExecutor();
+    private final AtomicLong dropped = new AtomicLong();
 
-    /** @param listeners called when the first job runs, so that listeners may depend on {@code Jobs} */
+    /** @param listeners called when all beans exist, so that listeners may depend on {@code Jobs} */
     public JobListeners(Supplier<List<JobListener>> listeners) {
         this.listeners = SingletonSupplier.of(listeners);
         failures.setThreadNamePrefix("forge-cluster-job-listeners-");
@@ -42,16 +44,25 @@ public final class JobListeners implements JobMonitor, DisposableBean {
         failures.setKeepAliveSeconds(10);
         failures.setAllowCoreThreadTimeOut(true);
         failures.setQueueCapacity(CAPACITY);
-        failures.setRejectedExecutionHandler(new ThreadPoolExecutor.CallerRunsPolicy());
         failures.setDaemon(true);
         failures.setWaitForTasksToCompleteOnShutdown(true);
         failures.setAwaitTerminationSeconds(5);
         failures.initialize();
     }
 
+    /** A listener that cannot be created fails the start, not the first job. */
+    @Override
+    public void afterSingletonsInstantiated() {
+        listeners.get();
+    }
+
     @Override
     public void destroy() {
         failures.shutdown();
+        int waiting = failures.getThreadPoolExecutor().getQueue().size();
+        if (waiting > 0) {
+            log.warn("{} permanent failures of jobs were not reported to slow listeners before the shutdown", waiting);
+        }
     }
 
     @Override
@@ -71,12 +82,29 @@ public final class JobListeners implements JobMonitor, DisposableBean {
         if (listeners.get().isEmpty()) {
             return;
         }
-        Runnable calls = () -> callAll(id, name, listener -> listener.failedPermanently(id, name, status, error));
         try {
-            failures.execute(calls);
+            failures.execute(() -> {
+                callAll(id, name, listener -> listener.failedPermanently(id, name, status, error));
+                if (failures.getThreadPoolExecutor().getQueue().isEmpty()) {
+                    reportDropped();
+                }
+            });
         } catch (TaskRejectedException e) {
-            // The application is closed while the node records its last results.
-            calls.run();
+            if (dropped.getAndIncrement() == 0) {
+                log.warn(
+                        "Job {} ({}): its permanent failure is not reported, because {} others wait for slow listeners, or the"
+                                + " application is closed",
+                        name,
+                        id,
+                        CAPACITY);
+            }
+        }
+    }
+
+    private void reportDropped() {
+        long number = dropped.getAndSet(0);
+        if (number > 0) {
+            log.warn("{} permanent failures of jobs were not reported to slow listeners", number);
         }
     }
 
@@ -84,7 +112,7 @@ public final class JobListeners implements JobMonitor, DisposableBean {
         for (JobListener listener : listeners.get()) {
             try {
                 call.accept(listener);
-            } catch (RuntimeException | Error e) {
+            } catch (Throwable e) {
                 log.warn(
                         "Job {} ({}): listener {} failed; the job is not affected",
                         name,

@@ -37,7 +37,8 @@ public final class LockAutoConfiguration {
     LockKeeper clusterLockKeeper(ClusterProperties properties, Schema schema, NodeRuntime runtime) {
         return new LockKeeper(
                 new LockStore(schema, runtime.control().shared()),
-                properties.lock().leaseDuration());
+                properties.lock().leaseDuration(),
+                runtime.node()::nanos);
     }
 
     @Bean

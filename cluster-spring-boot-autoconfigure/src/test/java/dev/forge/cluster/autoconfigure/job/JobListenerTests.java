@@ -25,10 +25,12 @@ import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -169,7 +171,8 @@ class JobListenerTests {
                                     """).param(id).update();
                     assertThat(ended(context, id).status()).isEqualTo(JobStatus.ABANDONED);
                     await().until(() -> CALLS.size() == 1);
-                    assertThat(CALLS.get(0)).startsWith("first permanently work ABANDONED: 1 nodes failed");
+                    assertThat(CALLS.get(0))
+                            .startsWith("first permanently work ABANDONED: abandoned after more than 0");
                 });
     }
 
@@ -220,8 +223,39 @@ class JobListenerTests {
 
         @Override
         public void afterAttempt(JobContext job, JobAttemptOutcome outcome) {
-            throw new StackOverflowError("listener");
+            Failing.<RuntimeException>sneaky(new IOException("listener"));
         }
+
+        @SuppressWarnings("unchecked")
+        private static <E extends Throwable> void sneaky(Throwable failure) throws E {
+            throw (E) failure;
+        }
+    }
+
+    static class Blocking implements JobListener {
+
+        private final CountDownLatch release = new CountDownLatch(1);
+
+        @Override
+        public void failedPermanently(UUID id, String job, JobStatus status, String error) {
+            try {
+                release.await();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    @Test
+    void slow_listener_does_not_hold_up_those_who_report() throws Exception {
+        var blocking = new Blocking();
+        var listeners = new JobListeners(() -> List.of(blocking));
+        for (int i = 0; i < 1_100; i++) {
+            listeners.failed(UUID.randomUUID(), "work", JobStatus.FAILED, "broken");
+        }
+        blocking.release.countDown();
+        listeners.destroy();
+        listeners.failed(UUID.randomUUID(), "work", JobStatus.FAILED, "after the end");
     }
 
     @Test
@@ -331,6 +365,23 @@ class JobListenerTests {
                     UUID run = workflows.start("flow", null);
                     await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.COMPLETED);
                     assertThat(workflows.result(run, String.class)).hasValue("done");
+                });
+    }
+
+    @Test
+    void interceptor_that_fails_after_a_workflow_does_not_change_its_end() {
+        runner().withConfiguration(AutoConfigurations.of(WorkflowAutoConfiguration.class))
+                .withBean(Flow.class)
+                .withBean(First.class)
+                .withBean(JobInterceptor.class, () -> (job, handler) -> {
+                    handler.proceed();
+                    throw new IllegalStateException("too late");
+                })
+                .run(context -> {
+                    Workflows workflows = context.getBean(Workflows.class);
+                    UUID run = workflows.start("flow", null);
+                    await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.COMPLETED);
+                    await().until(() -> CALLS.contains("first COMPLETED"));
                 });
     }
 

@@ -151,6 +151,24 @@ class CronRuntimeChangeTests extends AbstractCronTests {
     }
 
     @Test
+    void default_target_is_that_of_the_cron_method() {
+        work.on(cron("anywhere", "-").anyWorker("gpu"), this::hold);
+        work.on(cron("led", "-"), this::hold);
+        Member leader = startLeader(work);
+        leader.crons().create(CronDefinition.cron("a", YEARLY).withHandler("anywhere"));
+        leader.crons().create(CronDefinition.cron("b", YEARLY).withHandler("led"));
+        assertThat(info("a").target()).isEqualTo(CronTarget.ANY_WORKER);
+        assertThat(info("a").capability()).isEqualTo("gpu");
+        assertThat(info("b").target()).isEqualTo(CronTarget.LEADER);
+        assertThatExceptionOfType(CronRejectedException.class)
+                .isThrownBy(() -> leader.crons()
+                        .create(CronDefinition.cron("c", YEARLY)
+                                .withHandler("led")
+                                .withCapability("gpu")))
+                .withMessageContaining("capability 'gpu' has no effect");
+    }
+
+    @Test
     void cron_method_reads_the_payload_of_a_runtime_cron() {
         var got = new CopyOnWriteArrayList<Optional<Order>>();
         work.on(cron("report", YEARLY), context -> got.add(context.payload(Order.class)));

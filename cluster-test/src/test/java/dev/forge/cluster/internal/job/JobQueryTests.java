@@ -131,6 +131,8 @@ class JobQueryTests extends JobFixture {
                 jobs,
                 all.withCreatedFrom(yesterday).withStatuses(JobStatus.PENDING).withName("job"),
                 delayed);
+        selects(jobs, all.withCreatedFrom(Instant.MIN).withCreatedBefore(Instant.MAX), other, delayed, failed, old);
+        assertThatIllegalArgumentException().isThrownBy(() -> jobs.count(all.withName("a\0b")));
         assertThat(jobs.list(all, 2)).extracting(JobInfo::id).containsExactly(other, delayed);
     }
 

@@ -199,6 +199,25 @@ class JobTests extends JobFixture {
     }
 
     @Test
+    void metadata_that_cannot_be_read_does_not_hold_up_other_jobs() {
+        work.on("job", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        member.jobs().pause("job");
+        List<UUID> ids = IntStream.range(0, 10)
+                .mapToObj(i -> member.jobs().enqueueNamed("job", null).id())
+                .toList();
+        jdbc.sql("UPDATE forge_jobs SET metadata = '[\"forge.x\"]' WHERE id = ?")
+                .param(ids.get(4))
+                .update();
+        member.jobs().resume("job");
+        assertThat(ids).allMatch(id -> member.ended(id).status() == JobStatus.COMPLETED);
+        assertThat(jdbc.sql("SELECT max(claim_epoch) FROM forge_jobs WHERE name = 'job'")
+                        .query(Long.class)
+                        .single())
+                .isOne();
+    }
+
+    @Test
     void invalid_rows_fail_with_a_reason_and_other_jobs_complete() {
         work.poll = Duration.ofMillis(200);
         work.on(job("order").taking(Order.class), (payload, context) -> {

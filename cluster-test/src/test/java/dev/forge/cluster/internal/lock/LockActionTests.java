@@ -2,6 +2,7 @@ package dev.forge.cluster.internal.lock;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.internal.node.TestCluster;
@@ -11,9 +12,11 @@ import dev.forge.cluster.lock.LockLostException;
 import dev.forge.cluster.lock.LockNotAcquiredException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -24,6 +27,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.IllegalTransactionStateException;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /** Waiting for locks, and actions that run while a lock is held. */
 @ClusterPostgres
@@ -107,6 +113,78 @@ class LockActionTests {
         waiting.interrupt();
         waiting.join();
         assertThat(ended).hasValue(1);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> void sneaky(Throwable failure) throws E {
+        throw (E) failure;
+    }
+
+    @Test
+    void lock_is_released_after_an_exception_of_any_type() {
+        assertThatThrownBy(() -> one.locks().withLock("import", MINUTE, () -> {
+                    LockActionTests.<RuntimeException>sneaky(new IOException("checked"));
+                }))
+                .isInstanceOf(IOException.class);
+        assertThat(two.locks().tryLock("import")).isPresent();
+    }
+
+    @Test
+    void interrupted_action_releases_its_lock_and_keeps_the_interrupt() throws Exception {
+        threads.submit(() -> {
+                    one.locks()
+                            .withLock(
+                                    "import",
+                                    MINUTE,
+                                    () -> Thread.currentThread().interrupt());
+                    assertThat(Thread.interrupted()).isTrue();
+                    ClusterLock lock = one.locks().tryLock("export").orElseThrow();
+                    Thread.currentThread().interrupt();
+                    lock.close();
+                    assertThat(Thread.interrupted()).isTrue();
+                    return null;
+                })
+                .get();
+        assertThat(two.locks().tryLock("import")).isPresent();
+        assertThat(two.locks().tryLock("export")).isPresent();
+    }
+
+    @Test
+    void action_in_a_transaction_is_refused() {
+        var transaction = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+        assertThatExceptionOfType(IllegalTransactionStateException.class)
+                .isThrownBy(() ->
+                        transaction.executeWithoutResult(status -> one.locks().tryWithLock("import", () -> {})))
+                .withMessageContaining("before the commit");
+        assertThat(two.locks().tryLock("import")).isPresent();
+        assertThat(one.locks().tryWithLock("export", () -> transaction.executeWithoutResult(status -> {})))
+                .isTrue();
+    }
+
+    @Test
+    void node_that_leaves_waits_for_its_actions() throws Exception {
+        var begun = new CountDownLatch(1);
+        var release = new CountDownLatch(1);
+        Future<String> action = threads.submit(() -> one.locks().withLock("import", MINUTE, () -> {
+            begun.countDown();
+            try {
+                release.await();
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+            return "done";
+        }));
+        begun.await();
+        Future<?> stopping = threads.submit(one::stop);
+        await().until(() -> jdbc.sql("SELECT status = 'draining' FROM forge_nodes WHERE name = 'one'")
+                .query(Boolean.class)
+                .optional()
+                .orElse(false));
+        assertThat(two.locks().tryLock("import")).isEmpty();
+        release.countDown();
+        assertThat(action.get()).isEqualTo("done");
+        stopping.get();
+        assertThat(two.locks().tryLock("import")).isPresent();
     }
 
     @Test

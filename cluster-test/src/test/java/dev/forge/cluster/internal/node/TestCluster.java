@@ -137,7 +137,7 @@ public final class TestCluster implements AutoCloseable {
                 events::add);
         var leadership =
                 new FencedLeadership(node, new LeaderStore(schema, source), new JdbcTransactionManager(source));
-        var keeper = new LockKeeper(new LockStore(schema, control), Duration.ofSeconds(60));
+        var keeper = new LockKeeper(new LockStore(schema, control), Duration.ofSeconds(60), node::nanos);
         var locks = new DefaultClusterLocks(node, new LockStore(schema, control), keeper);
         var tools = new JobEngine.Dependencies(
                 source, new TestJobs.Json(), work.monitor, () -> work.interceptors, null, work.maxPayload);

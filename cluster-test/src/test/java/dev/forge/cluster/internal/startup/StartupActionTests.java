@@ -434,7 +434,7 @@ class StartupActionTests {
                             new DefaultClusterLocks(
                                     node,
                                     new LockStore(schema, control),
-                                    new LockKeeper(new LockStore(schema, control), FOREVER)),
+                                    new LockKeeper(new LockStore(schema, control), FOREVER, node::nanos)),
                             FOREVER,
                             new StartupActions(
                                     node, schema, control, new Timing(FOREVER, Duration.ofMillis(20), FOREVER)))

@@ -33,7 +33,7 @@ public final class GuardedMonitor implements JobMonitor {
     private void guard(Runnable call) {
         try {
             call.run();
-        } catch (RuntimeException | Error e) {
+        } catch (Throwable e) {
             report(e);
         }
     }
@@ -62,7 +62,7 @@ public final class GuardedMonitor implements JobMonitor {
     public Runnable carried(Runnable work) {
         try {
             return monitor.carried(work);
-        } catch (RuntimeException | Error e) {
+        } catch (Throwable e) {
             report(e);
             return work;
         }
@@ -72,7 +72,7 @@ public final class GuardedMonitor implements JobMonitor {
     public Map<String, String> origin(String name) {
         try {
             return monitor.origin(name);
-        } catch (RuntimeException | Error e) {
+        } catch (Throwable e) {
             report(e);
             return Map.of();
         }

@@ -122,9 +122,10 @@ public final class JobHandlers {
     public void addForLeader(JobHandler handler, String refusal) {
         add(handler);
         ofLeader.put(handler.name(), refusal);
+        handler.aliases().forEach(alias -> ofLeader.put(alias, refusal));
     }
 
-    /** Returns the names of handlers that the leader may run, each with the error message for applications. */
+    /** Returns the names and aliases of handlers that the leader may run, each with the error message for applications. */
     public Map<String, String> ofLeader() {
         return ofLeader;
     }

@@ -55,9 +55,22 @@ public final class JobRecoveryStore {
      */
     public record CrashRule(boolean spendsAttempt, int maxAttempts, int maxRecoveries) {}
 
-    /** A job that was taken from its node. */
+    /**
+     * A job that was taken from its node.
+     *
+     * @param error the recorded error, shortened; null if the job is pending again
+     */
     public record Recovered(
-            UUID id, String name, @Nullable UUID node, long silentMillis, int recoveries, JobStatus status) {}
+            UUID id,
+            String name,
+            @Nullable UUID node,
+            long silentMillis,
+            int recoveries,
+            JobStatus status,
+            @Nullable String error) {}
+
+    /** The error of a job that has ended; those of pending jobs are not needed. */
+    private static final String ERROR = "CASE WHEN j.status <> 'pending' THEN left(j.last_error, 2000) END";
 
     private static Recovered recovered(ResultSet row, UUID node) throws SQLException {
         return new Recovered(
@@ -66,7 +79,8 @@ public final class JobRecoveryStore {
                 node,
                 row.getLong(3),
                 row.getInt(4),
-                JobRows.status(row.getString(5)));
+                JobRows.status(row.getString(5)),
+                row.getString(6));
     }
 
     /**
@@ -79,8 +93,8 @@ public final class JobRecoveryStore {
                 WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
                     ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
-                RETURNING j.id, j.name, %s, j.recoveries, j.status
-                """.formatted(recovery(crash), silentMillis("j"))))
+                RETURNING j.id, j.name, %s, j.recoveries, j.status, %s
+                """.formatted(recovery(crash), silentMillis("j"), ERROR)))
                 .param(node)
                 .query((row, n) -> recovered(row, node))
                 .list();
@@ -114,8 +128,8 @@ public final class JobRecoveryStore {
                     ORDER BY j.id LIMIT 1000 FOR UPDATE SKIP LOCKED)
                 UPDATE ~.forge_jobs j SET %s
                 FROM overdue o WHERE j.id = o.id
-                RETURNING j.id, j.name, o.worker_id, %s, j.recoveries, j.status
-                """.formatted(OVERDUE, recovery(rule), silentMillis("o"))))
+                RETURNING j.id, j.name, o.worker_id, %s, j.recoveries, j.status, %s
+                """.formatted(OVERDUE, recovery(rule), silentMillis("o"), ERROR)))
                 .param("grace", grace)
                 .param("unstarted", claimStartTimeout.toMillis())
                 .param("among", among == null ? null : among.toArray(UUID[]::new), Types.ARRAY)
@@ -125,7 +139,8 @@ public final class JobRecoveryStore {
                         row.getObject(3, UUID.class),
                         row.getLong(4),
                         row.getInt(5),
-                        JobRows.status(row.getString(6))))
+                        JobRows.status(row.getString(6)),
+                        row.getString(7)))
                 .list();
     }
 
@@ -136,12 +151,12 @@ public final class JobRecoveryStore {
      * @param reason why; becomes the last error of the job
      */
     public Optional<Recovered> returnUnreadable(UUID node, ClaimKey key, CrashRule rule, String reason) {
-        return client.sql(schema.sql(
-                        """
+        return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs j SET %s
                 WHERE j.id = :id AND j.claim_epoch = :epoch AND j.worker_id = :node AND j.status IN %s
-                RETURNING j.id, j.name, 0, j.recoveries, j.status
-                """.formatted(recovery(rule, "true", ":reason", ":reason", "j.attempt_history"), JobRows.HELD)))
+                RETURNING j.id, j.name, 0, j.recoveries, j.status, %s
+                """.formatted(
+                        recovery(rule, "true", ":reason", ":reason", "j.attempt_history"), JobRows.HELD, ERROR)))
                 .param("id", key.id())
                 .param("epoch", key.epoch())
                 .param("node", node)

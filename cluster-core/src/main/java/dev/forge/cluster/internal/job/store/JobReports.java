@@ -45,6 +45,9 @@ public final class JobReports {
     /** The name under which {@link #unfinished} counts jobs together if there are too many names. */
     public static final String OTHER_NAMES = "(other)";
 
+    private static final Instant EARLIEST = Instant.parse("0001-01-01T00:00:00Z");
+    private static final Instant LATEST = Instant.parse("9999-12-31T00:00:00Z");
+
     /** How many jobs of each kind a list reads. */
     private static final int LOOKED_THROUGH = 10_000;
 
@@ -185,6 +188,12 @@ public final class JobReports {
                 .params(parameters);
     }
 
+    /** Returns a time within the range of PostgreSQL. */
+    private static OffsetDateTime storable(Instant time) {
+        Instant latest = time.isAfter(LATEST) ? LATEST : time;
+        return (latest.isBefore(EARLIEST) ? EARLIEST : latest).atOffset(ZoneOffset.UTC);
+    }
+
     private static String conditions(JobFilter filter, Map<String, Object> parameters) {
         var conditions = new StringBuilder();
         if (filter.name() != null) {
@@ -199,11 +208,11 @@ public final class JobReports {
         }
         if (filter.createdFrom() != null) {
             conditions.append(" AND created_at >= :createdFrom");
-            parameters.put("createdFrom", filter.createdFrom().atOffset(ZoneOffset.UTC));
+            parameters.put("createdFrom", storable(filter.createdFrom()));
         }
         if (filter.createdBefore() != null) {
             conditions.append(" AND created_at < :createdBefore");
-            parameters.put("createdBefore", filter.createdBefore().atOffset(ZoneOffset.UTC));
+            parameters.put("createdBefore", storable(filter.createdBefore()));
         }
         return conditions.toString();
     }

@@ -94,7 +94,7 @@ final class ClaimedJobReader {
         if (pending) {
             node.jobReturned();
         } else if (returned != null) {
-            dependencies.monitor().failed(job.id(), job.name(), returned.status(), "the job cannot be read: " + reason);
+            dependencies.monitor().failed(job.id(), job.name(), returned.status(), String.valueOf(returned.error()));
         }
     }
 }

@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.job.store.JobFinishStore;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -182,6 +183,8 @@ final class FinishWriter {
                 false);
         try {
             Set<ClaimKey> lost = stores.finishes().finish(node, List.of(failed));
+            culprit.running.ended(Kind.FAILED, rejection);
+            culprit.running.recordedError(failed.error());
             settle(
                     culprit.running,
                     endedByThisNode(node, List.of(culprit), lost).containsAll(lost));
@@ -300,7 +303,7 @@ final class FinishWriter {
         running.end();
         try {
             settled.accept(running, written);
-        } catch (RuntimeException | Error e) {
+        } catch (Throwable e) {
             // The other jobs of the same statement must be settled, too.
             log.warn(
                     "Job {} ({}): failure after its end was written",

@@ -190,7 +190,7 @@ final class Finisher {
             if (failure == null && !again.isEmpty()) {
                 failure = writeAgain(again);
             }
-        } catch (RuntimeException | Error e) {
+        } catch (Throwable e) {
             failure = e;
         }
         batch.removeIf(one -> one.isSettled() || locked.containsKey(one));

@@ -2,14 +2,18 @@ package dev.forge.cluster.internal.job.worker;
 
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.handler.RecordedOutcome;
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.JobInterceptor;
 import java.util.List;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
 
 /** Calls handlers through the interceptors of the application. */
 final class InterceptedHandlers {
+
+    private static final Logger log = GuardedLogger.of(InterceptedHandlers.class);
 
     private final JobHandlers handlers;
     private final Supplier<List<JobInterceptor>> interceptors;
@@ -37,14 +41,38 @@ final class InterceptedHandlers {
                     () -> interceptor.intercept(running, inner),
                     interceptor.getClass().getName());
         }
-        Object result = next.proceed();
-        if (!handler.called && handlers.ownerOf(running.name()).isPresent()) {
+        return handlers.ownerOf(running.name()).isPresent() ? callOwned(next, handler, running) : next.proceed();
+    }
+
+    /**
+     * Calls the handler of a job that another capability has enqueued for itself. What this handler returns or throws controls
+     * work that is recorded elsewhere, so that an interceptor cannot replace it.
+     */
+    private static @Nullable Object callOwned(JobInterceptor.Handler chain, Handler handler, RunningJob running)
+            throws Throwable {
+        try {
+            chain.proceed();
+        } catch (Throwable e) {
+            if (!handler.called) {
+                throw e;
+            }
+            if (e != handler.failure) {
+                log.warn(
+                        "Job {} ({}): a JobInterceptor failed after the handler; the outcome of the handler counts",
+                        running.name(),
+                        running.id(),
+                        ErrorText.loggable(e));
+            }
+        }
+        if (!handler.called) {
             throw new IllegalStateException(
                     "a JobInterceptor did not call the handler of '%s', which carries work of the cluster; skip jobs by their name"
                             .formatted(running.name()));
         }
-        // The handler has recorded its end itself, which no interceptor can change.
-        return handler.result instanceof RecordedOutcome recorded ? recorded : result;
+        if (handler.failure != null) {
+            throw handler.failure;
+        }
+        return handler.result;
     }
 
     /** Calls an interceptor or the handler, once. */
@@ -54,6 +82,7 @@ final class InterceptedHandlers {
         private final String description;
         private boolean called;
         private @Nullable Object result;
+        private @Nullable Throwable failure;
 
         Handler(JobInterceptor.Handler target, String description) {
             this.target = target;
@@ -67,8 +96,13 @@ final class InterceptedHandlers {
                         "proceed() was called twice: %s runs once per attempt".formatted(description));
             }
             called = true;
-            result = target.proceed();
-            return result;
+            try {
+                result = target.proceed();
+                return result;
+            } catch (Throwable e) {
+                failure = e;
+                throw e;
+            }
         }
     }
 }

@@ -70,8 +70,8 @@ final class JobExecution {
 
     private void settled(RunningJob running, boolean written) {
         if (written) {
-            claims.forget(running);
-            if (running.outcome() == Kind.FAILED) {
+            boolean first = claims.forget(running);
+            if (first && running.outcome() == Kind.FAILED) {
                 String error = running.error();
                 monitor.failed(
                         running.id(), running.name(), JobStatus.FAILED, error != null ? error : "no error recorded");
@@ -145,8 +145,9 @@ final class JobExecution {
         try {
             monitor.started(running.name(), waited(running));
             monitor.observe(running, attempt);
-        } catch (RuntimeException | Error e) {
-            // A failing observation must not decide how the job ends.
+        } catch (Throwable e) {
+            // A failing observation must not decide how the job ends. Languages without checked exceptions throw any
+            // type.
             log.warn("Job {} ({}): observation failed; the job is not affected", running.name(), running.id(), e);
         }
         if (!attempt.made) {
@@ -169,8 +170,13 @@ final class JobExecution {
         public void run() {
             made = true;
             finish = attempt(running);
-            // From here on listeners and observations run, which an interrupt for the handler must not reach.
+            // From here on listeners and observations run, which an interrupt for the handler must not reach. The
+            // handler has
+            // ended: neither its timeout nor the end of a drain may decide anything else.
             running.returned();
+            if (finish != null) {
+                running.ending();
+            }
             if (finish != null && running.stopReason() == Stop.LOST) {
                 running.ended(Kind.LOST, running.failure());
             }

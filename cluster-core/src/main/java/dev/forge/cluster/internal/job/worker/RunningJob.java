@@ -89,12 +89,24 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         this.confirmedAt = sentAt;
         this.json = persistence.json;
         this.persistence = persistence;
-        // The common case does not parse the metadata.
-        this.limits = claimed.metadata().contains("\"forge.")
-                ? handler.limits().overriddenBy(json.readTexts(claimed.metadata()))
-                : handler.limits();
+        this.limits = limits(claimed, handler, json);
         this.marked = claimed.started();
         this.checkpoint = claimed.checkpoint();
+    }
+
+    private static JobHandler.Limits limits(Claimed claimed, JobHandler handler, PayloadJson json) {
+        // The common case does not parse the metadata.
+        if (!claimed.metadata().contains("\"forge.")) {
+            return handler.limits();
+        }
+        try {
+            return handler.limits().overriddenBy(json.readTexts(claimed.metadata()));
+        } catch (RuntimeException e) {
+            // Edited by hand, or written by SQL for a codec of the application that cannot read it: the other jobs of
+            // the
+            // claim must not suffer.
+            return handler.limits();
+        }
     }
 
     public Claimed claimed() {
