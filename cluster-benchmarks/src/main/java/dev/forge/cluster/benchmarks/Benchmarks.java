@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
-/** Runs everything, or the parts that are named, on one durable PostgreSQL; prints a table and writes it as JSON. */
+/** Runs all parts, or the parts named as arguments, on one durable PostgreSQL. Prints a table and writes it as JSON. */
 public final class Benchmarks {
 
     private Benchmarks() {}
@@ -16,7 +16,7 @@ public final class Benchmarks {
         Map<String, Part> parts = parts();
         List<String> wanted = args.length == 0 ? List.copyOf(parts.keySet()) : List.of(args);
         if (!parts.keySet().containsAll(wanted)) {
-            throw new IllegalArgumentException("there are the parts " + parts.keySet() + ", not all of " + wanted);
+            throw new IllegalArgumentException("Unknown part: valid are " + parts.keySet() + ", given " + wanted);
         }
         long start = System.nanoTime();
         try (var server = new Server()) {
@@ -28,7 +28,7 @@ public final class Benchmarks {
             report.print();
             report.write(Path.of(System.getProperty("benchmarks.json", "target/benchmarks.json")));
         }
-        System.out.println("took " + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - start) + " s");
+        System.out.println("Duration: " + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - start) + " s");
     }
 
     private static Map<String, Part> parts() {

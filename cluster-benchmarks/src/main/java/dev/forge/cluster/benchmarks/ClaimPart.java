@@ -21,9 +21,9 @@ import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
- * How long a claim of 50 rows takes, alone and with obstacles in front of them: a million rows that may not be taken, and
- * the dead entries of finished jobs that an open snapshot keeps in the index. Looks and claims are the worker's own: a
- * look finds where a queue begins, and each claim goes on where the one before ended.
+ * Measures a claim of 50 rows, alone and with obstacles in front of them: a million rows that cannot be claimed, and dead
+ * index entries of finished jobs that an open snapshot retains. Queue searches and claims use the worker's own statements: a
+ * search finds where a queue begins, and each claim continues where the previous one ended.
  */
 final class ClaimPart implements Part {
 
@@ -42,7 +42,7 @@ final class ClaimPart implements Part {
         Runnable more = () -> raw.insert(K * CLAIMS);
         Place obstructed = Place.in(server.schema(), server.pool());
         server.execute("CREATE DATABASE unobstructed");
-        // A database of its own: a snapshot holds dead rows only in the one it was taken in.
+        // A separate database, because a snapshot retains dead rows only in its own database.
         try (var pool = server.pool("unobstructed")) {
             Place free = Place.in(Schema.open(pool, SchemaMode.MIGRATE, "public"), pool);
             raw.empty();
@@ -69,23 +69,23 @@ final class ClaimPart implements Part {
         }
         server.execute("DELETE FROM forge_nodes WHERE id = '%s'".formatted(obstructed.node));
         report.add("claim of 50, nothing in front", rounds.median("free claim"), "ms");
-        compare(report, rounds, "a million unclaimable in front", "obstacles");
-        compare(report, rounds, "snapshot open over 200,000 finished", "snapshot");
-        compare(report, rounds, "snapshot, all due at the same moment", "one moment");
-        report.add("look, nothing in front", rounds.median("free look"), "ms");
-        report.add("look, a million unclaimable in front", rounds.median("obstacles look"), "ms");
-        report.add("look, snapshot open over 200,000 finished", rounds.median("snapshot look"), "ms");
-        report.add("look from marks, the same snapshot", rounds.median("snapshot marked look"), "ms");
-        report.add("drain of 200,000 with the snapshot open", rounds.median("snapshot drain"), "jobs/s");
-        report.add("drain of 200,000 due at the same moment", rounds.median("one moment drain"), "jobs/s");
+        compare(report, rounds, "a million unclaimable jobs in front", "obstacles");
+        compare(report, rounds, "open snapshot over 200,000 finished jobs", "snapshot");
+        compare(report, rounds, "open snapshot, all jobs due at the same time", "one moment");
+        report.add("queue search, nothing in front", rounds.median("free look"), "ms");
+        report.add("queue search, a million unclaimable jobs in front", rounds.median("obstacles look"), "ms");
+        report.add("queue search, open snapshot over 200,000 finished jobs", rounds.median("snapshot look"), "ms");
+        report.add("queue search from marks, the same snapshot", rounds.median("snapshot marked look"), "ms");
+        report.add("drain of 200,000 jobs with the snapshot open", rounds.median("snapshot drain"), "jobs/s");
+        report.add("drain of 200,000 jobs due at the same time", rounds.median("one moment drain"), "jobs/s");
     }
 
     private static void compare(Report report, Rounds rounds, String what, String name) {
         report.add("claim of 50, " + what, rounds.median(name + " claim"), "ms");
-        report.atMost(2, what + " : nothing", rounds.median(name + " ratio"), "x");
+        report.atMost(2, what + " : nothing in front", rounds.median(name + " ratio"), "x");
     }
 
-    /** What is enqueued in one transaction is due at the same moment: no mark tells these jobs apart. */
+    /** Inserts jobs that are all due at the same time, so that no mark can tell them apart. */
     private static void insertAtOnce(Server server, int jobs, String due) {
         server.execute("""
                 INSERT INTO forge_jobs (id, name, payload, scheduled_at)
@@ -108,7 +108,10 @@ final class ClaimPart implements Part {
         }
     }
 
-    /** Of other names, for other capabilities, for later, and paused; half of them more urgent than what can be claimed. */
+    /**
+     * Inserts jobs with another name, another capability or a later time, and paused jobs. Half of them are more urgent than the
+     * jobs that can be claimed.
+     */
     private static void obstruct(Server server) {
         server.execute("INSERT INTO forge_job_pauses (name) VALUES ('paused')");
         server.execute("""
@@ -134,7 +137,7 @@ final class ClaimPart implements Part {
             server.execute("CHECKPOINT");
             var freeTurn = new Turn(free);
             var obstructedTurn = new Turn(obstructed);
-            // In turns: a busy moment of the machine hits both.
+            // In turns, so that a busy moment of the machine affects both.
             for (int i = 0; i < LOOKS; i++) {
                 freeTurn.look();
                 obstructedTurn.look();
@@ -154,7 +157,7 @@ final class ClaimPart implements Part {
         }
     }
 
-    /** Where to claim, and as whom. */
+    /** A database to claim in, and the node that claims there. */
     private record Place(JobQueueStore queues, JobClaimStore claims, RawSql rows, UUID node) {
 
         static Place in(Schema schema, DataSource source) {
@@ -168,7 +171,7 @@ final class ClaimPart implements Part {
         }
     }
 
-    /** A worker's looks, and claims that go on from each other. */
+    /** The queue searches of a worker, and claims that each continue where the previous one ended. */
     private static final class Turn {
 
         final List<Double> looks = new ArrayList<>();
@@ -193,7 +196,7 @@ final class ClaimPart implements Part {
             if (!due.equals(whole.due())
                     || due.size() != 1
                     || !due.get(0).queue().name().equals(Ours.JOB)) {
-                throw new IllegalStateException("not the queue that was expected: " + due);
+                throw new IllegalStateException("Unexpected queues: " + due);
             }
             queue = due.get(0).queue();
             mark = due.get(0).scheduledAt();
@@ -205,7 +208,7 @@ final class ClaimPart implements Part {
             List<Claimed> claimed = place.claims.claim(queue, mark, claiming);
             claims.add((System.nanoTime() - start) / 1e6);
             if (claimed.size() != K) {
-                throw new IllegalStateException("claimed " + claimed.size());
+                throw new IllegalStateException("Wrong number of claimed jobs: " + claimed.size());
             }
             mark = claimed.get(K - 1).scheduledAt();
         }

@@ -1,16 +1,16 @@
 package dev.forge.cluster.benchmarks;
 
-/** Something that works through a queue of trivial jobs. */
+/** A scheduler that works through a queue of trivial jobs. */
 interface Contestant {
 
     String name();
 
-    /** How many jobs to give it: few seconds' worth. */
+    /** Returns the number of jobs for one drain, which takes a few seconds. */
     int jobs();
 
-    /** Empties its tables and adds that many jobs, all due. */
+    /** Empties the tables of the contestant and inserts that many jobs, all due. */
     void fill(int jobs);
 
-    /** Works until all of them are finished. */
+    /** Works until all jobs are finished. */
     Race.Result drain(Race race);
 }

@@ -10,13 +10,13 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Processor time of this process and of PostgreSQL's. The latter comes from {@code /proc}: that of the postmaster, of its
- * children, and of the children it has outlived.
+ * Measures the CPU time of this process and of PostgreSQL. The latter comes from {@code /proc}: the postmaster, its children,
+ * and its children that have ended.
  */
 final class Cpu {
 
     private static final Path PROC = Path.of("/proc");
-    /** A tick of {@code /proc/<pid>/stat} on every architecture that matters. */
+    /** The length of a tick of {@code /proc/<pid>/stat} on all common architectures. */
     private static final long NANOS_PER_TICK = 10_000_000;
 
     private static final int PARENT = 1;
@@ -27,7 +27,7 @@ final class Cpu {
             ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean bean ? bean : null;
     private final @Nullable String postmaster;
 
-    /** @param server null where it cannot be known */
+    /** @param server null if it cannot be measured */
     record Used(long client, @Nullable Long server) {
 
         Used since(Used before) {
@@ -37,7 +37,7 @@ final class Cpu {
         }
     }
 
-    /** @param backend any process of the server's */
+    /** @param backend the process id of any backend of the server */
     Cpu(int backend) {
         postmaster = stat(PROC.resolve(String.valueOf(backend)))
                 .map(fields -> fields[PARENT])
@@ -62,7 +62,7 @@ final class Cpu {
                 boolean parent = process.endsWith(postmaster);
                 String[] fields = stat(process).orElse(null);
                 if (fields != null && (parent || fields[PARENT].equals(postmaster))) {
-                    // utime, stime, and of the postmaster also those of the children that have ended
+                    // utime and stime; for the postmaster also the times of its children that have ended
                     for (int field = UTIME; field <= (parent ? CSTIME : UTIME + 1); field++) {
                         ticks += Long.parseLong(fields[field]);
                     }
@@ -74,7 +74,7 @@ final class Cpu {
         return ticks * NANOS_PER_TICK;
     }
 
-    /** What follows the name, which is in parentheses and may hold anything. */
+    /** Returns the fields after the process name, which is in parentheses and may contain any character. */
     private static Optional<String[]> stat(Path process) {
         try {
             String line = Files.readString(process.resolve("stat"));

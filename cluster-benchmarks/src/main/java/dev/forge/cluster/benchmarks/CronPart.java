@@ -2,7 +2,7 @@ package dev.forge.cluster.benchmarks;
 
 import java.util.concurrent.TimeUnit;
 
-/** Ten thousand crons that are due in the same second, fired by one leader. */
+/** Measures how fast one leader fires ten thousand crons that are due in the same second. */
 final class CronPart implements Part {
 
     private static final int CRONS = 10_000;
@@ -19,7 +19,7 @@ final class CronPart implements Part {
             for (int round = 0; round < Rounds.COUNT; round++) {
                 server.execute("DELETE FROM forge_crons");
                 server.execute("DELETE FROM forge_cron_runs");
-                // Made at run time, for any worker; their expression has them due again in an hour.
+                // Crons created at run time, for any worker. Their expression makes them due again in an hour.
                 server.execute("""
                         INSERT INTO forge_crons (name, handler, expression, target, declared, next_fire_at, overlap)
                         SELECT 'cron-' || n, '%s', '@every PT1H', 'any-worker', false,
@@ -37,10 +37,10 @@ final class CronPart implements Part {
             }
         }
         long fired = server.number("SELECT count(*) FROM forge_cron_runs WHERE outcome = 'ran'");
-        report.atLeast(CRONS, "crons of " + CRONS + " that fired", (double) fired, "");
+        report.atLeast(CRONS, "fired crons (of " + CRONS + ")", (double) fired, "");
         report.atMost(
                 MOST_MILLIS,
-                CRONS + " crons due in one second: the last one fired after",
+                CRONS + " crons due in one second: time until the last one fired",
                 rounds.median("fired"),
                 "ms");
         server.execute("DELETE FROM forge_crons");

@@ -10,7 +10,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 
-/** db-scheduler as its documentation tunes it for throughput: lock-and-fetch, several times its threads at once. */
+/** db-scheduler, tuned for throughput as in its documentation: lock-and-fetch of several times as many jobs as threads. */
 final class DbScheduler implements Contestant {
 
     static final int JOBS = 20_000;

@@ -3,24 +3,24 @@ package dev.forge.cluster.benchmarks;
 import java.io.IOException;
 import java.util.List;
 
-/** How fast, and at what cost, each contestant works through jobs that do nothing. */
+/** Measures throughput and CPU time per job of each contestant, with jobs that do nothing. */
 final class DrainPart implements Part {
 
     @Override
     public void run(Server server, Report report) throws IOException {
         Contestant raw = new RawSql(server.pool(), RawSql.CLAIM);
-        // What larger batches alone are worth: ours grow with the load.
+        // Shows the effect of larger batches alone: Forge Cluster enlarges its batches with the load.
         Contestant largeRaw = new RawSql(server.pool(), RawSql.LARGE_CLAIM);
         Contestant ours = new OneNode(server, OneNode.MANY);
-        // As many as db-scheduler has: the planner sees a small table with other eyes.
+        // As many jobs as db-scheduler gets, because the planner may choose other plans for a small table.
         Contestant few = new OneNode(server, DbScheduler.JOBS);
         Contestant dbScheduler = new DbScheduler(server);
         Contestant jobRunr = new JobRunr(server);
         List<Contestant> all = List.of(raw, largeRaw, ours, few, dbScheduler, jobRunr, new Quartz(server));
         if (!server.cpu().seesServer()) {
-            report.note("no /proc here: the server's processor time is not measured");
+            report.note("No /proc on this system: the CPU time of the server is not measured");
         }
-        // The compiler is not to be on anybody's account.
+        // Excludes the work of the JIT compiler from the figures.
         for (Contestant one : all) {
             drain(server, one, new Race(one.jobs() / 2, server.cpu()));
         }
@@ -53,17 +53,17 @@ final class DrainPart implements Part {
                 report.add(one.name() + ": CPU per job, server", rounds.median(one.name() + " server"), "us");
             }
         }
-        report.atLeast(0.5, "ours : raw SQL", ratio(rounds, ours, raw), "x");
-        report.add("ours : " + largeRaw.name(), ratio(rounds, ours, largeRaw), "x");
-        report.atLeast(5, "ours : db-scheduler", ratio(rounds, ours, dbScheduler), "x");
-        report.atLeast(5, "ours, small table : db-scheduler", ratio(rounds, few, dbScheduler), "x");
-        report.atLeast(20, "ours : JobRunr", ratio(rounds, ours, jobRunr), "x");
+        report.atLeast(0.5, "Forge Cluster : raw SQL", ratio(rounds, ours, raw), "x");
+        report.add("Forge Cluster : " + largeRaw.name(), ratio(rounds, ours, largeRaw), "x");
+        report.atLeast(5, "Forge Cluster : db-scheduler", ratio(rounds, ours, dbScheduler), "x");
+        report.atLeast(5, "Forge Cluster, small table : db-scheduler", ratio(rounds, few, dbScheduler), "x");
+        report.atLeast(20, "Forge Cluster : JobRunr", ratio(rounds, ours, jobRunr), "x");
         report.atMost(
                 2,
-                "CPU per job, ours : raw SQL",
+                "CPU per job, Forge Cluster : raw SQL",
                 rounds.median(ours.name() + " cpu") / rounds.median(raw.name() + " cpu"),
                 "x");
-        report.atMost(0, "jobs of ours that ran twice", (double) doubles, "");
+        report.atMost(0, "Forge Cluster: jobs that ran twice", (double) doubles, "");
     }
 
     private static Race.Result drain(Server server, Contestant contestant, Race race) {

@@ -9,11 +9,11 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
-/** Enqueueing on a node that runs no jobs, beside INSERTs into the same table by hand. */
+/** Compares enqueueing on a node that runs no jobs with hand-written INSERTs into the same table. */
 final class EnqueuePart implements Part {
 
     private static final int BULK = 100_000;
-    /** Ours and by hand take turns: a round is the median slice, and a slice long enough for the news that follow. */
+    /** Both sides take turns, slice by slice. A round is the median slice; a slice is long enough to include announcements. */
     private static final int SLICES = 25;
 
     private static final long SLICE_NANOS = 60_000_000;
@@ -25,7 +25,7 @@ final class EnqueuePart implements Part {
         var rounds = new Rounds();
         try (var node = new Ours("enqueuer", server, Ours.NO_WORKER, job -> {})) {
             node.start();
-            // The compiler is not to be on anybody's account.
+            // Excludes the work of the JIT compiler from the figures.
             compare(new Rounds(), "warm-up", 1, node::enqueueOne, raw::insertOne);
             for (int round = 0; round < Rounds.COUNT; round++) {
                 raw.empty();
@@ -47,14 +47,14 @@ final class EnqueuePart implements Part {
         }
         raw.empty();
         report.add("single, own transaction: bare INSERT", rounds.median("single raw"), "jobs/s");
-        report.add("single, own transaction: ours", rounds.median("single"), "jobs/s");
-        report.atLeast(0.9, "single, ours : bare INSERT", rounds.median("single ratio"), "x");
-        report.add("single, %d callers: bare INSERT".formatted(CALLERS), rounds.median("callers raw"), "jobs/s");
-        report.add("single, %d callers: ours".formatted(CALLERS), rounds.median("callers"), "jobs/s");
-        report.add("single, %d callers, ours : bare INSERT".formatted(CALLERS), rounds.median("callers ratio"), "x");
+        report.add("single, own transaction: Forge Cluster", rounds.median("single"), "jobs/s");
+        report.atLeast(0.9, "single, Forge Cluster : bare INSERT", rounds.median("single ratio"), "x");
+        report.add("%d callers: bare INSERT".formatted(CALLERS), rounds.median("callers raw"), "jobs/s");
+        report.add("%d callers: Forge Cluster".formatted(CALLERS), rounds.median("callers"), "jobs/s");
+        report.add("%d callers, Forge Cluster : bare INSERT".formatted(CALLERS), rounds.median("callers ratio"), "x");
         report.add("bulk: multi-row INSERT", rounds.median("bulk raw"), "jobs/s");
-        report.add("bulk: ours", rounds.median("bulk"), "jobs/s");
-        report.atLeast(0.7, "bulk, ours : multi-row INSERT", rounds.median("bulk") / rounds.median("bulk raw"), "x");
+        report.add("bulk: Forge Cluster", rounds.median("bulk"), "jobs/s");
+        report.atLeast(0.7, "bulk, Forge Cluster : INSERT", rounds.median("bulk") / rounds.median("bulk raw"), "x");
     }
 
     private static void compare(Rounds rounds, String name, int callers, Runnable ours, Runnable raw) throws Exception {

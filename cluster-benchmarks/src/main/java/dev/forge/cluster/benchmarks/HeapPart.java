@@ -3,7 +3,7 @@ package dev.forge.cluster.benchmarks;
 import java.lang.management.ManagementFactory;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** The heap of this process, with all that is in it, while a node works on a table of a million pending jobs. */
+/** Measures the whole heap of this process while a node works on a table of a million pending jobs. */
 final class HeapPart implements Part {
 
     private static final int PENDING = 1_000_000;
@@ -15,7 +15,7 @@ final class HeapPart implements Part {
         var rows = new RawSql(server.pool());
         rows.empty();
         System.gc();
-        report.add("before, without a node", used(), "MB");
+        report.add("before the node starts", used(), "MB");
         server.execute("""
                 INSERT INTO forge_jobs (id, name, payload)
                 SELECT gen_random_uuid(), 'trivial', '{"orderId": 42}' FROM generate_series(1, %d)
@@ -34,7 +34,7 @@ final class HeapPart implements Part {
             }
         }
         rows.empty();
-        report.atMost(256, "after GC, 1,000,000 jobs pending, a node at work", rounds.median("heap"), "MB");
+        report.atMost(256, "after GC, 1,000,000 pending jobs, one working node", rounds.median("heap"), "MB");
     }
 
     private static double used() {

@@ -2,7 +2,7 @@ package dev.forge.cluster.benchmarks;
 
 import java.util.concurrent.TimeUnit;
 
-/** What a node with nothing to do asks of the server. */
+/** Measures the load that an idle node puts on the server. */
 final class IdlePart implements Part {
 
     private static final long SETTLE_MILLIS = 3_000;
@@ -19,13 +19,13 @@ final class IdlePart implements Part {
                 long before = transactions(server);
                 long start = System.nanoTime();
                 Pause.millis(WINDOW_MILLIS);
-                // Without our own question.
+                // Excludes the query that reads the counter.
                 long done = transactions(server) - before - 1;
                 rounds.add(
                         "idle", Math.max(0, done) * (double) TimeUnit.SECONDS.toNanos(1) / (System.nanoTime() - start));
             }
         }
-        report.add("statements (transactions) of one idle node", rounds.median("idle"), "/s");
+        report.add("transactions of one idle node", rounds.median("idle"), "/s");
     }
 
     private static long transactions(Server server) {

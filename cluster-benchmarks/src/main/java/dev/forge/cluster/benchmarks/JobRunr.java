@@ -13,7 +13,7 @@ import org.jobrunr.storage.sql.postgres.PostgresStorageProvider;
 import org.jobrunr.utils.mapper.JsonMapper;
 import org.jobrunr.utils.mapper.jackson3.Jackson3JsonMapper;
 
-/** JobRunr with its shortest poll interval; it fetches more by itself whenever workers are idle. */
+/** JobRunr with its shortest poll interval. JobRunr fetches more jobs by itself whenever workers are idle. */
 final class JobRunr implements Contestant {
 
     private static final Duration SHORTEST_POLL = Duration.ofSeconds(5);
@@ -22,7 +22,7 @@ final class JobRunr implements Contestant {
     private final JsonMapper json = new Jackson3JsonMapper();
     private final PostgresStorageProvider storage;
 
-    /** What it stores. */
+    /** The job that JobRunr stores. */
     public record Trivial(long orderId) implements JobRequest {
 
         @Override
@@ -31,7 +31,7 @@ final class JobRunr implements Contestant {
         }
     }
 
-    /** What it calls. */
+    /** The handler that JobRunr calls. */
     public record Handler(Race race) implements JobRequestHandler<Trivial> {
 
         @Override

@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
 
-/** Three nodes beside one: jobs that take 50 ms should go three times as fast, and trivial ones no slower. */
+/** Compares three nodes with one: jobs of 50 ms should run three times as fast, trivial jobs no slower. */
 final class NodesPart implements Part {
 
     private static final int MANY = 3;
@@ -35,7 +35,7 @@ final class NodesPart implements Part {
         report.atLeast(target, kind + " jobs, 3 nodes : 1 node", many / one, "x");
     }
 
-    /** Answers how many runs there were too many. */
+    /** Returns the number of surplus runs. */
     private static long drain(Server server, Rounds rounds, String name, int nodes, int jobs, long millis) {
         new RawSql(server.pool()).fill(jobs);
         server.execute("CHECKPOINT");
@@ -47,7 +47,7 @@ final class NodesPart implements Part {
             }
             race.ran();
         };
-        // Paused until all of them are there.
+        // Paused until all nodes have started.
         server.execute("INSERT INTO forge_job_pauses (name) VALUES ('trivial')");
         List<Ours> cluster = new ArrayList<>();
         try {

@@ -1,6 +1,6 @@
 package dev.forge.cluster.benchmarks;
 
-/** The product, with one node. */
+/** Forge Cluster with one node. */
 final class OneNode implements Contestant {
 
     static final int MANY = 100_000;
@@ -17,7 +17,7 @@ final class OneNode implements Contestant {
 
     @Override
     public String name() {
-        return jobs == MANY ? "ours" : "ours, small table";
+        return jobs == MANY ? "Forge Cluster" : "Forge Cluster, small table";
     }
 
     @Override

@@ -43,15 +43,15 @@ import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import tools.jackson.databind.json.JsonMapper;
 
-/** A node of ours, as the starter would wire it with its default settings. */
+/** A node of Forge Cluster, wired as the starter does with default settings. */
 final class Ours implements AutoCloseable {
 
-    /** What every contestant runs. */
+    /** The payload of the job that every contestant runs. */
     record Trivial(long orderId) {}
 
     static final int SLOTS = 20;
     static final Set<NodeRole> WORKER = Set.of(NodeRole.values());
-    /** Takes no jobs: what it enqueues is somebody else's, or stays. */
+    /** Roles of a node that claims no jobs: another node runs the jobs that it enqueues, or they stay pending. */
     static final Set<NodeRole> NO_WORKER = Set.of(NodeRole.GATEWAY, NodeRole.FUNCTION, NodeRole.SCHEDULER);
 
     static final String JOB = "trivial";
@@ -169,7 +169,7 @@ final class Ours implements AutoCloseable {
         control.close();
     }
 
-    /** The process's, like the starter's: it is what makes an overloaded node take less. */
+    /** Returns the CPU load of the process, by which an overloaded node claims fewer jobs. */
     private static @Nullable Double cpuLoad() {
         return ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean system
                         && system.getProcessCpuLoad() >= 0

@@ -3,7 +3,7 @@ package dev.forge.cluster.benchmarks;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 
-/** What a handler does that works for a while, and what passes between two measurements. */
+/** Waits, in handlers that simulate work and between two measurements. */
 final class Pause {
 
     private Pause() {}

@@ -7,8 +7,8 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 
 /**
- * From the call of {@code enqueue} on an idle cluster, which includes its commit, to the first line of the handler: on
- * the enqueuing node, and on another one.
+ * Measures the time from the call of {@code enqueue} on an idle cluster, including its commit, to the first line of the
+ * handler: on the enqueuing node, and on another node.
  */
 final class PickupPart implements Part {
 
@@ -55,13 +55,13 @@ final class PickupPart implements Part {
     private static List<Double> latencies(Ours enqueuer, SynchronousQueue<Long> started) throws InterruptedException {
         List<Double> millis = new ArrayList<>(JOBS);
         for (int job = -WARM_UP; job < JOBS; job++) {
-            // Out of step with every loop of the nodes.
+            // A random pause, so that calls do not synchronise with the loops of the nodes.
             Pause.millis(20 + ThreadLocalRandom.current().nextInt(30));
             long called = System.nanoTime();
             enqueuer.enqueueOne();
             Long began = started.poll(30, TimeUnit.SECONDS);
             if (began == null) {
-                throw new IllegalStateException("a job was not picked up");
+                throw new IllegalStateException("Job was not started within 30 s");
             }
             if (job >= 0) {
                 millis.add((began - called) / 1e6);

@@ -22,14 +22,14 @@ import org.quartz.impl.StdSchedulerFactory;
 import org.quartz.utils.ConnectionProvider;
 import org.quartz.utils.DBConnectionManager;
 
-/** Quartz, clustered, acquiring as many triggers at once as it has threads. One job, and a trigger for each run of it. */
+/** Quartz, clustered, which acquires as many triggers at once as it has threads. One job, and one trigger for each run. */
 final class Quartz implements Contestant {
 
     private static final String SOURCE = "contestants";
 
     private final Server server;
 
-    /** What it stores; what runs comes from the factory that a drain sets. */
+    /** The job that Quartz stores. The job factory set by a drain supplies the code that runs. */
     public static final class Trivial implements Job {
 
         @Override
@@ -52,12 +52,12 @@ final class Quartz implements Contestant {
 
             @Override
             public void shutdown() {
-                // The pool outlives it.
+                // Not closed: the pool outlives the scheduler.
             }
 
             @Override
             public void initialize() {
-                // It is there.
+                // Nothing to do: the pool exists already.
             }
         });
     }
@@ -112,7 +112,7 @@ final class Quartz implements Contestant {
                 "org.quartz.jobStore.driverDelegateClass", "org.quartz.impl.jdbcjobstore.PostgreSQLDelegate",
                 "org.quartz.jobStore.dataSource", SOURCE,
                 "org.quartz.jobStore.isClustered", "true",
-                // A backlog is no misfire here.
+                // A high threshold, because a backlog is not a misfire here.
                 "org.quartz.jobStore.misfireThreshold", "600000"));
         return new StdSchedulerFactory(settings).getScheduler();
     }

@@ -5,8 +5,8 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One drain of a number of jobs. It begins when the first job runs, so that nobody is charged for starting up, and ends
- * when the last one is finished in the database.
+ * Measures one drain of a number of jobs. The measurement begins when the first job runs, so that start-up time does not count,
+ * and ends when the last job is finished in the database.
  */
 final class Race {
 
@@ -18,7 +18,7 @@ final class Race {
     private long startNanos;
     private Cpu.@Nullable Used startCpu;
 
-    /** What a drain took. */
+    /** Throughput and CPU time per job of a drain. */
     record Result(
             double perSecond, double clientMicros, @Nullable Double serverMicros) {}
 
@@ -32,7 +32,7 @@ final class Race {
         return jobs;
     }
 
-    /** A handler has been called. */
+    /** Records one call of a handler. */
     void ran() {
         begin();
         runs.incrementAndGet();
@@ -53,7 +53,7 @@ final class Race {
         }
     }
 
-    /** Returns when every job has run. */
+    /** Waits until every job has run. */
     void await() {
         try {
             left.await();
@@ -62,11 +62,11 @@ final class Race {
         }
     }
 
-    /** Every job is finished. */
+    /** Ends the measurement. Call it when every job is finished in the database. */
     synchronized Result finished() {
         long nanos = System.nanoTime() - startNanos;
         if (startCpu == null) {
-            throw new IllegalStateException("nothing has run");
+            throw new IllegalStateException("No job has run");
         }
         Cpu.Used used = cpu.now().since(startCpu);
         Long server = used.server();

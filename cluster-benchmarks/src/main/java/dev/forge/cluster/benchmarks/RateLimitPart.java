@@ -16,7 +16,7 @@ import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import org.springframework.jdbc.core.JdbcTemplate;
 
-/** Strict checks of one node beside a bare UPDATE of a row by its key, in a table that is not logged either. */
+/** Compares strict checks on one node with a bare UPDATE of a row by its key, in a table that is also unlogged. */
 final class RateLimitPart implements Part {
 
     private static final RateLimit LIMIT = RateLimit.of(1_000, Duration.ofSeconds(1));
@@ -42,7 +42,7 @@ final class RateLimitPart implements Part {
                     key -> jdbc.update("UPDATE ceiling SET n = n + 1 WHERE key = ?", "limit[user:" + key + "]");
             var rounds = new Rounds();
             for (int round = 0; round < Rounds.COUNT + 1; round++) {
-                // The first is for the compiler.
+                // The first round warms up the JIT compiler.
                 var into = round == 0 ? new Rounds() : rounds;
                 measure(into, "check, one caller", 1, 1, check);
                 measure(into, "UPDATE, one caller", 1, 1, update);

@@ -16,7 +16,7 @@ import java.util.concurrent.Future;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 
-/** The ceiling: the same rows by hand-written statements, without any engine around them. */
+/** The upper bound: hand-written statements on the same rows, without an engine. */
 final class RawSql implements Contestant {
 
     private static final int INSERT_BATCH = 1_000;
@@ -28,7 +28,7 @@ final class RawSql implements Contestant {
     private final DataSource source;
     private final int batch;
 
-    /** @param claim how many at once */
+    /** @param claim the number of jobs per claim */
     RawSql(DataSource source, int claim) {
         this.source = source;
         this.batch = claim;
@@ -68,7 +68,7 @@ final class RawSql implements Contestant {
         }
     }
 
-    /** Adds jobs, many with a statement; answers rows per second. */
+    /** Inserts jobs, many per statement, and returns the rate in rows per second. */
     double insert(int jobs) {
         try (Connection connection = source.getConnection();
                 PreparedStatement insert = connection.prepareStatement("""
@@ -92,7 +92,7 @@ final class RawSql implements Contestant {
         }
     }
 
-    /** Adds one job in its own transaction. */
+    /** Inserts one job in its own transaction. */
     void insertOne() {
         try (Connection connection = source.getConnection();
                 PreparedStatement insert = connection.prepareStatement(

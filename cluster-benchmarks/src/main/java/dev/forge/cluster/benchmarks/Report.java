@@ -12,7 +12,7 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import tools.jackson.databind.json.JsonMapper;
 
-/** All figures, with what they should be. */
+/** All figures, with their targets. */
 final class Report {
 
     private final PrintStream out;
@@ -20,7 +20,7 @@ final class Report {
     private final List<Figure> figures = new ArrayList<>();
     private String part = "";
 
-    /** What a figure should be. */
+    /** The target of a figure, and whether the figure meets it. */
     record Target(String text, boolean met) {
 
         static Target atLeast(double limit, String unit, double value) {
@@ -72,7 +72,7 @@ final class Report {
         out.println("  " + line(figure));
     }
 
-    /** Something a reader of the figures should know. */
+    /** Prints a remark for the reader of the figures. */
     void note(String text) {
         out.println("  " + text);
     }
@@ -96,7 +96,7 @@ final class Report {
                 .filter(figure -> figure.target != null && !figure.target.met)
                 .count();
         out.println();
-        out.println(missed == 0 ? "all targets met" : missed + " targets NOT MET");
+        out.println(missed == 0 ? "All targets met" : missed + " targets NOT MET");
     }
 
     private static String line(Figure figure) {
@@ -129,6 +129,6 @@ final class Report {
         Files.writeString(
                 file,
                 JsonMapper.builder().build().writerWithDefaultPrettyPrinter().writeValueAsString(json) + "\n");
-        out.println("written to " + file);
+        out.println("Written to " + file);
     }
 }

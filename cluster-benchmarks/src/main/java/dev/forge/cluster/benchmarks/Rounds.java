@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Values by name, several rounds of each: rounds alternate, so that a busy moment of the machine hits all alike. */
+/** Values of several rounds, by name. Rounds alternate, so that a busy moment of the machine affects all names alike. */
 final class Rounds {
 
     static final int COUNT = 3;
@@ -26,7 +26,7 @@ final class Rounds {
 
     static double percentile(List<Double> values, int percent) {
         if (values.isEmpty()) {
-            throw new IllegalArgumentException("no values");
+            throw new IllegalArgumentException("No values");
         }
         List<Double> sorted = values.stream().sorted().toList();
         return sorted.get(Math.min(sorted.size() - 1, sorted.size() * percent / 100));

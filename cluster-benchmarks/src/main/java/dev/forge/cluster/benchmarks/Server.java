@@ -12,7 +12,7 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import javax.sql.DataSource;
 
-/** One PostgreSQL for all, as durable as in production, and the pool that every contestant works with. */
+/** One PostgreSQL for all parts, as durable as in production, and the pool that every contestant uses. */
 final class Server implements AutoCloseable {
 
     static final int POOL = 20;
@@ -27,7 +27,7 @@ final class Server implements AutoCloseable {
                 .setServerConfig("fsync", "on")
                 .setServerConfig("synchronous_commit", "on")
                 .setServerConfig("full_page_writes", "on")
-                // Checkpoints come before each measurement, not in the middle of one.
+                // The parts run a checkpoint before each measurement, so none starts in the middle of one.
                 .setServerConfig("max_wal_size", "4GB")
                 .setServerConfig("checkpoint_timeout", "30min")
                 .start();
@@ -36,7 +36,7 @@ final class Server implements AutoCloseable {
         cpu = new Cpu((int) number("SELECT pg_backend_pid()"));
     }
 
-    /** A pool of its own for that database. */
+    /** Creates a separate pool for that database. */
     HikariDataSource pool(String database) {
         var config = new HikariConfig();
         config.setDataSource(postgres.getDatabase("postgres", database));
@@ -50,7 +50,7 @@ final class Server implements AutoCloseable {
         return schema;
     }
 
-    /** Opens a new connection each time. */
+    /** Returns a data source that opens a new connection each time. */
     DataSource direct() {
         return postgres.getPostgresDatabase();
     }
@@ -91,7 +91,7 @@ final class Server implements AutoCloseable {
         }
     }
 
-    /** Returns when there is no such row. */
+    /** Waits until no such row exists. */
     void awaitNone(String from) {
         while (number("SELECT count(*) FROM (SELECT FROM " + from + " LIMIT 1) AS any_row") > 0) {
             Pause.millis(2);

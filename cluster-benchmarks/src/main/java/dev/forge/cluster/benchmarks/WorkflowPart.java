@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.springframework.jdbc.core.JdbcTemplate;
 
-/** Workflows of three steps on one node, beside the bare statements that they need; and many that wake at once. */
+/** Compares workflows of three steps with their bare statements on one node, and measures many runs that wake at once. */
 final class WorkflowPart implements Part {
 
     private static final int RUNS = 6_000;
@@ -26,7 +26,7 @@ final class WorkflowPart implements Part {
     @Override
     public void run(Server server, Report report) throws Exception {
         var rounds = new Rounds();
-        // Not counted: what the compiler does in the first seconds would be most of it.
+        // Not counted: in the first seconds most of the time goes to the JIT compiler.
         empty(server);
         workflows(server);
         bare(server);
@@ -36,12 +36,12 @@ final class WorkflowPart implements Part {
             rounds.add("bare", bare(server));
         }
         report.atLeast(LEAST_A_SECOND, "workflows of three steps", rounds.median("workflows"), "/s");
-        report.add("their bare statements", rounds.median("bare"), "/s");
-        report.add("times the bare statements", rounds.median("workflows") / rounds.median("bare"), "x");
+        report.add("bare statements of these workflows", rounds.median("bare"), "/s");
+        report.add("workflows : bare statements", rounds.median("workflows") / rounds.median("bare"), "x");
         empty(server);
         report.atMost(
                 MOST_MILLIS,
-                "%d of %d sleeping due at once: the last one started after".formatted(DUE, SLEEPING),
+                "%d of %d sleeping runs due at once: delay of the last start".formatted(DUE, SLEEPING),
                 waking(server),
                 "ms");
         empty(server);
@@ -83,7 +83,7 @@ final class WorkflowPart implements Part {
         }
     }
 
-    /** A look at the run, three inserts, and the end of the run and of its job in one transaction. */
+    /** For each run: reads the run, inserts three steps, and ends the run and its job in one statement. */
     private static double bare(Server server) throws Exception {
         var jdbc = new JdbcTemplate(server.pool());
         empty(server);

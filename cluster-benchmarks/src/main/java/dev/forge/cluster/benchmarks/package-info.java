@@ -1,4 +1,4 @@
-/** Measurements. Absolute figures depend on the machine; compare within one run. */
+/** Benchmarks. Absolute figures depend on the machine, so compare figures of one run only. */
 @NullMarked
 package dev.forge.cluster.benchmarks;
 
