@@ -56,6 +56,11 @@ public interface JobContext {
     /** Returns the recorded state as a generic type: {@code new ParameterizedTypeReference<List<Order>>() {}}. */
     <T> Optional<T> checkpoint(ParameterizedTypeReference<T> type);
 
-    /** Returns whether the handler should return: the node drains, the attempt timed out, or the job was cancelled or lost. */
+    /**
+     * Returns whether the handler should return: the node drains, the attempt timed out, or the job was cancelled or lost. At the
+     * beginning of a drain only this method says so; handlers that still run after {@code forge.cluster.shutdown.drain-timeout} are
+     * interrupted. A handler that stops before its work is done returns {@code Outcome.snooze(Duration.ZERO)}, so that another node
+     * continues it: any other return completes the job.
+     */
     boolean stopRequested();
 }

@@ -52,6 +52,15 @@ public interface WorkflowContext {
         return step(options.apply(Step.of(name, type, action)));
     }
 
+    /** Runs a step with a result of a generic type and with options; see {@link #step(String, Class, Callable, UnaryOperator)}. */
+    default <T> T step(
+            String name,
+            ParameterizedTypeReference<T> type,
+            Callable<? extends @Nullable T> action,
+            UnaryOperator<Step<T>> options) {
+        return step(options.apply(Step.of(name, type, action)));
+    }
+
     /** Runs a step without a result. */
     default void step(String name, Step.Effect action) {
         step(Step.of(name, Void.class, () -> {
@@ -72,6 +81,21 @@ public interface WorkflowContext {
     default <T> T transactionalStep(
             String name, Class<T> type, Callable<? extends @Nullable T> action, UnaryOperator<Step<T>> options) {
         return step(options.apply(Step.of(name, type, action).withTransaction()));
+    }
+
+    /** Runs a transactional step with a result of a generic type; see {@link #transactionalStep(String, Class, Callable)}. */
+    default <T> T transactionalStep(
+            String name, ParameterizedTypeReference<T> type, Callable<? extends @Nullable T> action) {
+        return step(Step.of(name, type, action).withTransaction());
+    }
+
+    /** Runs a transactional step without a result. */
+    default void transactionalStep(String name, Step.Effect action) {
+        step(Step.of(name, Void.class, () -> {
+                    action.run();
+                    return null;
+                })
+                .withTransaction());
     }
 
     /** Runs a step. Returns null for a step without a result. */

@@ -59,6 +59,7 @@ class CodeBlockTests {
             import org.springframework.boot.test.context.SpringBootTest;
             import org.springframework.context.annotation.*;
             import org.springframework.context.event.EventListener;
+            import org.springframework.core.ParameterizedTypeReference;
             import org.springframework.scheduling.annotation.Scheduled;
             import org.springframework.security.config.Customizer;
             import org.springframework.security.config.annotation.web.builders.HttpSecurity;

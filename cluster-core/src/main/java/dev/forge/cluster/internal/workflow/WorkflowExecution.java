@@ -19,6 +19,7 @@ import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.lang.reflect.Type;
 import java.time.Duration;
@@ -224,10 +225,24 @@ final class WorkflowExecution {
             // If an operator has ended the run, its job is cancelled, and snoozing it reports the lost claim.
             case CANCELLED, SUPERSEDED -> Outcome.snooze(Duration.ZERO);
             case WRITTEN -> {
-                job.recordedError(error);
+                job.recordedError(error != null || status == WorkflowStatus.COMPLETED ? error : recordedError());
                 yield status == WorkflowStatus.COMPLETED ? RecordedOutcome.COMPLETED : RecordedOutcome.FAILED;
             }
         };
+    }
+
+    /** Returns why the run was compensated, which an earlier execution may have recorded. */
+    private @Nullable String recordedError() {
+        try {
+            return engine.reports().find(job.id()).map(WorkflowInfo::lastError).orElse(null);
+        } catch (DataAccessException e) {
+            log.debug(
+                    "Workflow {} run {}: could not read its error",
+                    handler.version().label(),
+                    job.id(),
+                    e);
+            return null;
+        }
     }
 
     private Object compensate() {

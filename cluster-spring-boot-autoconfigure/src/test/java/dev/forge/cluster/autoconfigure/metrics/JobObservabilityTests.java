@@ -223,7 +223,7 @@ class JobObservabilityTests {
                             "snoozes-once", List.of("snoozes-once SNOOZED none", "snoozes-once COMPLETED none"),
                             "asks-for-another",
                                     List.of("asks-for-another RETRIED none", "asks-for-another FAILED none"),
-                            "takes-too-long", List.of("takes-too-long FAILED JobTimeout"));
+                            "takes-too-long", List.of("takes-too-long FAILED JobTimeoutException"));
                     expected.forEach((name, endings) -> {
                         UUID job = jobs.enqueueNamed(name, null).id();
                         ended(context, job);

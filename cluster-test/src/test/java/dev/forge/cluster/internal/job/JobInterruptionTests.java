@@ -6,9 +6,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
@@ -250,5 +252,31 @@ class JobInterruptionTests extends JobFixture {
             status.setRollbackOnly();
         });
         assertThat(member.ended(locked).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void handler_that_polls_is_asked_to_stop_when_the_drain_begins_and_continues_elsewhere() {
+        var first = new CountDownLatch(1);
+        work.on(job("job"), (payload, context) -> {
+            int done = context.checkpoint(Integer.class).orElse(0);
+            if (done > 0) {
+                return "continued at " + done;
+            }
+            first.countDown();
+            await().until(context::stopRequested);
+            Thread.currentThread().interrupt();
+            context.checkpoint(7);
+            assertThat(Thread.interrupted()).isTrue();
+            return Outcome.snooze(Duration.ZERO);
+        });
+        // Nobody waits that long: the handler returns because it is asked.
+        Member one = cluster.start("one", work, settings -> TestNodes.withDrain(settings, Duration.ofMinutes(10)));
+        UUID id = one.jobs().enqueueNamed("job", null).id();
+        await().until(() -> first.getCount() == 0);
+        Member two = cluster.start("two", work, UnaryOperator.identity());
+        one.stop();
+        JobInfo job = two.ended(id);
+        assertThat(job.result()).isEqualTo("\"continued at 7\"");
+        assertThat(job.attempts()).isOne();
     }
 }

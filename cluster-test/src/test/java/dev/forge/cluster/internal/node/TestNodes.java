@@ -104,4 +104,9 @@ public final class TestNodes {
                         Duration.ofSeconds(3)),
                 Duration.ofSeconds(30));
     }
+
+    public static NodeSettings withDrain(NodeSettings settings, Duration timeout) {
+        return new NodeSettings(
+                settings.presence(), settings.heartbeat(), settings.detection(), settings.election(), timeout);
+    }
 }

@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.JobTimeoutException;
 import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.ratelimit.RateLimitExceededException;
@@ -41,15 +42,6 @@ final class AttemptResults {
         this.handlers = handlers;
         this.monitor = monitor;
         this.nanos = nanos;
-    }
-
-    /** An attempt exceeded its timeout. */
-    static final class JobTimeout extends RuntimeException {
-        private static final long serialVersionUID = 1L;
-
-        JobTimeout(String message, @Nullable Throwable cause) {
-            super(message, cause);
-        }
     }
 
     /** Returns whether a job that the cluster enqueued for itself waits for the end of this one. */
@@ -119,7 +111,7 @@ final class AttemptResults {
 
     private Finish decide(RunningJob running, Throwable failure) {
         Stop stop = running.stopReason();
-        boolean late = failure instanceof JobTimeout;
+        boolean late = failure instanceof JobTimeoutException;
         if (stop == Stop.DRAIN && !late) {
             log.info(
                     "Job {} ({}): interrupted because this node drains; another node will run it",
@@ -138,7 +130,7 @@ final class AttemptResults {
         }
         Throwable cause = failure;
         if (stop == Stop.TIMEOUT && !late) {
-            cause = new JobTimeout(
+            cause = new JobTimeoutException(
                     "the attempt took longer than " + running.limits().timeout(), failure);
         }
         running.ended(Kind.FAILED, cause);
@@ -211,7 +203,7 @@ final class AttemptResults {
                 running.takeProgress(),
                 retention(running, status),
                 (nanos.getAsLong() - running.startedAt()) / 1_000_000,
-                running.failure() instanceof JobTimeout);
+                running.failure() instanceof JobTimeoutException);
     }
 
     private static Kind ending(JobStatus status, int givenBack) {

@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.JobTimeoutException;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.lang.reflect.Type;
 import java.time.Duration;
@@ -123,7 +124,7 @@ final class JobExecution {
      */
     Finish timedOut(RunningJob running) {
         Thread thread = running.thread();
-        var timeout = new AttemptResults.JobTimeout(
+        var timeout = new JobTimeoutException(
                 "the attempt took longer than %s, and its handler ignored the interrupt until the node left"
                         .formatted(running.limits().timeout()),
                 null);
@@ -243,7 +244,7 @@ final class JobExecution {
         long ran = node.nanos() - running.startedAt();
         if (timeout != null && ran > timeout.toNanos()) {
             claims.expire(running);
-            throw new AttemptResults.JobTimeout(
+            throw new JobTimeoutException(
                     "the attempt took longer than %s: its handler returned after %d ms, and its result was discarded"
                             .formatted(timeout, ran / 1_000_000),
                     null);

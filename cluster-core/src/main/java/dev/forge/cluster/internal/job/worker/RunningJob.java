@@ -66,6 +66,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private final long claimedAt;
     private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.QUEUED);
     private volatile @Nullable Stop stop;
+    private volatile boolean asked;
     private volatile long confirmedAt;
     private volatile long startedAt;
     private volatile boolean marked;
@@ -251,6 +252,11 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
             }
             return true;
         }
+    }
+
+    /** Asks the handler to stop when it can, because the node drains; it is not interrupted yet. */
+    void ask() {
+        asked = true;
     }
 
     // Handlers that ignore the request to stop ----------------------------------------------------------------
@@ -442,12 +448,24 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     public void checkpoint(Object state) {
         String text = json.write(state);
         // The row of a transactional handler must not change: its completion would conflict with the change.
-        if (!handler.isTransactional() && !persistence.claims.writeCheckpoint(node, key(), null, text)) {
+        if (!handler.isTransactional() && !writeCheckpoint(text)) {
             stop(Stop.LOST);
             throw new ClaimLostException("Job %s (%s): claim lost (epoch %d); this node no longer holds the job"
                     .formatted(name(), id(), epoch()));
         }
         checkpoint = text;
+    }
+
+    /** A handler that is interrupted to stop stores its last checkpoint, although an interrupted thread gets no connection. */
+    private boolean writeCheckpoint(String text) {
+        boolean interrupted = Thread.interrupted();
+        try {
+            return persistence.claims.writeCheckpoint(node, key(), null, text);
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
     }
 
     @Override
@@ -467,6 +485,6 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
 
     @Override
     public boolean stopRequested() {
-        return stop != null;
+        return asked || stop != null;
     }
 }

@@ -227,6 +227,7 @@ public final class Worker implements NodeComponent {
     public void quiesce() {
         claimer.quiesce();
         claims.withdraw();
+        claims.all().forEach(RunningJob::ask);
     }
 
     @Override

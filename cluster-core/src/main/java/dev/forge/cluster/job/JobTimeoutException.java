@@ -1,0 +1,14 @@
+package dev.forge.cluster.job;
+
+import dev.forge.cluster.ClusterException;
+import org.jspecify.annotations.Nullable;
+
+/** The failure of an attempt that exceeded its timeout, as {@link JobListener}s and {@code lastError} show it. */
+public class JobTimeoutException extends ClusterException {
+
+    private static final long serialVersionUID = 1L;
+
+    public JobTimeoutException(String message, @Nullable Throwable cause) {
+        super(message, cause);
+    }
+}
