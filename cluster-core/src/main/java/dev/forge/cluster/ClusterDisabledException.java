@@ -1,3 +1,5 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster;
 
 /** Thrown by calls that need the cluster while {@code forge.cluster.enabled} is false. Nothing was read or written. */

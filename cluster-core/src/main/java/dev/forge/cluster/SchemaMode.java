@@ -1,3 +1,5 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster;
 
 /** What start-up does when the cluster's schema is missing or outdated. */

@@ -1,3 +1,5 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.cron;
 
 /** What happens to slots that are overdue by more than {@code forge.cluster.cron.misfire-threshold} because no node could fire them. */

@@ -1,3 +1,5 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.cron;
 
 /** What happens to a slot while the previous run has not ended. */

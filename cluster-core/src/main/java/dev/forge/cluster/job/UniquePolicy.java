@@ -1,3 +1,5 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.job;
 
 /** What happens to a new job whose unique key belongs to an active one. */

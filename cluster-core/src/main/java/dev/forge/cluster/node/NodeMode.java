@@ -1,3 +1,5 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.node;
 
 /** How a node takes part in the cluster, in addition to its {@linkplain NodeRole roles}. */

@@ -1,3 +1,5 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.node;
 
 /** What a node does for the cluster. A node can have any combination of roles. */

@@ -1,3 +1,5 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.wakeup;
 
 /** A message broker that can send a text to all nodes. An exception of any method ends the link, and a new one is opened. */

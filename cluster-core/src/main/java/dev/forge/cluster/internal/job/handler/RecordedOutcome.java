@@ -1,3 +1,5 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.handler;
 
 /** Returned by handlers of the cluster that have written the end of their claim themselves. */
