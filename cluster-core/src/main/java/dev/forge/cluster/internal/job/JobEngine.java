@@ -275,7 +275,7 @@ public final class JobEngine implements NodeComponent {
     @Override
     public void prepare() {
         // An interceptor that cannot be created fails the start, not the first job.
-        interceptors.get();
+        log.debug("Interceptors of jobs: {}", interceptors.get().size());
     }
 
     @Override

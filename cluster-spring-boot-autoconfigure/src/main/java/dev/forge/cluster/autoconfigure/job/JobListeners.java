@@ -55,7 +55,7 @@ public final class JobListeners implements JobMonitor, SmartInitializingSingleto
     /** A listener that cannot be created fails the start, not the first job. */
     @Override
     public void afterSingletonsInstantiated() {
-        listeners.get();
+        log.debug("Listeners of jobs: {}", listeners.get().size());
     }
 
     @Override
