@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.job.store.JobListReports;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.job.store.JobStore.Cancelled;
@@ -61,6 +62,7 @@ public final class DefaultJobs implements Jobs {
     private final TransactionOperations ownTransaction;
     private final JobStore control;
     private final JobReports reports;
+    private final JobListReports lists;
     private final PayloadJson json;
     private final JobKeeping keeping;
     private final RegisteredJobNames names;
@@ -85,6 +87,7 @@ public final class DefaultJobs implements Jobs {
         this.inCallersTransaction = new JobStore(schema, application);
         this.ownTransaction = inCallersTransaction.transaction();
         this.reports = new JobReports(schema, application);
+        this.lists = new JobListReports(schema, application);
         this.control = new JobStore(schema, dependencies.control);
         this.keeping = new JobKeeping(schema, dependencies.control);
         this.names = new RegisteredJobNames(node, handlers, dependencies.control);
@@ -260,7 +263,7 @@ public final class DefaultJobs implements Jobs {
         Arguments.required("Jobs.list", "filter", filter);
         Arguments.limit("Jobs.list", limit, MOST_LISTED);
         requirePrintable(filter);
-        return reports.list(filter, limit);
+        return lists.list(filter, limit);
     }
 
     private static void requirePrintable(JobFilter filter) {
@@ -274,7 +277,7 @@ public final class DefaultJobs implements Jobs {
     public JobCount count(JobFilter filter) {
         Arguments.required("Jobs.count", "filter", filter);
         requirePrintable(filter);
-        return reports.count(filter);
+        return lists.count(filter);
     }
 
     @Override

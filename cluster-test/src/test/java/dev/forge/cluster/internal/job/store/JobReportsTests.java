@@ -34,7 +34,7 @@ class JobReportsTests extends JobStoreFixture {
                         .query(Integer.class)
                         .single())
                 .isLessThan(2_000);
-        assertThat(reports.list(JobFilter.all(), 10)).hasSize(2).allSatisfy(job -> {
+        assertThat(lists.list(JobFilter.all(), 10)).hasSize(2).allSatisfy(job -> {
             boolean small = job.name().equals("small");
             assertThat(job.progress()).isEqualTo(small ? "{\"percent\": 1}" : null);
             assertThat(job.metadata()).isEqualTo(small ? Map.of("tenant", "a") : Map.of());
@@ -55,7 +55,7 @@ class JobReportsTests extends JobStoreFixture {
         rows(20_000, "name", "'common'");
         jdbc.sql("VACUUM ANALYZE forge_jobs").update();
 
-        assertThat(reports.list(JobFilter.all().withName("rare"), 50))
+        assertThat(lists.list(JobFilter.all().withName("rare"), 50))
                 .as("old jobs of a name, newest first")
                 .extracting(JobInfo::status)
                 .containsExactly(
@@ -67,35 +67,35 @@ class JobReportsTests extends JobStoreFixture {
                         JobStatus.FAILED,
                         JobStatus.FAILED,
                         JobStatus.FAILED);
-        assertThat(reports.list(JobFilter.all().withName("rare"), 2))
+        assertThat(lists.list(JobFilter.all().withName("rare"), 2))
                 .extracting(JobInfo::status)
                 .containsExactly(JobStatus.CANCELLED, JobStatus.RUNNING);
-        assertThat(reports.list(JobFilter.all().withStatuses(JobStatus.FAILED), 50))
+        assertThat(lists.list(JobFilter.all().withStatuses(JobStatus.FAILED), 50))
                 .hasSize(3);
-        assertThat(reports.list(JobFilter.all().withStatuses(JobStatus.RUNNING), 50))
+        assertThat(lists.list(JobFilter.all().withStatuses(JobStatus.RUNNING), 50))
                 .hasSize(1);
-        assertThat(reports.list(JobFilter.all().withName("rare").withStatuses(JobStatus.PENDING), 50))
+        assertThat(lists.list(JobFilter.all().withName("rare").withStatuses(JobStatus.PENDING), 50))
                 .hasSize(3);
-        assertThat(reports.list(JobFilter.all().withName("rare").withStatuses(JobStatus.COMPLETED), 50))
+        assertThat(lists.list(JobFilter.all().withName("rare").withStatuses(JobStatus.COMPLETED), 50))
                 .isEmpty();
-        assertThat(reports.list(JobFilter.all().withName("common").withStatuses(JobStatus.COMPLETED), 50))
+        assertThat(lists.list(JobFilter.all().withName("common").withStatuses(JobStatus.COMPLETED), 50))
                 .hasSize(50);
-        List<JobInfo> newest = reports.list(JobFilter.all(), 50);
+        List<JobInfo> newest = lists.list(JobFilter.all(), 50);
         assertThat(newest)
                 .hasSize(50)
                 .isSortedAccordingTo(
                         Comparator.comparing((JobInfo job) -> job.id().toString())
                                 .reversed());
-        assertThat(reports.list(JobFilter.all().withName("common").withStatuses(JobStatus.PENDING), 50))
+        assertThat(lists.list(JobFilter.all().withName("common").withStatuses(JobStatus.PENDING), 50))
                 .isEqualTo(newest);
-        assertThat(reports.list(JobFilter.all().withStatuses(JobStatus.PENDING), 50))
+        assertThat(lists.list(JobFilter.all().withStatuses(JobStatus.PENDING), 50))
                 .isEqualTo(newest);
 
-        assertThat(reads(() -> reports.list(JobFilter.all(), 50))).isLessThan(200);
-        assertThat(reads(() -> reports.list(JobFilter.all().withName("rare"), 50)))
+        assertThat(reads(() -> lists.list(JobFilter.all(), 50))).isLessThan(200);
+        assertThat(reads(() -> lists.list(JobFilter.all().withName("rare"), 50)))
                 .isLessThan(25_000);
         for (JobStatus status : JobStatus.values()) {
-            assertThat(reads(() -> reports.list(JobFilter.all().withStatuses(status), 50)))
+            assertThat(reads(() -> lists.list(JobFilter.all().withStatuses(status), 50)))
                     .as("%s", status)
                     .isLessThan(21_000);
         }

@@ -40,6 +40,7 @@ abstract class JobStoreFixture {
     final JobFinishStore finishes;
     final JobRecoveryStore recoveries;
     final JobReports reports;
+    final JobListReports lists;
     final JobKeeping keeping;
     final UUID one = UUID.randomUUID();
     final UUID two = UUID.randomUUID();
@@ -54,6 +55,7 @@ abstract class JobStoreFixture {
         this.finishes = new JobFinishStore(schema, database.dataSource());
         this.recoveries = new JobRecoveryStore(schema, database.dataSource());
         this.reports = new JobReports(schema, database.dataSource());
+        this.lists = new JobListReports(schema, database.dataSource());
         this.keeping = new JobKeeping(schema, database.dataSource());
     }
 
