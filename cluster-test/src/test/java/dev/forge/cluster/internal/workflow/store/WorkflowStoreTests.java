@@ -57,6 +57,9 @@ import org.springframework.transaction.support.TransactionTemplate;
 @ClusterPostgres
 class WorkflowStoreTests {
 
+    /** The common pool has a single thread on two cores, and these tasks wait for each other. */
+    private static final Executor NEW_THREAD = task -> new Thread(task).start();
+
     private static final UUID NODE = UUID.randomUUID();
 
     private final TestDatabase database;
@@ -328,13 +331,14 @@ class WorkflowStoreTests {
                 null,
                 0,
                 false);
-        CompletableFuture<Boolean> suspended =
-                CompletableFuture.supplyAsync(() -> runStore.suspend(claim(run), wait, () -> {
+        CompletableFuture<Boolean> suspended = CompletableFuture.supplyAsync(
+                () -> runStore.suspend(claim(run), wait, () -> {
                     runStore.insert(new WorkflowRunStore.NewRun(
                             child, new WorkflowVersion("child", "1"), null, null, run, "workflow:child", 50, "{}"));
                     inserted.countDown();
                     await().atMost(Duration.ofSeconds(20)).until(this::isBlocked);
-                }));
+                }),
+                NEW_THREAD);
         inserted.await();
         assertThat(commands.cancel(run, "no longer wanted").runs()).containsExactlyInAnyOrder(run, child);
         assertThat(suspended.get(1, TimeUnit.MINUTES)).isTrue();
@@ -349,19 +353,23 @@ class WorkflowStoreTests {
     void run_that_is_suspended_while_its_job_is_abandoned_fails_without_a_deadlock() throws Exception {
         UUID run = running(1).get(0);
         var abandoned = new CompletableFuture<Integer>();
-        CompletableFuture<Boolean> suspended =
-                CompletableFuture.supplyAsync(() -> runStore.suspend(claim(run), forSignal(0), () -> {
-                    CompletableFuture<Void> ending = CompletableFuture.runAsync(() -> {
-                        try {
-                            abandoned.complete(jdbc.sql("UPDATE forge_jobs SET status = 'abandoned' WHERE id = ?")
-                                    .param(run)
-                                    .update());
-                        } catch (RuntimeException e) {
-                            abandoned.completeExceptionally(e);
-                        }
-                    });
+        CompletableFuture<Boolean> suspended = CompletableFuture.supplyAsync(
+                () -> runStore.suspend(claim(run), forSignal(0), () -> {
+                    CompletableFuture<Void> ending = CompletableFuture.runAsync(
+                            () -> {
+                                try {
+                                    abandoned.complete(
+                                            jdbc.sql("UPDATE forge_jobs SET status = 'abandoned' WHERE id = ?")
+                                                    .param(run)
+                                                    .update());
+                                } catch (RuntimeException e) {
+                                    abandoned.completeExceptionally(e);
+                                }
+                            },
+                            NEW_THREAD);
                     await().atMost(Duration.ofSeconds(20)).until(() -> ending.isDone() || isBlocked());
-                }));
+                }),
+                NEW_THREAD);
         assertThat(abandoned.get(1, TimeUnit.MINUTES)).as("abandoned jobs").isEqualTo(1);
         assertThat(suspended.get(1, TimeUnit.MINUTES)).as("goes to wait").isFalse();
         assertThat(jdbc.sql("SELECT concat_ws(': ', status, last_error) FROM forge_workflow_runs")
