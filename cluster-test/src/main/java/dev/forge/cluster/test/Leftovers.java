@@ -21,6 +21,8 @@ final class Leftovers {
     // Started once for the JVM by the platform, the driver or the test tools, whichever test comes first.
     private static final Pattern SHARED_THREADS = Pattern.compile(
             "process reaper.*|Common-Cleaner|Attach Listener|ForkJoinPool\\.commonPool-.*"
+                    // Carriers of virtual threads.
+                    + "|ForkJoinPool-1-worker-.*|VirtualThread-.*"
                     + "|PostgreSQL-JDBC-.*|HttpClient-.*|Keep-Alive-Timer|surefire-.*|junit-.*|testcontainers-.*|ducttape-.*"
                     + "|idle-timeout-task|Cleaner-.*|Reference Handler|RMI .*|JNA Cleaner|process-.*|boundedElastic-.*");
 
