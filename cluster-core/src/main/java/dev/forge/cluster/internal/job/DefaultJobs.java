@@ -245,17 +245,7 @@ public final class DefaultJobs implements Jobs {
 
     private <T> Optional<T> resultAs(UUID id, Type type) {
         Arguments.required("Jobs.result", "id", id);
-        String result = reports.result(id).orElse(null);
-        if (result == null) {
-            return Optional.empty();
-        }
-        try {
-            return Optional.ofNullable(json.readAs(result, type));
-        } catch (RuntimeException e) {
-            throw new IllegalArgumentException(
-                    "The result of job %s cannot be read as %s: %s".formatted(id, type.getTypeName(), e.getMessage()),
-                    e);
-        }
+        return reports.result(id).flatMap(result -> json.readResult("job " + id, result, type));
     }
 
     @Override

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.lock;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.Uninterrupted;
 import dev.forge.cluster.lock.ClusterLock;
 import dev.forge.cluster.lock.ClusterLocks;
 import dev.forge.cluster.lock.LockLostException;
@@ -206,15 +207,7 @@ public final class DefaultClusterLocks implements ClusterLocks {
 
         @Override
         public void close() {
-            // An interrupted thread gets no connection, and the lock would stay held until its lease ends.
-            boolean interrupted = Thread.interrupted();
-            try {
-                locks.release(name, token);
-            } finally {
-                if (interrupted) {
-                    Thread.currentThread().interrupt();
-                }
-            }
+            Uninterrupted.call(() -> locks.release(name, token));
         }
 
         @Override

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.lock;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.internal.runtime.Uninterrupted;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
@@ -72,15 +73,10 @@ public final class LockKeeper implements NodeComponent {
      */
     boolean stop(Kept lock) {
         lock.stopping = true;
-        // An interrupted thread gets no connection, and the lock would stay held until its lease ends.
-        boolean interrupted = Thread.interrupted();
         try {
             // An expired lease cannot be extended, so a lease that still runs has never been interrupted.
-            return locks.release(lock.name, lock.token);
+            return Uninterrupted.call(() -> locks.release(lock.name, lock.token));
         } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
             kept.remove(lock);
             synchronized (idle) {
                 idle.notifyAll();
@@ -128,8 +124,12 @@ public final class LockKeeper implements NodeComponent {
     public void pass() {
         for (Kept lock : kept) {
             try {
-                if (!lock.lost && !lock.stopping && !locks.extend(lock.name, lock.token, lease)) {
-                    lock.lost = true;
+                if (lock.lost || lock.stopping || locks.extend(lock.name, lock.token, lease)) {
+                    continue;
+                }
+                lock.lost = true;
+                // Its action may have ended while this pass tried to renew it.
+                if (!lock.stopping) {
                     log.warn(
                             "Lock '{}': lost while its action runs. Another node may hold it now; the caller gets a LockLostException.",
                             lock.name);

@@ -6,6 +6,7 @@ import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.database.PrintedJson;
 import java.lang.reflect.Type;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
@@ -130,6 +131,22 @@ public final class PayloadJson {
             return (T) boxed.cast(codec.read(json, boxed));
         }
         return (T) codec.read(json, type);
+    }
+
+    /**
+     * Reads a recorded result.
+     *
+     * @param subject whose result it is, for the message
+     * @throws IllegalArgumentException if it cannot be read as that type
+     */
+    public <T> Optional<T> readResult(String subject, String result, Type type) {
+        try {
+            return Optional.ofNullable(readAs(result, type));
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException(
+                    "The result of %s cannot be read as %s: %s".formatted(subject, type.getTypeName(), e.getMessage()),
+                    e);
+        }
     }
 
     public Map<String, String> readTexts(String json) {

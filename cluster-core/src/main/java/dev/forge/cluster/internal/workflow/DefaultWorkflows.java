@@ -144,18 +144,10 @@ public final class DefaultWorkflows implements Workflows {
 
     private <T> Optional<T> resultAs(UUID run, Type type) {
         Arguments.required("Workflows.result", "run", run);
-        WorkflowInfo info = reports.find(run).orElse(null);
-        String result = info == null || info.status() != WorkflowStatus.COMPLETED ? null : info.result();
-        if (result == null) {
-            return Optional.empty();
-        }
-        try {
-            return Optional.ofNullable(engine.json().readAs(result, type));
-        } catch (RuntimeException e) {
-            throw new IllegalArgumentException(
-                    "The result of run %s cannot be read as %s: %s".formatted(run, type.getTypeName(), e.getMessage()),
-                    e);
-        }
+        return reports.find(run)
+                .filter(info -> info.status() == WorkflowStatus.COMPLETED)
+                .map(WorkflowInfo::result)
+                .flatMap(result -> engine.json().readResult("run " + run, result, type));
     }
 
     @Override

@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
+import dev.forge.cluster.internal.runtime.Uninterrupted;
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobContext;
@@ -450,24 +451,14 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     public void checkpoint(Object state) {
         String text = json.write(state);
         // The row of a transactional handler must not change: its completion would conflict with the change.
-        if (!handler.isTransactional() && !writeCheckpoint(text)) {
+        // A handler that is interrupted to stop can store its last checkpoint.
+        if (!handler.isTransactional()
+                && !Uninterrupted.call(() -> persistence.claims.writeCheckpoint(node, key(), null, text))) {
             stop(Stop.LOST);
             throw new ClaimLostException("Job %s (%s): claim lost (epoch %d); this node no longer holds the job"
                     .formatted(name(), id(), epoch()));
         }
         checkpoint = text;
-    }
-
-    /** A handler that is interrupted to stop stores its last checkpoint, although an interrupted thread gets no connection. */
-    private boolean writeCheckpoint(String text) {
-        boolean interrupted = Thread.interrupted();
-        try {
-            return persistence.claims.writeCheckpoint(node, key(), null, text);
-        } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
-        }
     }
 
     @Override
