@@ -7,6 +7,7 @@ import dev.forge.cluster.ReadOnlyTransactionException;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Lists and controls the crons of the cluster: those that applications declare with {@link ClusterCron}, and those that are
@@ -66,9 +67,14 @@ public interface Crons {
     /** Returns a cron by name. */
     Optional<CronInfo> find(String name);
 
-    /** Returns all crons, ordered by name. */
-    List<CronInfo> list();
+    /**
+     * Returns crons, ordered by name.
+     *
+     * @param after the name of the last cron of the previous page; null for the first page
+     * @param limit the number of crons, between 1 and 1,000
+     */
+    List<CronInfo> list(@Nullable String after, int limit);
 
-    /** Returns the outcomes of a cron's slots, latest first. */
+    /** Returns the outcomes of up to {@code limit} (at most 1,000) slots of a cron, latest first. */
     List<CronRun> runs(String name, int limit);
 }

@@ -25,6 +25,17 @@ import java.lang.annotation.Target;
  * void process(ProcessOrder order) { ... }
  * }</pre>
  *
+ * <p>With {@link #batchSize} the method takes the payloads of many jobs at a time, as a {@code List}, and optionally a {@code
+ * List<JobContext>} in the same order. It runs in one transaction if it is {@code @Transactional}. It returns nothing, or a {@code
+ * List} with a result or an {@link Outcome} for each job. If it throws, the jobs run one by one, so that a bad one does not fail the
+ * others; only these attempts count.
+ *
+ * <pre>{@code
+ * @ClusterJob(batchSize = 100, batchWait = "20ms")
+ * @Transactional
+ * void index(List<Document> documents) { ... }
+ * }</pre>
+ *
  * <p>String attributes support {@code ${...}} placeholders. Attributes that are not set use {@code forge.cluster.job.*}.
  */
 @Documented
@@ -64,6 +75,18 @@ public @interface ClusterJob {
      * A handler that ignores the interrupt keeps its slot, and the next attempt waits until it ends.
      */
     String timeout() default "";
+
+    /** The largest number of jobs that one call takes; 1: the method takes one job. At most 1,000. */
+    int batchSize() default 1;
+
+    /** {@link #batchSize} as a text that may contain a placeholder. */
+    String batchSizeString() default "";
+
+    /**
+     * How long a call waits for more jobs while it has fewer than {@link #batchSize}, for example {@code 20ms}; at most {@code 10s}.
+     * Default: it takes the jobs that are there.
+     */
+    String batchWait() default "";
 
     /** How long a finished job is kept, for example {@code 30d}; {@code 0s} deletes it at completion. */
     String retention() default "";

@@ -12,9 +12,9 @@ import java.util.function.Supplier;
  * lease ends or its node is declared dead, so a holder that was frozen can lose it without noticing. The protected resource
  * should therefore check the lock's {@linkplain ClusterLock#token() token}.
  *
- * <p>A lock is not reentrant and belongs to no thread. A name has at most 500 characters and no control characters. All methods
- * throw {@link IllegalArgumentException} if the name cannot be stored, and {@link ClusterNotReadyException} if this node has
- * not joined the cluster yet or has left it.
+ * <p>A lock is not reentrant and belongs to no thread. A name has at most 500 characters and no control characters, and does not
+ * begin with {@code once:}. All methods throw {@link IllegalArgumentException} if the name is not allowed, and {@link
+ * ClusterNotReadyException} if this node has not joined the cluster yet or has left it.
  */
 public interface ClusterLocks {
 

@@ -288,7 +288,8 @@ CREATE TABLE forge_jobs (
     body_bytes        forge_job_count,
     checkpoint_bytes  forge_job_count,
     waits_for         uuid,
-    retention         forge_job_retention
+    retention         forge_job_retention,
+    carries_run       boolean
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05);
 COMMENT ON TABLE forge_jobs IS 'Jobs: waiting, running and finished ones. Finished jobs are deleted after their retention.';
@@ -326,38 +327,40 @@ COMMENT ON COLUMN forge_jobs.body_bytes IS
 COMMENT ON COLUMN forge_jobs.checkpoint_bytes IS 'Size of the printed checkpoint. NULL: unknown.';
 COMMENT ON COLUMN forge_jobs.waits_for IS 'Job that must finish before this one may run: the active job with the same key, or a job that a workflow run awaits.';
 COMMENT ON COLUMN forge_jobs.retention IS 'Time to keep the finished job. NULL: as configured for the cluster.';
+-- Besides the name, because the condition of a trigger costs every statement that changes a status, and this is the shortest one.
+COMMENT ON COLUMN forge_jobs.carries_run IS 'True if the job carries a workflow run. NULL: it does not.';
 
 -- Claims. A claim searches for one name, capability and priority, oldest first, and so reads no row that it may not take.
-CREATE INDEX forge_jobs_due ON forge_jobs (name, coalesce(worker_capability, ''), priority DESC, scheduled_at)
+-- With the id, a claim among many jobs of the same time continues where the last one ended.
+CREATE INDEX forge_jobs_due ON forge_jobs (name, coalesce(worker_capability, ''), priority DESC, scheduled_at, id)
     WHERE status = 'pending' AND waits_for IS NULL;
 -- Jobs that nodes hold. Without the lease, so that renewals stay heap-only; the sweeper scans this small index completely.
 CREATE INDEX forge_jobs_held ON forge_jobs (worker_id) WHERE status IN ('claimed', 'running');
--- One active job per key, and at most one successor that waits for it.
-CREATE UNIQUE INDEX forge_jobs_active_key ON forge_jobs (name, unique_key)
-    WHERE unique_key IS NOT NULL AND waits_for IS NULL AND status IN ('pending', 'claimed', 'running');
-CREATE UNIQUE INDEX forge_jobs_successor_key ON forge_jobs (name, unique_key)
-    WHERE unique_key IS NOT NULL AND waits_for IS NOT NULL AND status = 'pending';
+-- One active job per key, and at most one successor that waits for it. One index for both: each costs every change of a job.
+CREATE UNIQUE INDEX forge_jobs_key ON forge_jobs (name, unique_key, (waits_for IS NULL))
+    WHERE unique_key IS NOT NULL AND status IN ('pending', 'claimed', 'running');
 CREATE INDEX forge_jobs_successors ON forge_jobs (waits_for) WHERE waits_for IS NOT NULL;
--- Deletion of finished jobs. The retention depends on the status unless the job has its own. One index for each case, so that the
--- deletion reads only rows that are due; each finished job is in one of them.
-CREATE INDEX forge_jobs_completed ON forge_jobs (finished_at)
-    WHERE status IN ('completed', 'cancelled') AND retention IS NULL;
-CREATE INDEX forge_jobs_failed ON forge_jobs (finished_at)
-    WHERE status IN ('failed', 'abandoned') AND retention IS NULL;
+-- Deletion of finished jobs. The retention depends on the status unless the job has its own. The deletion reads only rows that are due;
+-- each finished job is in one index.
+CREATE INDEX forge_jobs_finished ON forge_jobs (status, finished_at)
+    WHERE status IN ('completed', 'failed', 'cancelled', 'abandoned') AND retention IS NULL;
 -- In UTC: the sum of a time and an interval depends on the time zone of the session, and an index needs one that does not.
 CREATE INDEX forge_jobs_retained ON forge_jobs (((finished_at AT TIME ZONE 'UTC') + retention))
-    WHERE status IN ('completed', 'failed', 'cancelled', 'abandoned') AND retention IS NOT NULL;
+    WHERE retention IS NOT NULL AND finished_at IS NOT NULL;
 
 -- Under REPEATABLE READ and SERIALIZABLE the successor may be invisible to the snapshot, or replaced since, which would fail the
 -- transaction. The node that finished the job, or the sweeper, then releases the successor after the commit.
 DO $create$
 BEGIN
     EXECUTE pg_catalog.format($function$
-        CREATE FUNCTION forge_free_successor() RETURNS trigger LANGUAGE plpgsql
-            SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        CREATE FUNCTION forge_free_successor() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
         BEGIN
-            IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
-                UPDATE %1$I.forge_jobs SET waits_for = NULL WHERE waits_for = OLD.id AND status = 'pending';
+            IF OLD.status IN ('pending', 'claimed', 'running')
+               AND (TG_OP = 'DELETE' OR NEW.status NOT IN ('pending', 'claimed', 'running'))
+               AND current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+                -- EXECUTE plans the statement each time: a plan from the time when the table was empty would read all jobs.
+                EXECUTE $update$UPDATE %1$I.forge_jobs SET waits_for = NULL WHERE waits_for = $1 AND status = 'pending'$update$
+                    USING OLD.id;
             END IF;
             RETURN NULL;
         END
@@ -367,12 +370,14 @@ END
 $create$;
 COMMENT ON FUNCTION forge_free_successor() IS
     'Trigger: releases the job that waits for a finished or deleted job, in the same transaction, also if an operator changed the row.';
+-- Short conditions: PostgreSQL parses them again for each statement, and the full ones made up half of the cost of the statement that
+-- ends a single job. The functions check the rest.
 CREATE TRIGGER forge_jobs_ended AFTER UPDATE OF status ON forge_jobs FOR EACH ROW
-    WHEN (OLD.unique_key IS NOT NULL AND OLD.status IN ('pending', 'claimed', 'running')
-          AND NEW.status NOT IN ('pending', 'claimed', 'running'))
+    WHEN (OLD.unique_key IS NOT NULL)
     EXECUTE FUNCTION forge_free_successor();
+-- The deletion of old jobs must not call the function for each of them.
 CREATE TRIGGER forge_jobs_deleted AFTER DELETE ON forge_jobs FOR EACH ROW
-    WHEN (OLD.unique_key IS NOT NULL AND OLD.status IN ('pending', 'claimed', 'running'))
+    WHEN (OLD.unique_key IS NOT NULL AND OLD.finished_at IS NULL)
     EXECUTE FUNCTION forge_free_successor();
 
 CREATE TABLE forge_job_pauses (
@@ -420,7 +425,7 @@ CREATE TABLE forge_crons (
     CONSTRAINT forge_crons_overlap CHECK (overlap IN ('skip', 'allow')),
     -- One row that cannot be fired would fail its batch, and with it all other crons of the batch.
     CONSTRAINT forge_crons_handler CHECK (name <> '' AND handler <> ''),
-    CONSTRAINT forge_crons_limits CHECK (catch_up_limit >= 1 AND max_attempts >= 1 AND jitter_millis >= 0
+    CONSTRAINT forge_crons_limits CHECK (catch_up_limit BETWEEN 1 AND 1000 AND max_attempts >= 1 AND jitter_millis >= 0
         AND timeout_millis >= 1 AND retention_millis >= 0),
     CONSTRAINT forge_crons_next_fire_at CHECK (next_fire_at >= '1970-01-01 00:00:00+00')
 ) WITH (fillfactor = 80);
@@ -767,13 +772,18 @@ BEGIN
             IF TG_RELID <> %2$L::regclass THEN
                 RAISE insufficient_privilege USING MESSAGE = 'forge_workflow_job_ended serves no table but ' || %2$L;
             END IF;
-            UPDATE %1$I.forge_workflow_runs
-            SET status = 'failed', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
-                last_error = 'its job was ' || NEW.status || coalesce(': ' || NEW.last_error, '')
-            WHERE id = (SELECT r.id FROM %1$I.forge_workflow_runs r
-                        WHERE r.id = OLD.id AND r.status NOT IN
-                            ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator')
-                        FOR NO KEY UPDATE SKIP LOCKED);
+            IF OLD.name LIKE 'workflow:%%' AND OLD.status IN ('pending', 'claimed', 'running')
+               AND (NEW.status IN ('failed', 'cancelled', 'abandoned')
+                    -- Completed by an operator. A node that completes a run has finished the run before and clears the lease of the job.
+                    OR NEW.status = 'completed' AND (OLD.status = 'pending' OR NEW.lease_expires_at IS NOT NULL)) THEN
+                UPDATE %1$I.forge_workflow_runs
+                SET status = 'failed', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
+                    last_error = 'its job was ' || NEW.status || coalesce(': ' || NEW.last_error, '')
+                WHERE id = (SELECT r.id FROM %1$I.forge_workflow_runs r
+                            WHERE r.id = OLD.id AND r.status NOT IN
+                                ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator')
+                            FOR NO KEY UPDATE SKIP LOCKED);
+            END IF;
             RETURN NULL;
         END
         $body$
@@ -783,11 +793,9 @@ $create$;
 REVOKE ALL ON FUNCTION forge_workflow_job_ended() FROM PUBLIC;
 COMMENT ON FUNCTION forge_workflow_job_ended() IS
     'Trigger: fails a run whose job ended without it (abandoned, or changed by an operator). The run can be retried or cancelled. Runs with the rights of its owner.';
+-- A short condition, as for forge_jobs_ended.
 CREATE TRIGGER forge_jobs_workflow_ended AFTER UPDATE OF status ON forge_jobs FOR EACH ROW
-    WHEN (OLD.status IN ('pending', 'claimed', 'running') AND NEW.name LIKE 'workflow:%'
-          AND (NEW.status IN ('failed', 'cancelled', 'abandoned')
-               -- Completed by an operator. A node that completes a run has finished the run before and clears the lease of the job.
-               OR NEW.status = 'completed' AND (OLD.status = 'pending' OR NEW.lease_expires_at IS NOT NULL)))
+    WHEN (NEW.carries_run)
     EXECUTE FUNCTION forge_workflow_job_ended();
 
 -- Rate limits ------------------------------------------------------------------------------------------------------------------------
@@ -860,8 +868,8 @@ BEGIN
                     THEN format('max_attempts %%s must be at least 1', max_attempts)
                 WHEN scheduled_at IS NULL
                     THEN 'scheduled_at must not be NULL'
-                WHEN scheduled_at < '1970-01-01 00:00:00+00'
-                    THEN 'scheduled_at must not lie before 1970'
+                WHEN scheduled_at NOT BETWEEN '1970-01-01 00:00:00+00' AND '3000-01-01 00:00:00+00'
+                    THEN 'scheduled_at must lie between 1970-01-01 and 3000-01-01'
                 WHEN payload IS NULL
                     THEN 'payload must not be NULL; leave it out if there is none'
             END;

@@ -3,10 +3,10 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.properties.NodeProperties;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeadershipBasis;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.node.NodeMode;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;

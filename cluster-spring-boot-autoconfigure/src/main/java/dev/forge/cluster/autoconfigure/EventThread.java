@@ -5,6 +5,7 @@ package dev.forge.cluster.autoconfigure;
 import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.Names;
 import java.util.Map;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -61,7 +62,7 @@ final class EventThread implements Consumer<ClusterEvent> {
             executor.execute(() -> publish(event, origin));
         } catch (RuntimeException | Error e) {
             // There is no thread, or it has ended. The caller must not fail because of that.
-            log.warn("Event {}: could not be published", event, ErrorText.loggable(e));
+            log.warn("Event {}: could not be published", Names.printable(event.toString()), ErrorText.loggable(e));
         }
     }
 
@@ -86,7 +87,7 @@ final class EventThread implements Consumer<ClusterEvent> {
             }
             publisher.publishEvent(event);
         } catch (RuntimeException e) {
-            log.warn("Event {}: a listener failed", event, ErrorText.loggable(e));
+            log.warn("Event {}: a listener failed", Names.printable(event.toString()), ErrorText.loggable(e));
         } finally {
             // The next event must not inherit what a listener has put there.
             MDC.clear();

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.leader.Leadership;
 import java.time.Instant;
 import java.util.Map;
@@ -47,6 +48,13 @@ public final class CronContexts {
     /** Runs the method of a cron with the name and the slot in the MDC; throws what the method throws. */
     public @Nullable Object run(JobContext job, Code code) throws Throwable {
         var context = new SlotContext((RunningJob) job);
+        if (!context.metadata.containsKey("cron")) {
+            // Enqueued with SQL, or by a node that does not know the cron: on any node, without a slot and without a
+            // term.
+            throw new PermanentJobFailure(
+                    "'%s' is a cron, which only the scheduler may enqueue; Crons.trigger runs it now"
+                            .formatted(job.name()));
+        }
         MDC.put(CRON, context.name());
         MDC.put(SLOT, context.slot().toString());
         try {

@@ -32,9 +32,10 @@ import org.jspecify.annotations.Nullable;
 final class CronDefinitionChecks {
 
     /** The largest catch-up limit: as many slots as one pass may enqueue for a cron. */
-    private static final int MAX_CATCH_UP_LIMIT = 1_000;
+    static final int MAX_CATCH_UP_LIMIT = 1_000;
 
     private static final int MAX_NAME_LENGTH = 200;
+    private static final int MAX_TEXT_LENGTH = 500;
 
     private static final Duration LONGEST_DURATION = Duration.ofDays(36_525);
     private static final Pattern BAD_PATH = Pattern.compile("(^|/)\\.{0,2}(/|$)");
@@ -76,6 +77,7 @@ final class CronDefinitionChecks {
         String name = cron.name();
         requireName(name);
         requireText(name, "expression", cron.expression());
+        requireLength(name, "expression", cron.expression());
         requireText(name, "handler", cron.handler());
         Integer limit = cron.catchUpLimit();
         requireBetween(name, "catch-up limit", limit == null ? 1 : limit, 1, MAX_CATCH_UP_LIMIT);
@@ -91,6 +93,12 @@ final class CronDefinitionChecks {
         String capability = cron.capability();
         if (capability != null) {
             requireText(name, "capability", capability);
+            requireLength(name, "capability", capability);
+            if (capability.startsWith("@")) {
+                throw new CronRejectedException(
+                        "Cron '%s': capability '%s': those that begin with @ are reserved; the target decides where the cron runs"
+                                .formatted(name, capability));
+            }
         }
         var definition = new Definition(
                 name,
@@ -192,7 +200,7 @@ final class CronDefinitionChecks {
         if (here != null) {
             return here.target();
         }
-        return stored.reports.infos(handler).stream()
+        return stored.reports.find(handler).stream()
                 .filter(CronInfo::declared)
                 .map(CronInfo::target)
                 .findFirst()
@@ -254,6 +262,13 @@ final class CronDefinitionChecks {
             Names.requirePrintable(attribute, text);
         } catch (IllegalArgumentException e) {
             throw rejected(Names.printable(cron), e);
+        }
+    }
+
+    private static void requireLength(String cron, String attribute, String text) {
+        if (text.length() > MAX_TEXT_LENGTH) {
+            throw new CronRejectedException("Cron '%s': %s of %d characters; at most %d are allowed"
+                    .formatted(cron, attribute, text.length(), MAX_TEXT_LENGTH));
         }
     }
 

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.cron;
 
-import static dev.forge.cluster.internal.cron.CronStore.constant;
 import static dev.forge.cluster.internal.cron.CronStore.instant;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Instant;
 import java.util.Collection;
@@ -69,7 +69,7 @@ final class CronJobStore {
                 .param("ids", jobs.toArray(UUID[]::new))
                 .query((row, n) -> new UnfinishedRun(
                         row.getObject(1, UUID.class),
-                        constant(JobStatus.class, row.getString(2)),
+                        EnumText.parse(JobStatus.class, row.getString(2)),
                         row.getInt(3),
                         row.getString(4),
                         instant(row, 5)))

@@ -28,11 +28,12 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.springframework.dao.DataAccessException;
+import org.slf4j.event.Level;
 
 /**
  * Brings {@code forge_crons} in line with the crons that the builds of live nodes declare: adds, changes and removes declared
@@ -69,6 +70,8 @@ final class CronReconciler {
     private final Map<String, Long> disputedSince = new HashMap<>();
     private final Set<String> disputesLogged = new HashSet<>();
     private boolean longRunsLogged;
+    /** Whether the last pass failed. */
+    private boolean failing;
 
     private volatile Duration removeOrphansAfter = REMOVE_ORPHANS_AFTER;
     private volatile Duration warnOfDisputeAfter = WARN_OF_DISPUTE_AFTER;
@@ -130,14 +133,20 @@ final class CronReconciler {
             restartStopped(term);
             rerouteForeignRuns(term);
             warn();
-        } catch (DataAccessException e) {
+            failing = false;
+        } catch (RuntimeException e) {
+            // Not only of the database: a definition that was edited by hand, or is of a newer build, may be
+            // unreadable.
             if (ServerFailure.caused(e)) {
                 // Crons cannot be fired either, and the loop reports that once.
                 throw e;
             }
-            log.warn(
-                    "Crons: definitions could not be brought in line with those of live nodes. The next pass tries again.",
-                    ErrorText.loggable(e));
+            log.atLevel(failing ? Level.DEBUG : Level.WARN)
+                    .setCause(ErrorText.loggable(e))
+                    .log(
+                            "Crons: definitions could not be brought in line with those of live nodes. Each pass tries again;"
+                                    + " further failures are logged at DEBUG.");
+            failing = true;
         }
         return decided;
     }
@@ -239,8 +248,7 @@ final class CronReconciler {
 
         void apply(Set<String> live) {
             Instant now = store.now();
-            Map<String, CronRow> rows = new HashMap<>();
-            store.rows().forEach(row -> rows.put(row.definition().name(), row));
+            Map<String, CronRow> rows = byName(store.rows());
             List<Definition> wanted = sets.definitions(live);
             Set<String> disputed = live.size() > 1 ? sets.disputed(live) : Set.of();
             disputedSince.keySet().retainAll(disputed);
@@ -259,13 +267,14 @@ final class CronReconciler {
         }
 
         private void put(List<Definition> wanted, Map<String, CronRow> rows, Instant now) {
-            Set<String> locked = store.lockAvailable(wanted.stream()
+            // Read again: until now, other transactions may have moved the slots of the crons that were read.
+            Map<String, CronRow> locked = byName(store.lockAvailable(wanted.stream()
                     .filter(cron -> {
                         CronRow row = rows.get(cron.name());
                         return row != null && !row.definition().equals(cron);
                     })
                     .map(Definition::name)
-                    .toList());
+                    .toList()));
             var put = new ArrayList<ScheduledDefinition>();
             for (Definition cron : wanted) {
                 CronRow row = rows.get(cron.name());
@@ -279,12 +288,15 @@ final class CronReconciler {
                                 "Cron {}: the declaration in code is ignored, because a cron of that name was created at run"
                                         + " time. Delete that cron, or rename one of them.",
                                 Names.printable(cron.name()));
-                    } else if (!row.definition().equals(cron) && !locked.contains(cron.name())) {
-                        complete = false;
                     } else if (!row.definition().equals(cron)) {
-                        put.add(replace(row, cron, now));
-                        warnOfJitter(cron, now);
-                        changed.add(cron.name());
+                        CronRow current = locked.get(cron.name());
+                        if (current == null) {
+                            complete = false;
+                        } else {
+                            put.add(replace(current, cron, now));
+                            warnOfJitter(cron, now);
+                            changed.add(cron.name());
+                        }
                     }
                 } catch (IllegalArgumentException e) {
                     // Another build's declaration: its JVM may know newer time zones.
@@ -297,6 +309,11 @@ final class CronReconciler {
             if (!put.isEmpty()) {
                 store.put(put);
             }
+        }
+
+        private static Map<String, CronRow> byName(List<CronRow> rows) {
+            return rows.stream()
+                    .collect(Collectors.toMap(row -> row.definition().name(), Function.identity()));
         }
 
         private ScheduledDefinition replace(CronRow row, Definition cron, Instant now) {

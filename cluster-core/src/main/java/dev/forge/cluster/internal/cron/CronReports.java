@@ -3,22 +3,22 @@
 package dev.forge.cluster.internal.cron;
 
 import static dev.forge.cluster.internal.cron.CronStore.COLUMNS;
-import static dev.forge.cluster.internal.cron.CronStore.constant;
 
 import dev.forge.cluster.cron.CronInfo;
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.internal.cron.CronStore.CronRow;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.ResultSet;
 import java.sql.SQLException;
-import java.sql.Types;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -39,7 +39,7 @@ final class CronReports {
 
     private static final String RUN = """
             r.cron, r.slot, r.outcome, r.reason, r.job_id, coalesce(j.status, r.job_status) AS job_status,
-            coalesce(j.attempts, r.attempts) AS attempts, coalesce(j.last_error, r.last_error) AS last_error,
+            coalesce(j.attempts, r.attempts) AS attempts, left(coalesce(j.last_error, r.last_error), 2000) AS last_error,
             coalesce(j.started_at, r.started_at) AS started_at, coalesce(j.finished_at, r.finished_at) AS finished_at,
             r.term, r.fired_at""";
 
@@ -47,36 +47,46 @@ final class CronReports {
             SELECT %s FROM ~.forge_cron_runs r LEFT JOIN ~.forge_jobs j ON j.id = r.job_id
             """.formatted(RUN);
 
-    /** Returns the cron of that name, or all crons if the name is null, ordered by name. */
-    List<CronInfo> infos(@Nullable String name) {
-        Map<String, CronRun> last = latest(name, "AND r.outcome = 'ran'");
-        Map<String, CronRun> latest = latest(name, "");
+    /** Returns the cron of that name. */
+    Optional<CronInfo> find(String name) {
+        return infos("WHERE name = ?", name).stream().findFirst();
+    }
+
+    /** Returns up to {@code limit} crons after a name, ordered by name. */
+    List<CronInfo> page(@Nullable String after, int limit) {
+        return after == null
+                ? infos("ORDER BY name LIMIT ?", limit)
+                : infos("WHERE name > ? ORDER BY name LIMIT ?", after, limit);
+    }
+
+    private List<CronInfo> infos(String which, Object... parameters) {
+        Map<String, CronRun> last = latest("AND r.outcome = 'ran'", which, parameters);
+        Map<String, CronRun> latest = latest("", which, parameters);
         return client.sql(schema.sql("""
                 SELECT %s, c.declared, c.paused, c.next_fire_at, c.problem,
                        EXISTS (SELECT FROM ~.forge_nodes n
                                WHERE %s AND coalesce(c.handler, c.name) = ANY (n.handlers)
                                  AND ('worker' = ANY (n.roles) OR c.target = 'leader' AND 'scheduler' = ANY (n.roles)))
                            AS known
-                FROM ~.forge_crons c
-                WHERE (:name::text IS NULL OR c.name = :name)
+                FROM (SELECT * FROM ~.forge_crons %s) AS c
                 ORDER BY c.name
                 """.formatted(
                                 COLUMNS.replace("handler", "coalesce(c.handler, c.name) AS handler"),
-                                CronSlotStore.ACCEPTS_RUNS)))
-                .param("name", name, Types.VARCHAR)
+                                CronSlotStore.ACCEPTS_RUNS,
+                                which)))
+                .params(parameters)
                 .query((row, n) -> info(row, last, latest))
                 .list();
     }
 
-    /** Returns the latest ledger row of each cron that meets a condition. */
-    private Map<String, CronRun> latest(@Nullable String name, String condition) {
+    /** Returns the latest ledger row that meets a condition, for each of the crons. */
+    private Map<String, CronRun> latest(String condition, String which, Object... parameters) {
         return client
                 .sql(schema.sql("""
-                SELECT l.* FROM ~.forge_crons c,
+                SELECT l.* FROM (SELECT name FROM ~.forge_crons %s) AS c,
                     LATERAL (%s WHERE r.cron = c.name %s ORDER BY r.slot DESC LIMIT 1) AS l
-                WHERE (:name::text IS NULL OR c.name = :name)
-                """.formatted(RUNS, condition)))
-                .param("name", name, Types.VARCHAR)
+                """.formatted(which, RUNS, condition)))
+                .params(parameters)
                 .query((row, n) -> run(row))
                 .list()
                 .stream()
@@ -120,10 +130,10 @@ final class CronReports {
         return new CronRun(
                 row.getString("cron"),
                 row.getObject("slot", OffsetDateTime.class).toInstant(),
-                constant(CronRun.Outcome.class, row.getString("outcome")),
+                EnumText.parse(CronRun.Outcome.class, row.getString("outcome")),
                 row.getString("reason"),
                 row.getObject("job_id", UUID.class),
-                jobStatus == null ? null : constant(JobStatus.class, jobStatus),
+                jobStatus == null ? null : EnumText.parse(JobStatus.class, jobStatus),
                 row.getObject("attempts", Integer.class),
                 row.getString("last_error"),
                 time(row, "started_at"),

@@ -91,7 +91,8 @@ sealed interface CronSchedule {
                     "'%s' is not a cron expression: %s".formatted(expression, e.getMessage()), e);
         }
         var local = new Local(parsed, zone(zone).getRules());
-        if (parsed.next(LocalDateTime.of(2000, 1, 1, 0, 0)) == null) {
+        // In the zone: its clock changes may skip all times. Not earlier, because rules differed then.
+        if (local.next(Instant.parse("2026-01-01T00:00:00Z")) == null) {
             throw new IllegalArgumentException("'%s' never fires".formatted(expression));
         }
         return local;
@@ -172,12 +173,16 @@ sealed interface CronSchedule {
     /** Slots at local times. */
     record Local(CronExpression expression, ZoneRules rules) implements CronSchedule {
 
+        /** A leap day on a given weekday may be 40 years away. */
+        private static final int LONGEST_SEARCH_YEARS = 100;
+
         @Override
         public @Nullable Instant next(Instant after) {
             LocalDateTime local = LocalDateTime.ofInstant(after, rules.getOffset(after));
+            int lastYear = local.getYear() + LONGEST_SEARCH_YEARS;
             while (true) {
                 local = expression.next(local);
-                if (local == null) {
+                if (local == null || local.getYear() > lastYear) {
                     return null;
                 }
                 List<ZoneOffset> offsets = rules.getValidOffsets(local);

@@ -9,6 +9,9 @@ import java.util.concurrent.ConcurrentHashMap;
 /** Caches parsed schedules. */
 final class CronSchedules {
 
+    /** More than any application has; crons that change again and again must not fill the memory. */
+    private static final int MOST_CACHED = 10_000;
+
     private final Map<String, CronSchedule> parsed = new ConcurrentHashMap<>();
 
     /**
@@ -17,6 +20,9 @@ final class CronSchedules {
      * @throws IllegalArgumentException if the expression or the zone cannot be parsed
      */
     CronSchedule of(Definition definition) {
+        if (parsed.size() >= MOST_CACHED) {
+            parsed.clear();
+        }
         return parsed.computeIfAbsent(
                 definition.expression() + " " + definition.zone(),
                 text -> CronSchedule.of(definition.expression(), definition.zone()));

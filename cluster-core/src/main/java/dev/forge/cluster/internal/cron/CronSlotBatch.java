@@ -205,7 +205,11 @@ final class CronSlotBatch {
         }
         CronPlan plan = CronPlan.of(
                 schedule,
-                new CronPlan.Policy(definition.misfire(), definition.catchUpLimit(), definition.overlap()),
+                // The table may hold any number.
+                new CronPlan.Policy(
+                        definition.misfire(),
+                        Math.min(definition.catchUpLimit(), CronDefinitionChecks.MAX_CATCH_UP_LIMIT),
+                        definition.overlap()),
                 new CronPlan.Situation(
                         cron.now(),
                         cron.next(),

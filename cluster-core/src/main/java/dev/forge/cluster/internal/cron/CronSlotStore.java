@@ -8,13 +8,13 @@ import static dev.forge.cluster.internal.cron.CronStore.definition;
 import static dev.forge.cluster.internal.cron.CronStore.instant;
 import static dev.forge.cluster.internal.cron.CronStore.offset;
 import static dev.forge.cluster.internal.cron.CronStore.time;
-import static dev.forge.cluster.internal.cron.CronStore.word;
 
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.runtime.EnumText;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -73,7 +73,7 @@ final class CronSlotStore {
                 .param(
                         "handlers",
                         excluded.handlers.stream()
-                                .map(handler -> word(handler.target) + " " + handler.name)
+                                .map(handler -> EnumText.hyphenated(handler.target) + " " + handler.name)
                                 .toArray(String[]::new));
     }
 
@@ -211,7 +211,7 @@ final class CronSlotStore {
                     int at = 2;
                     at = array(statement, at, "text", slots, DecidedSlot::cron);
                     at = array(statement, at, "timestamptz", slots, slot -> offset(slot.slot));
-                    at = array(statement, at, "text", slots, slot -> word(slot.outcome));
+                    at = array(statement, at, "text", slots, slot -> EnumText.hyphenated(slot.outcome));
                     at = array(statement, at, "text", slots, DecidedSlot::reason);
                     array(statement, at, "uuid", slots, DecidedSlot::job);
                     return statement;

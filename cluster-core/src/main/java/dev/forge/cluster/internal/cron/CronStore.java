@@ -7,6 +7,7 @@ import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobPriority;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
@@ -16,12 +17,9 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.Collection;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.Set;
 import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -120,11 +118,11 @@ public final class CronStore {
         at = array(statement, at, "text", definitions, Definition::handler);
         at = array(statement, at, "text", definitions, Definition::expression);
         at = array(statement, at, "text", definitions, Definition::zone);
-        at = array(statement, at, "text", definitions, d -> word(d.target));
+        at = array(statement, at, "text", definitions, d -> EnumText.hyphenated(d.target));
         at = array(statement, at, "text", definitions, Definition::capability);
-        at = array(statement, at, "text", definitions, d -> word(d.misfire));
+        at = array(statement, at, "text", definitions, d -> EnumText.hyphenated(d.misfire));
         at = array(statement, at, "int4", definitions, Definition::catchUpLimit);
-        at = array(statement, at, "text", definitions, d -> word(d.overlap));
+        at = array(statement, at, "text", definitions, d -> EnumText.hyphenated(d.overlap));
         at = array(statement, at, "int8", definitions, Definition::jitterMillis);
         at = array(statement, at, "int4", definitions, d -> d.run.maxAttempts);
         at = array(statement, at, "int4", definitions, d -> d.run.priority);
@@ -178,14 +176,14 @@ public final class CronStore {
                 .list();
     }
 
-    /** Locks the crons among {@code names} that no other transaction has locked; returns the names of those. */
-    Set<String> lockAvailable(Collection<String> names) {
-        return new HashSet<>(client.sql(schema.sql("""
-                SELECT name FROM ~.forge_crons WHERE name = ANY (:names) ORDER BY name FOR UPDATE SKIP LOCKED
-                """))
+    /** Locks and returns the crons among {@code names} that no other transaction has locked. */
+    List<CronRow> lockAvailable(Collection<String> names) {
+        return client.sql(schema.sql("""
+                SELECT %s FROM ~.forge_crons WHERE name = ANY (:names) ORDER BY name FOR UPDATE SKIP LOCKED
+                """.formatted(ROW_COLUMNS)))
                 .param("names", names.toArray(String[]::new))
-                .query((row, n) -> row.getString(1))
-                .list());
+                .query((row, n) -> row(row))
+                .list();
     }
 
     /** A definition and its first slot; the slot is null if the cron never fires. */
@@ -325,11 +323,11 @@ public final class CronStore {
                 row.getString(2),
                 row.getString(3),
                 row.getString(4),
-                constant(CronTarget.class, row.getString(5)),
+                EnumText.parse(CronTarget.class, row.getString(5)),
                 row.getString(6),
-                constant(Misfire.class, row.getString(7)),
+                EnumText.parse(Misfire.class, row.getString(7)),
                 row.getInt(8),
-                constant(Overlap.class, row.getString(9)),
+                EnumText.parse(Overlap.class, row.getString(9)),
                 row.getLong(10),
                 new RunOptions(
                         row.getObject(11, Integer.class),
@@ -363,13 +361,5 @@ public final class CronStore {
 
     static Instant instant(ResultSet row, int column) throws SQLException {
         return Objects.requireNonNull(time(row, column));
-    }
-
-    static String word(Enum<?> constant) {
-        return constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
-    }
-
-    static <E extends Enum<E>> E constant(Class<E> type, String word) {
-        return Enum.valueOf(type, word.toUpperCase(Locale.ROOT).replace('-', '_'));
     }
 }

@@ -41,6 +41,9 @@ import org.jspecify.annotations.Nullable;
 /** {@link Crons} on the tables of the schema. All changes join the caller's transaction. */
 public final class DefaultCrons implements Crons {
 
+    /** The longest list of slots. */
+    private static final int MOST_LISTED = 1_000;
+
     private final Node node;
     private final JobEngine jobs;
     private final CronEngine engine;
@@ -169,7 +172,7 @@ public final class DefaultCrons implements Crons {
             if (paused) {
                 runs.cancelNotStarted(name, "cron paused before the run started");
             }
-            return paused || find(name).isPresent();
+            return paused;
         }));
     }
 
@@ -262,19 +265,24 @@ public final class DefaultCrons implements Crons {
     @Override
     public Optional<CronInfo> find(String name) {
         CronDefinitionChecks.requireLookupName("Crons.find", name);
-        return reports.infos(name).stream().findFirst();
+        return reports.find(name);
     }
 
     @Override
-    public List<CronInfo> list() {
-        return reports.infos(null);
+    public List<CronInfo> list(@Nullable String after, int limit) {
+        if (after != null) {
+            CronDefinitionChecks.requireLookupName("Crons.list", after);
+        }
+        Arguments.limit("Crons.list", limit, MOST_LISTED);
+        return reports.page(after, limit);
     }
 
     @Override
     public List<CronRun> runs(String name, int limit) {
         CronDefinitionChecks.requireLookupName("Crons.runs", name);
-        if (limit < 1) {
-            throw new CronRejectedException("Cron '%s': limit %d must be at least 1".formatted(name, limit));
+        if (limit < 1 || limit > MOST_LISTED) {
+            throw new CronRejectedException(
+                    "Cron '%s': limit %d must be between 1 and %d".formatted(name, limit, MOST_LISTED));
         }
         return reports.runs(name, limit);
     }

@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.daemon.DaemonRun.Unwritten;
 import dev.forge.cluster.internal.daemon.DaemonStore.Acquisition;
 import dev.forge.cluster.internal.daemon.DaemonStore.ClusterView;
 import dev.forge.cluster.internal.daemon.DaemonStore.Tenure;
+import dev.forge.cluster.internal.database.NotificationChannel;
 import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -105,7 +106,8 @@ public final class DaemonEngine implements NodeComponent {
         this.handlers = handlers;
         this.store = new DaemonStore(node.resources().schema(), node.resources().control());
         this.membershipStore = new DaemonStore(node.resources().schema(), node.membership());
-        this.notifications = new Notifications(store::notifyNodes);
+        this.notifications = new Notifications(new NotificationChannel(
+                node.resources().schema(), node.resources().control())::send);
         this.candidacy = new DaemonCandidacy(node, this::leadershipChanged);
         this.supervisor = new DaemonSupervisor(
                 node, leadership, candidacy, new DaemonRestartPolicy(timing.recoveredAfter), keeping::wake);

@@ -4,14 +4,15 @@ package dev.forge.cluster.internal.daemon;
 
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.DaemonScope;
+import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -43,7 +44,7 @@ final class DaemonReports {
                 """))
                 .param("name", name)
                 .query((row, n) -> {
-                    scopes.merge(row.getString(1), scope(row.getString(2)), (a, b) -> b);
+                    scopes.merge(row.getString(1), EnumText.parse(DaemonScope.class, row.getString(2)), (a, b) -> b);
                     return instances
                             .computeIfAbsent(row.getString(1), d -> new ArrayList<>())
                             .add(instance(row));
@@ -84,7 +85,7 @@ final class DaemonReports {
         OffsetDateTime started = row.getObject(8, OffsetDateTime.class);
         return new DaemonInfo.Instance(
                 row.getInt(3),
-                DaemonStore.status(row.getString(4)),
+                EnumText.parse(DaemonStatus.class, row.getString(4)),
                 row.getObject(5, UUID.class),
                 row.getString(6),
                 row.getLong(7),
@@ -92,9 +93,5 @@ final class DaemonReports {
                 row.getInt(9),
                 row.getString(10),
                 row.getString(11));
-    }
-
-    private static DaemonScope scope(String word) {
-        return DaemonScope.valueOf(word.toUpperCase(Locale.ROOT));
     }
 }

@@ -14,7 +14,7 @@ final class DaemonRowState {
     private int restarts;
     private @Nullable String error;
     private @Nullable String note;
-    private boolean startWritten;
+    private boolean startUnwritten;
     private boolean released;
     private int revision;
     private int writtenRevision;
@@ -30,7 +30,7 @@ final class DaemonRowState {
 
     /** Has the next write set the time of the start. */
     void startAgain() {
-        startWritten = false;
+        startUnwritten = true;
         revision++;
     }
 
@@ -57,8 +57,8 @@ final class DaemonRowState {
         if (revision == writtenRevision) {
             return null;
         }
-        Duration ran = status == DaemonStatus.RUNNING && !startWritten ? ranFor : null;
-        return new Change(tenure, status, ran, restarts, error, recovered, note, released);
+        // Whatever the status is now: a method that fails at once has ended before its start is written.
+        return new Change(tenure, status, startUnwritten ? ranFor : null, restarts, error, recovered, note, released);
     }
 
     int revision() {
@@ -68,7 +68,7 @@ final class DaemonRowState {
     /** Called after a change of that revision was written; later values stay unwritten. */
     void written(Change change, int changeRevision) {
         writtenRevision = changeRevision;
-        startWritten |= change.ranFor() != null && changeRevision == revision;
+        startUnwritten &= change.ranFor() == null || changeRevision != revision;
         if (change.error() != null && change.error().equals(error)) {
             error = null;
         }

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.daemon;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.runtime.EnumText;
 import java.sql.Connection;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -12,7 +13,6 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.Set;
@@ -226,7 +226,7 @@ public final class DaemonStore {
                     statement.setArray(2, array(connection, "int4", changes, c -> c.tenure.instance));
                     statement.setArray(3, array(connection, "uuid", changes, c -> c.tenure.node));
                     statement.setArray(4, array(connection, "int8", changes, c -> c.tenure.term));
-                    statement.setArray(5, array(connection, "text", changes, c -> word(c.status)));
+                    statement.setArray(5, array(connection, "text", changes, c -> EnumText.underscored(c.status)));
                     statement.setArray(
                             6, array(connection, "int8", changes, c -> c.ranFor == null ? null : c.ranFor.toMillis()));
                     statement.setArray(7, array(connection, "int4", changes, Change::restarts));
@@ -298,7 +298,7 @@ public final class DaemonStore {
                 }
             }
             case "cluster" -> view.finished.add(role(name, row.getInt(3)));
-            case "node" -> view.ownStatus.put(name, status(row.getString(5)));
+            case "node" -> view.ownStatus.put(name, EnumText.parse(DaemonStatus.class, row.getString(5)));
             default -> view.paused.add(name);
         }
     }
@@ -334,7 +334,8 @@ public final class DaemonStore {
         return jdbc.sql(
                         schema.sql(
                                 "SELECT name, status, count(*) FROM ~.forge_daemons GROUP BY name, status ORDER BY name, status"))
-                .query((row, n) -> new Count(row.getString(1), status(row.getString(2)), row.getLong(3)))
+                .query((row, n) -> new Count(
+                        row.getString(1), EnumText.parse(DaemonStatus.class, row.getString(2)), row.getLong(3)))
                 .list();
     }
 
@@ -372,14 +373,6 @@ public final class DaemonStore {
         return Math.max(released, deleted);
     }
 
-    /** Notifies all nodes that listen. */
-    public void notifyNodes(String news) {
-        jdbc.sql("SELECT pg_notify(?, ?)")
-                .params(schema.channel(), news)
-                .query((row, n) -> true)
-                .single();
-    }
-
     /** Releases all instances of a node that leaves or was declared dead, in the caller's transaction. */
     public void releaseAll(UUID node) {
         jdbc.sql(schema.sql("""
@@ -394,13 +387,5 @@ public final class DaemonStore {
                     SELECT name, instance FROM ~.forge_daemons WHERE node_id = ? AND scope = 'node'
                     ORDER BY name, instance FOR UPDATE SKIP LOCKED)
                 """)).param(node).update();
-    }
-
-    static DaemonStatus status(String word) {
-        return DaemonStatus.valueOf(word.toUpperCase(Locale.ROOT));
-    }
-
-    private static String word(DaemonStatus status) {
-        return status.name().toLowerCase(Locale.ROOT);
     }
 }

@@ -27,17 +27,17 @@ public final class SessionConnection implements AutoCloseable {
     private static final Duration READ_TIMEOUT = Duration.ofSeconds(2);
     private static final Logger log = GuardedLogger.of(SessionConnection.class);
 
-    private final Schema schema;
     private final Connection connection;
     private final DataSource source;
     private final JdbcClient jdbc;
+    private final NotificationChannel notifications;
     private final int livenessKey;
 
     private SessionConnection(Schema schema, Connection connection) {
-        this.schema = schema;
         this.connection = connection;
         this.source = new SingleConnectionDataSource(connection, true);
         this.jdbc = JdbcClient.create(source);
+        this.notifications = new NotificationChannel(schema, source);
         this.livenessKey = schema.keys().liveness(UUID.randomUUID());
     }
 
@@ -114,10 +114,7 @@ public final class SessionConnection implements AutoCloseable {
 
     /** Notifies the other nodes. */
     public void notifyOthers(String text) {
-        jdbc.sql("SELECT pg_notify(?, ?)")
-                .params(schema.channel(), text)
-                .query((row, n) -> true)
-                .single();
+        notifications.send(text);
     }
 
     /** Aborts the connection, because an orderly close could block on a network that was cut. */

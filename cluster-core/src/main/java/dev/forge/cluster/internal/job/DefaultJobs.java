@@ -37,6 +37,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -132,7 +133,7 @@ public final class DefaultJobs implements Jobs {
         if (key == null) {
             names.reserved().requireFreeMetadata(options.metadata());
             inCallersTransaction.insert(job);
-            announce(name, job.priority(), null);
+            announce(job, null);
             return new EnqueuedJob(job.id(), true);
         }
         NewJobFactory.requireStorable("unique key", key);
@@ -140,7 +141,7 @@ public final class DefaultJobs implements Jobs {
         names.reserved().requireFreeMetadata(options.metadata());
         UUID id = inCallersTransaction.insertUnique(job, key, options.uniquePolicy());
         boolean created = id.equals(job.id());
-        announce(name, job.priority(), options.uniquePolicy() == UniquePolicy.REPLACE && created ? id : null);
+        announce(job, options.uniquePolicy() == UniquePolicy.REPLACE && created ? id : null);
         return new EnqueuedJob(id, created);
     }
 
@@ -168,9 +169,9 @@ public final class DefaultJobs implements Jobs {
             ownTransaction.executeWithoutResult(status -> insert(jobs));
         }
         jobs.stream()
-                .map(NewJob::name)
-                .distinct()
-                .forEach(name -> announce(name, jobs.get(0).priority(), null));
+                .collect(Collectors.toMap(NewJob::name, Function.identity(), (first, other) -> first))
+                .values()
+                .forEach(job -> announce(job, null));
         return jobs.stream().map(job -> new EnqueuedJob(job.id(), true)).toList();
     }
 
@@ -181,17 +182,17 @@ public final class DefaultJobs implements Jobs {
     }
 
     /**
-     * Announces a job after the commit: before it, other transactions cannot see the job.
+     * Announces a job, or one of several jobs of the same queue, after the commit: before it, other transactions cannot see the job.
      *
      * @param perhapsSuccessor the job, if it may wait for a predecessor
      */
-    private void announce(String name, int priority, @Nullable UUID perhapsSuccessor) {
+    private void announce(NewJob job, @Nullable UUID perhapsSuccessor) {
         AfterCommit.run(() -> {
             if (perhapsSuccessor != null) {
                 // Its predecessor may have ended while neither transaction saw the other.
                 freeAfterCommit(() -> control.freeSuccessor(perhapsSuccessor));
             }
-            engine.announceEnqueued(name, JobPriority.of(priority));
+            engine.announceEnqueued(job);
         });
     }
 

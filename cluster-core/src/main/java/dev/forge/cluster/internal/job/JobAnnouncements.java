@@ -2,13 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
-import dev.forge.cluster.internal.job.store.JobStore;
+import dev.forge.cluster.internal.database.NotificationChannel;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -17,8 +21,11 @@ import org.jspecify.annotations.Nullable;
  */
 final class JobAnnouncements {
 
-    /** How notifications about pending jobs begin; the id of the sender follows. */
+    /** How notifications about pending jobs begin; the id of the sender follows, and perhaps the queue of the jobs. */
     static final String PENDING_JOBS = "work ";
+
+    /** Names and capabilities contain no control characters. */
+    private static final String SEPARATOR = "\n";
 
     private static final Duration INTERVAL = Duration.ofMillis(20);
     private static final Duration INTERVAL_WHILE_ALONE = Duration.ofMillis(250);
@@ -26,21 +33,24 @@ final class JobAnnouncements {
     private static final Duration NOTHING_TO_SEND = Duration.ofHours(1);
 
     private final Node node;
-    private final JobStore jobs;
-    private final ClusterCoordinator coordinator;
+    private final NotificationChannel channel;
+    private final @Nullable ClusterCoordinator coordinator;
     private final NodeLoop loop = NodeLoop.of("announce", this::untilNext, this::sendAnnouncement);
 
-    /** The highest priority to announce; null: there is nothing to announce. */
-    private final AtomicReference<@Nullable JobPriority> unannounced = new AtomicReference<>();
+    /** What to announce; null: nothing. */
+    private final AtomicReference<@Nullable Announcement> unannounced = new AtomicReference<>();
 
     private volatile long notBefore;
 
     /** @param coordinator carries notifications between nodes; null: NOTIFY */
-    JobAnnouncements(Node node, JobStore jobs, @Nullable ClusterCoordinator coordinator, Runnable onWakeup) {
+    JobAnnouncements(
+            Node node, NotificationChannel channel, @Nullable ClusterCoordinator coordinator, Runnable onWakeup) {
         this.node = node;
-        this.jobs = jobs;
-        this.coordinator = coordinator != null ? coordinator : new Notify();
-        this.coordinator.registerWakeupListener(onWakeup);
+        this.channel = channel;
+        this.coordinator = coordinator;
+        if (coordinator != null) {
+            coordinator.registerWakeupListener(onWakeup);
+        }
     }
 
     void begin() {
@@ -52,18 +62,37 @@ final class JobAnnouncements {
     }
 
     boolean isConnected() {
-        return coordinator.isConnected();
+        return coordinator != null ? coordinator.isConnected() : node.isListening();
     }
 
-    /** Announces pending jobs to other nodes; returns immediately. */
-    void announce(JobPriority priority) {
-        if (unannounced.getAndAccumulate(priority, JobAnnouncements::higher) == null) {
-            loop.wake();
+    /**
+     * Pending jobs that other nodes do not know of yet.
+     *
+     * @param priority the highest priority of these jobs
+     * @param queue the only queue that they are in; null if they may be in several
+     */
+    private record Announcement(
+            JobPriority priority, @Nullable Queue queue) {
+
+        static Announcement merge(@Nullable Announcement one, Announcement other) {
+            if (one == null) {
+                return other;
+            }
+            return new Announcement(
+                    one.priority.compareTo(other.priority) < 0 ? other.priority : one.priority,
+                    Objects.equals(one.queue, other.queue) ? one.queue : null);
         }
     }
 
-    private static JobPriority higher(@Nullable JobPriority one, JobPriority other) {
-        return one == null || one.compareTo(other) < 0 ? other : one;
+    /**
+     * Announces pending jobs to other nodes; returns immediately.
+     *
+     * @param queue the queue that they are in, where nodes can claim them without a search; null if unknown
+     */
+    void announce(JobPriority priority, @Nullable Queue queue) {
+        if (unannounced.getAndAccumulate(new Announcement(priority, queue), Announcement::merge) == null) {
+            loop.wake();
+        }
     }
 
     /** Sends one notification for all announced jobs, unless this node is alone or the last notification was just sent. */
@@ -71,16 +100,16 @@ final class JobAnnouncements {
         if (node.isAlone() || !untilNext().isZero()) {
             return;
         }
-        JobPriority highest = unannounced.getAndSet(null);
-        if (highest == null) {
+        Announcement announcement = unannounced.getAndSet(null);
+        if (announcement == null) {
             return;
         }
         notBefore = node.nanos() + INTERVAL.toNanos();
         try {
-            coordinator.notifyNewWork(highest);
+            send(announcement);
         } catch (RuntimeException e) {
             notBefore = node.nanos() + RETRY.toNanos();
-            unannounced.accumulateAndGet(highest, JobAnnouncements::higher);
+            unannounced.accumulateAndGet(announcement, Announcement::merge);
             throw e;
         }
     }
@@ -93,22 +122,43 @@ final class JobAnnouncements {
         return node.isAlone() ? INTERVAL_WHILE_ALONE : Duration.ofNanos(Math.max(0, notBefore - node.nanos()));
     }
 
-    /** Uses NOTIFY on a connection of the cluster, never in the transaction of the caller. */
-    private final class Notify implements ClusterCoordinator {
-
-        @Override
-        public void notifyNewWork(JobPriority priority) {
-            jobs.notifyOthers(PENDING_JOBS + node.id());
+    /** Sends an announcement, with NOTIFY on a connection of the cluster, never in the transaction of the caller. */
+    private void send(Announcement announcement) {
+        Queue queue = announcement.queue;
+        if (coordinator != null) {
+            coordinator.notifyNewWork(announcement.priority);
+        } else {
+            channel.send(PENDING_JOBS
+                    + node.id()
+                    + (queue == null
+                            ? ""
+                            : Stream.of(queue.priority(), queue.capability(), queue.name())
+                                    .map(String::valueOf)
+                                    .collect(Collectors.joining(SEPARATOR, SEPARATOR, ""))));
         }
+    }
 
-        @Override
-        public void registerWakeupListener(Runnable listener) {
-            // JobEngine.heard() wakes the worker.
+    /**
+     * An announcement of another node, or of this one.
+     *
+     * @param queue the only queue with new jobs; null if there may be several
+     */
+    record Received(String sender, @Nullable Queue queue) {}
+
+    /** Parses a notification; null if it announces no jobs. */
+    static @Nullable Received received(String news) {
+        if (!news.startsWith(PENDING_JOBS)) {
+            return null;
         }
+        String[] parts = news.substring(PENDING_JOBS.length()).split(SEPARATOR, 4);
+        return new Received(parts[0], parts.length == 4 ? queue(parts[1], parts[2], parts[3]) : null);
+    }
 
-        @Override
-        public boolean isConnected() {
-            return node.isListening();
+    private static @Nullable Queue queue(String priority, String capability, String name) {
+        try {
+            return new Queue(name, capability, Integer.parseInt(priority));
+        } catch (NumberFormatException e) {
+            return null;
         }
     }
 }

@@ -3,12 +3,15 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.database.NotificationChannel;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.GuardedMonitor;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
+import dev.forge.cluster.internal.job.store.JobStore.NewJob;
 import dev.forge.cluster.internal.job.worker.Lane;
 import dev.forge.cluster.internal.job.worker.Worker;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
@@ -25,7 +28,6 @@ import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.JobInterceptor;
 import dev.forge.cluster.job.JobPriority;
-import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
 import java.time.Duration;
@@ -34,11 +36,9 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
-import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
@@ -53,6 +53,7 @@ public final class JobEngine implements NodeComponent {
 
     /** The capability of the node that leads the scheduler role. */
     public static final String LEADER = "@leader";
+
     /** The capability of all nodes that may lead the scheduler role. */
     public static final String SCHEDULER = "@scheduler";
 
@@ -60,9 +61,6 @@ public final class JobEngine implements NodeComponent {
     static final String CANCELLED = "cancelled ";
 
     private static final Logger log = GuardedLogger.of(JobEngine.class);
-    private static final Duration OVERLOADED_FOR = Duration.ofSeconds(5);
-    private static final double OVERLOADED = 0.9;
-    private static final Duration LOAD_CHECK = Duration.ofSeconds(1);
 
     private final Node node;
     private final WorkerSettings settings;
@@ -73,12 +71,10 @@ public final class JobEngine implements NodeComponent {
     private final JobAnnouncements announcements;
     private final boolean working;
     private final @Nullable Worker worker;
+    private final @Nullable OverloadProtection overload;
     private final StuckHandlers stuckHandlers;
     private final Notifications notifications;
     private final Supplier<List<JobInterceptor>> interceptors;
-
-    private volatile long overloadedSince;
-    private volatile boolean overloaded;
 
     /**
      * What the engine depends on.
@@ -115,14 +111,19 @@ public final class JobEngine implements NodeComponent {
         DataSource control = node.resources().control();
         Worker.Stores stores = Worker.Stores.of(schema, control, dependencies.application);
         this.jobsOfDeadNodes = new JobRecoveryStore(schema, node.membership());
-        this.notifications = new Notifications(stores.jobs()::notifyOthers);
+        var channel = new NotificationChannel(schema, control);
+        this.notifications = new Notifications(channel::send);
         this.housekeeping = new JobHousekeeping(node, settings.keeping(), handlers);
         this.interceptors = dependencies.interceptors;
         this.sweeper = new JobSweeper(node, settings, dependencies.monitor, stores.jobs(), stores.recoveries());
         this.working = isWorker();
-        List<Lane.Selection> selections = new ArrayList<>(working ? workerLanes(laneOf) : List.of());
+        var lanes = new LaneSelections(node, settings, handlers);
+        List<Lane.Selection> selections = new ArrayList<>();
+        if (working) {
+            selections.addAll(lanes.ofWorker(laneOf, () -> !isCrowded()));
+        }
         if (node.settings().presence().isCandidate()) {
-            selections.addAll(leaderLanes());
+            selections.addAll(lanes.ofLeader());
         }
         var workerDependencies = new Worker.Dependencies(
                 settings,
@@ -132,44 +133,14 @@ public final class JobEngine implements NodeComponent {
                 dependencies.monitor,
                 dependencies.interceptors);
         this.worker = selections.isEmpty() ? null : new Worker(workerDependencies, new WorkerNode(), selections);
+        this.overload = worker == null ? null : new OverloadProtection(node, worker);
         this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
-        this.announcements = new JobAnnouncements(node, stores.jobs(), dependencies.coordinator, this::wakeWorker);
+        this.announcements = new JobAnnouncements(node, channel, dependencies.coordinator, this::wakeWorker);
     }
 
     private boolean isWorker() {
         NodeSettings.Presence presence = node.settings().presence();
         return presence.roles().contains(NodeRole.WORKER) && presence.mode() != NodeMode.OBSERVER;
-    }
-
-    /** Returns the lanes of a worker: one for each executor. They are closed while a worker that must be alone is not. */
-    private List<Lane.Selection> workerLanes(Function<String, String> laneOf) {
-        var capabilities = new ArrayList<>(node.settings().presence().capabilities());
-        capabilities.add("");
-        return settings.lanes().stream()
-                .map(lane -> new Lane.Selection(
-                        lane,
-                        () -> handlers.names().stream()
-                                .filter(name -> laneOf.apply(name).equals(lane.name()))
-                                .toList(),
-                        List.copyOf(capabilities),
-                        () -> !isCrowded()))
-                .toList();
-    }
-
-    /** Returns the lanes of a node that may lead, worker or not: they run crons. */
-    private List<Lane.Selection> leaderLanes() {
-        return List.of(
-                // Not while a predecessor may still run them: effects of a run other than fenced writes are not fenced.
-                leaderLane(LEADER, () -> node.elector().isUndisputed(Leadership.SCHEDULER)),
-                leaderLane(SCHEDULER, () -> true));
-    }
-
-    private Lane.Selection leaderLane(String capability, BooleanSupplier mayClaim) {
-        return new Lane.Selection(
-                new WorkerSettings.LaneSettings("cron" + capability, settings.cronSlots(), 0, false),
-                () -> handlers.ofLeader().keySet(),
-                List.of(capability),
-                mayClaim);
     }
 
     // Notifications -----------------------------------------------------------------------------------------
@@ -180,15 +151,16 @@ public final class JobEngine implements NodeComponent {
      */
     public void announce(JobPriority priority) {
         wakeWorker();
-        announcements.announce(priority);
+        announcements.announce(priority, null);
     }
 
-    /** Announces jobs of that name that were enqueued and committed. Wakes the worker of this node only if it runs such jobs. */
-    void announceEnqueued(String name, JobPriority priority) {
-        if (working && handlers.named(name) != null) {
-            wakeWorker();
+    /** Announces a job that was enqueued and committed. Wakes the worker of this node only if it runs such jobs. */
+    void announceEnqueued(NewJob job) {
+        Queue queue = job.isDueAtOnce() ? job.queue() : null;
+        if (working && worker != null && handlers.named(job.name()) != null) {
+            worker.wake(queue);
         }
-        announcements.announce(priority);
+        announcements.announce(JobPriority.of(job.priority()), queue);
     }
 
     /** Announces a cancelled job, so that the node that runs it stops its handler. */
@@ -212,8 +184,11 @@ public final class JobEngine implements NodeComponent {
 
     @Override
     public void heard(String news) {
-        if (news.startsWith(JobAnnouncements.PENDING_JOBS) && !news.endsWith(String.valueOf(node.id()))) {
-            wakeWorker();
+        JobAnnouncements.Received received = JobAnnouncements.received(news);
+        if (received != null && worker != null) {
+            if (!received.sender().equals(String.valueOf(node.id()))) {
+                worker.wake(received.queue());
+            }
         } else if (news.startsWith(CANCELLED) && worker != null) {
             // On the thread of the session: nothing here may block.
             worker.checkCancelled(UUID.fromString(news.substring(CANCELLED.length())));
@@ -235,7 +210,9 @@ public final class JobEngine implements NodeComponent {
         loops.add(announcements.loop());
         if (worker != null) {
             loops.addAll(worker.loops());
-            loops.add(NodeLoop.of("watch-load", () -> LOAD_CHECK, this::watchLoad));
+        }
+        if (overload != null) {
+            loops.add(overload.loop());
         }
         return loops;
     }
@@ -276,12 +253,13 @@ public final class JobEngine implements NodeComponent {
     public void prepare() {
         // An interceptor that cannot be created fails the start, not the first job.
         log.debug("Interceptors of jobs: {}", interceptors.get().size());
+        if (overload != null) {
+            overload.begin();
+        }
     }
 
     @Override
     public void begin() {
-        overloadedSince = nanos();
-        overloaded = false;
         announcements.begin();
         sweeper.begin();
         if (worker != null) {
@@ -347,24 +325,6 @@ public final class JobEngine implements NodeComponent {
 
     // Duties ------------------------------------------------------------------------------------------------
 
-    private void watchLoad() {
-        long now = nanos();
-        Double cpu = node.settings().presence().load().get().cpu();
-        boolean high = cpu != null && cpu > OVERLOADED;
-        if (!high) {
-            overloadedSince = now;
-        }
-        boolean over = now - overloadedSince >= OVERLOADED_FOR.toNanos();
-        if (over != overloaded) {
-            overloaded = over;
-            log.info(
-                    over
-                            ? "CPU overloaded: claiming for half of the slots"
-                            : "CPU no longer overloaded: claiming for all slots");
-            Objects.requireNonNull(worker).throttle(over);
-        }
-    }
-
     JobAnnouncements announcements() {
         return announcements;
     }
@@ -429,16 +389,12 @@ public final class JobEngine implements NodeComponent {
 
     /** Returns whether this node claims less because its CPU is overloaded. */
     public boolean isOverloaded() {
-        return overloaded;
+        return overload != null && overload.isActive();
     }
 
     /** Returns the names of jobs that this node has handlers for. */
     public Set<String> names() {
         return handlers.names();
-    }
-
-    private long nanos() {
-        return node.nanos();
     }
 
     private final class WorkerNode implements Worker.NodeView {

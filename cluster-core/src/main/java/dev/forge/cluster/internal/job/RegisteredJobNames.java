@@ -9,14 +9,20 @@ import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.ReservedPrefix;
+import dev.forge.cluster.internal.runtime.Uninterrupted;
 import dev.forge.cluster.job.UnknownJobException;
+import java.time.Duration;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.dao.TransientDataAccessResourceException;
 
 /**
  * The job names that applications may use: those for which a node of the cluster has registered a handler at some time. A job that
@@ -27,6 +33,11 @@ final class RegisteredJobNames {
     /** How many names a message lists. */
     private static final int LISTED_NAMES = 20;
 
+    /** How long a list of names for messages is used. */
+    private static final Duration LISTED_FOR = Duration.ofSeconds(1);
+
+    private static final Duration PATIENCE = Duration.ofSeconds(2);
+
     /** How many names of handlers on other nodes are cached. */
     private static final int MOST_CACHED = 10_000;
 
@@ -36,6 +47,10 @@ final class RegisteredJobNames {
     private final JobReports reports;
     private final JobKeeping keeping;
     private final Set<String> cached = ConcurrentHashMap.newKeySet();
+    private final ReentrantLock asking = new ReentrantLock();
+    private volatile @Nullable Listing listing;
+
+    private record Listing(String text, long readAt) {}
 
     /** @param control the data source of the cluster */
     RegisteredJobNames(Node node, JobHandlers handlers, DataSource control) {
@@ -66,11 +81,41 @@ final class RegisteredJobNames {
         if (handlers.named(name) != null || cached.contains(name)) {
             return;
         }
-        if (!reports.hasHandler(name)) {
-            throw unknown(name);
-        }
+        requireRegisteredElsewhere(name);
         if (cached.size() < MOST_CACHED) {
             cached.add(name);
+        }
+    }
+
+    /**
+     * Asks the database, one caller at a time: clients that submit unknown names in great numbers must not occupy the connection that
+     * locks and other users of the control connections need.
+     */
+    private void requireRegisteredElsewhere(String name) {
+        // A handler that is interrupted to stop may still enqueue.
+        Uninterrupted.call(() -> {
+            if (!tryLock()) {
+                throw new TransientDataAccessResourceException(
+                        "Job '%s': too many callers ask whether an unknown job name is registered".formatted(name));
+            }
+            try {
+                if (!reports.hasHandler(name)) {
+                    // Its message needs the database, too.
+                    throw unknown(name);
+                }
+                return true;
+            } finally {
+                asking.unlock();
+            }
+        });
+    }
+
+    private boolean tryLock() {
+        try {
+            return asking.tryLock(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return false;
         }
     }
 
@@ -91,6 +136,15 @@ final class RegisteredJobNames {
     }
 
     private String registeredNames() {
+        Listing latest = listing;
+        if (latest == null || node.nanos() - latest.readAt > LISTED_FOR.toNanos()) {
+            latest = new Listing(list(), node.nanos());
+            listing = latest;
+        }
+        return latest.text;
+    }
+
+    private String list() {
         JobKeeping.FewNames everywhere = keeping.handledNames(LISTED_NAMES, reservedPrefixes());
         // Names of this node first.
         var names = new LinkedHashSet<>(new TreeSet<>(handlers.names()));

@@ -192,14 +192,20 @@ public final class ElectionStore {
         });
     }
 
+    /** Tolerates times that were edited by hand: infinite ones cannot be subtracted, and a day is longer than any lease. */
+    private static String millisUntil(String column) {
+        return """
+                greatest(0, extract(epoch FROM least(greatest(%s, '2000-01-01'), clock_timestamp() + interval '1 day')
+                                               - clock_timestamp()) * 1000)::bigint""".formatted(column);
+    }
+
     private @Nullable Term beginFenced(String role, UUID node, Duration lease, LeadershipBasis basis) {
-        Predecessor predecessor = jdbc.sql(schema.sql("""
+        Predecessor predecessor = jdbc.sql(
+                        schema.sql("""
                 SELECT node_id, backend_pid IS NULL AS by_lease,
-                       greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint,
-                       greatest(0, extract(epoch FROM greatest(disputed_until, '2000-01-01') - clock_timestamp())
-                                   * 1000)::bigint
+                       %s, %s
                 FROM ~.forge_leader_leases WHERE role = ? FOR UPDATE
-                """))
+                """.formatted(millisUntil("lease_until"), millisUntil("disputed_until"))))
                 .param(role)
                 .query((row, n) -> new Predecessor(
                         row.getObject(1, UUID.class),

@@ -25,6 +25,9 @@ import org.springframework.transaction.support.TransactionSynchronizationManager
 /** {@link ClusterLocks} on {@code forge_locks}. */
 public final class DefaultClusterLocks implements ClusterLocks {
 
+    /** Names of locks that begin with this belong to start-up actions. */
+    public static final String RESERVED_PREFIX = "once:";
+
     private static final Duration SHORTEST = Duration.ofMillis(1);
     private static final Duration LONGEST = Duration.ofDays(36_525);
     private static final long FIRST_PAUSE_MILLIS = 10;
@@ -57,6 +60,11 @@ public final class DefaultClusterLocks implements ClusterLocks {
 
     private OptionalLong acquire(String name, Duration lease) {
         Names.require("lock name", name);
+        if (name.startsWith(RESERVED_PREFIX)) {
+            throw new IllegalArgumentException(
+                    "lock name '%s': names that begin with %s are those of start-up actions; use another name"
+                            .formatted(name, RESERVED_PREFIX));
+        }
         return locks.take(name, node.requireMutable(), lease);
     }
 

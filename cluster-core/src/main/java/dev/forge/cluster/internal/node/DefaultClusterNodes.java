@@ -62,7 +62,7 @@ public final class DefaultClusterNodes implements ClusterNodes {
     private static Set<NodeRole> roles(List<String> texts) {
         Set<NodeRole> roles = EnumSet.noneOf(NodeRole.class);
         for (NodeRole role : NodeRole.values()) {
-            if (texts.contains(EnumText.of(role))) {
+            if (texts.contains(EnumText.hyphenated(role))) {
                 roles.add(role);
             }
         }

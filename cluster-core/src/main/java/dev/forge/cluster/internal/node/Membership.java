@@ -200,7 +200,7 @@ final class Membership {
     private NewNode describe(UUID joining) {
         NodeSettings.Presence presence = settings.presence();
         var info = new HashMap<>(presence.info());
-        info.put("mode", EnumText.of(presence.mode()));
+        info.put("mode", EnumText.hyphenated(presence.mode()));
         info.putAll(components.facts());
         return new NewNode(
                 joining,
@@ -228,10 +228,7 @@ final class Membership {
 
     /** Deletes the row of this node, so that other nodes see at once that it has left. */
     void deregister(UUID left) {
-        if (!isInContact()) {
-            logUnreachable(left);
-            return;
-        }
+        // Also without contact: a node that takes long to stop sends no heartbeats meanwhile, and a try is over soon.
         try {
             resources
                     .nodes()

@@ -249,7 +249,7 @@ public final class Node implements Candidate {
                                 + " mode."
                         : "This node may not change the cluster: forge.cluster.node.roles (%s) lacks function. Add it, or call a node"
                                         .formatted(settings.presence().roles().stream()
-                                                .map(EnumText::of)
+                                                .map(EnumText::hyphenated)
                                                 .sorted()
                                                 .collect(Collectors.joining(",")))
                                 + " that has it.");

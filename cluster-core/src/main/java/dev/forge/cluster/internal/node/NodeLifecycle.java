@@ -19,16 +19,14 @@ import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeStatus;
 import java.time.Duration;
-import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.UUID;
-import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.TaskScheduler;
 
 /**
@@ -50,7 +48,6 @@ final class NodeLifecycle {
 
     private final NodeSettings settings;
     private final Resources resources;
-    private final TaskScheduler scheduler;
     private final Consumer<ClusterEvent> events;
     private final Pace pace;
     private final Elector elector;
@@ -60,17 +57,16 @@ final class NodeLifecycle {
     private final NodeComponents components;
     private final Membership membership;
     private final RequiredLeadership requiredLeadership;
+    private final NodeDrain drain;
     private final NodeLoop heartbeat;
     private final @Nullable NodeLoop elections;
 
-    private final ReentrantLock drainLock = new ReentrantLock();
     private final ReentrantLock beatLock = new ReentrantLock();
-    private volatile State state = State.STOPPED;
+    private final AtomicReference<State> state = new AtomicReference<>(State.STOPPED);
     private volatile Observer.View view = Observer.View.NONE;
     private volatile boolean leaving;
     private volatile boolean stopping;
     private volatile Duration untilElection = Duration.ofMillis(50);
-    private volatile @Nullable Future<?> requestedDrain;
 
     /**
      * The running environment of a node.
@@ -83,12 +79,15 @@ final class NodeLifecycle {
     NodeLifecycle(NodeSettings settings, Resources resources, Environment environment, Elector elector) {
         this.settings = settings;
         this.resources = resources;
-        this.scheduler = environment.scheduler;
         this.pace = environment.pace;
         this.events = environment.events;
         this.elector = elector;
         this.components = new NodeComponents(
-                scheduler, pace::nanos, interrupts, this::runPass, () -> elector.isLeader(Leadership.LOG_COMPACTOR));
+                environment.scheduler,
+                pace::nanos,
+                interrupts,
+                this::runPass,
+                () -> elector.isLeader(Leadership.LOG_COMPACTOR));
         this.observer = new Observer(
                 resources.nodes(),
                 new ObservationStore(resources.schema(), resources.nodes().source()),
@@ -102,6 +101,11 @@ final class NodeLifecycle {
         this.membership = new Membership(settings, resources, components, pace, session);
         this.requiredLeadership =
                 new RequiredLeadership(resources, elector, settings.election().lease(), pace::nanos);
+        this.drain = new NodeDrain(
+                settings.drainTimeout(),
+                environment,
+                new NodeDrain.Participants(resources.nodes(), membership, components, elector, interrupts),
+                state);
         this.heartbeat = NodeLoop.of("heartbeat", membership::pauseBetweenBeats, this::beat);
         components.add(heartbeat);
         components.add(NodeLoop.of("observe", this::observationPause, this::observe));
@@ -135,7 +139,7 @@ final class NodeLifecycle {
             components.forEach(NodeComponent::prepare);
             elector.compete(false);
             membership.join();
-            state = State.RUNNING;
+            state.set(State.RUNNING);
             // The first look comes before all else: nodes that join later are then seen joining.
             observe();
             membership.activate();
@@ -169,7 +173,7 @@ final class NodeLifecycle {
     }
 
     private void leave() {
-        drainOnce();
+        drain.run();
         // No rejoin begins after this, so the id that is found when the loops have ended is the last one.
         leaving = true;
         UUID resigning = membership.id();
@@ -180,12 +184,16 @@ final class NodeLifecycle {
                 log.debug("Node {}: could not resign; its leases will expire", resigning, e);
             }
         }
-        endSession();
-        elector.sessionLost();
+        // Others lead before the loops have ended.
+        elector.resignSoon();
         components.stopLoops(STOP_PATIENCE);
         components.end();
+        // Right before the deregistration: other nodes declare a node dead whose session has ended while its row is
+        // there.
+        endSession();
+        elector.sessionLost();
         UUID left = membership.end();
-        state = State.STOPPED;
+        state.set(State.STOPPED);
         leaving = false;
         if (left != null) {
             membership.deregister(left);
@@ -204,64 +212,7 @@ final class NodeLifecycle {
 
     /** See {@link Node#drain}. */
     boolean drain() {
-        return interrupts.run(this::drainOnce);
-    }
-
-    private boolean drainOnce() {
-        // Held until the drain has ended: a node that leaves during a requested drain waits for it here.
-        drainLock.lock();
-        try {
-            if (state != State.RUNNING) {
-                return false;
-            }
-            state = State.DRAINING;
-            drainComponents();
-            return true;
-        } finally {
-            drainLock.unlock();
-        }
-    }
-
-    private void drainComponents() {
-        elector.compete(false);
-        UUID current = membership.id();
-        try {
-            if (current != null) {
-                resources.nodes().drain(current);
-            }
-        } catch (DataAccessException e) {
-            log.debug("Node {}: could not record that it drains", current, e);
-        }
-        components.forEach(NodeComponent::quiesce);
-        log.info(
-                "Node {}: draining. Running jobs: {}; they may take {} to end (forge.cluster.shutdown.drain-timeout).",
-                current,
-                components.load(),
-                settings.drainTimeout());
-        long begin = pace.nanos();
-        int interrupted =
-                components.awaitIdleOrRelease(begin + settings.drainTimeout().toNanos());
-        log.info(
-                "Node {}: drained in {}. Interrupted jobs: {}.",
-                current,
-                Duration.ofNanos(pace.nanos() - begin).truncatedTo(ChronoUnit.MILLIS),
-                interrupted);
-    }
-
-    private void drainByRequest() {
-        Future<?> underWay = requestedDrain;
-        if (state == State.RUNNING && (underWay == null || underWay.isDone())) {
-            // On another thread: a drain takes as long as the work takes, and heartbeats must continue.
-            requestedDrain = scheduler.schedule(
-                    () -> {
-                        Mdc.put(membership.id(), membership.identity());
-                        if (drain()) {
-                            log.info("Node {}: drained by request of an operator", membership.id());
-                            elector.resignSoon();
-                        }
-                    },
-                    scheduler.getClock().instant());
-        }
+        return interrupts.run(drain::run);
     }
 
     // Passes of the loops -------------------------------------------------------------------------------------
@@ -305,11 +256,11 @@ final class NodeLifecycle {
         switch (result) {
             case RECORDED -> {
                 // A rejoin may have failed half-way.
-                if (state == State.RUNNING && settings.presence().mayCompete() && !elector.isCompeting()) {
+                if (state.get() == State.RUNNING && settings.presence().mayCompete() && !elector.isCompeting()) {
                     elector.compete(true);
                 }
             }
-            case DRAIN_REQUESTED -> drainByRequest();
+            case DRAIN_REQUESTED -> drain.request();
             case DECLARED_DEAD -> rejoin(beating);
         }
     }
@@ -320,7 +271,7 @@ final class NodeLifecycle {
     }
 
     private void rejoin(UUID former) {
-        if (leaving || state == State.STOPPED) {
+        if (leaving || state.get() == State.STOPPED) {
             return;
         }
         log.warn("Node {}: another node declared it dead; joining again with a new id", former);
@@ -329,7 +280,7 @@ final class NodeLifecycle {
             components.forEach(NodeComponent::lost);
             membership.join();
             log.info("Node {}: joined again as {}", former, membership.id());
-            if (state == State.DRAINING) {
+            if (state.get() == State.DRAINING) {
                 resources.nodes().drain(membership.requireId());
             } else {
                 membership.activate();
@@ -376,13 +327,13 @@ final class NodeLifecycle {
         if (own == null) {
             heartbeat.wake();
         } else if (own.status() == NodeStatus.DRAINING) {
-            drainByRequest();
+            drain.request();
         }
     }
 
     private void watchLeadership() {
         elector.expireOverdue();
-        if (mustLead() && state == State.RUNNING && !stopping) {
+        if (mustLead() && state.get() == State.RUNNING && !stopping) {
             requiredLeadership.watch(membership.id());
         } else {
             requiredLeadership.suspend();
@@ -408,7 +359,7 @@ final class NodeLifecycle {
     // State ---------------------------------------------------------------------------------------------------
 
     State state() {
-        return state;
+        return state.get();
     }
 
     /** Returns what the last look has shown. */
@@ -437,7 +388,7 @@ final class NodeLifecycle {
     }
 
     List<String> stuckLoops() {
-        if (state == State.STOPPED) {
+        if (state.get() == State.STOPPED) {
             return List.of();
         }
         Stream<String> missing =

@@ -23,9 +23,10 @@ public final class NodeReports {
     private static final int MOST_NODES = 1_000;
 
     private static final String COLUMNS = """
-            id, node_key, name, hostname, roles, worker_capabilities, status, version, started_at, last_heartbeat,
-            current_connections, current_jobs, cpu_usage, memory_usage, coalesce(info ->> 'mode', 'auto'),
-            (extract(epoch FROM least(clock_timestamp() - last_heartbeat, interval '100 years')) * 1000)::bigint""";
+            id, left(node_key, 500), left(name, 500) AS name, left(hostname, 500), roles, worker_capabilities, status,
+            left(version, 500), started_at, last_heartbeat, current_connections, current_jobs, cpu_usage, memory_usage, coalesce(info ->> 'mode', 'auto'),
+            (extract(epoch FROM clock_timestamp() - least(greatest(last_heartbeat, '1970-01-01'), clock_timestamp()))
+             * 1000)::bigint""";
 
     private final Schema schema;
     private final JdbcClient jdbc;

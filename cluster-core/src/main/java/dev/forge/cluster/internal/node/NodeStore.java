@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.node.NodeStatus;
@@ -141,7 +142,9 @@ public final class NodeStore {
                 .param("key", node.identity().id())
                 .param("name", node.identity().name())
                 .param("hostname", node.hostname())
-                .param("roles", node.roles().stream().sorted().map(EnumText::of).toArray(String[]::new))
+                .param(
+                        "roles",
+                        node.roles().stream().sorted().map(EnumText::hyphenated).toArray(String[]::new))
                 .param("capabilities", node.capabilities().toArray(String[]::new))
                 .param("handlers", node.handlers().toArray(String[]::new))
                 .param("version", node.version())
@@ -244,7 +247,8 @@ public final class NodeStore {
     public Optional<String> describeHolderOf(String key) {
         return jdbc.sql(schema.sql("SELECT name, hostname FROM ~.forge_nodes WHERE node_key = ? AND status <> 'dead'"))
                 .param(key)
-                .query((row, n) -> "'%s' on host '%s'".formatted(row.getString(1), row.getString(2)))
+                .query((row, n) -> "'%s' on host '%s'"
+                        .formatted(Names.printable(row.getString(1)), Names.printable(row.getString(2))))
                 .optional();
     }
 
@@ -259,8 +263,10 @@ public final class NodeStore {
     /** Returns an SQL expression for the milliseconds of a deadline; a day if the row, edited by hand, has no sane value. */
     static String declaredMillis(String deadline) {
         return """
-                CASE WHEN isfinite(n.last_heartbeat) AND n.%1$s < n.last_heartbeat + interval '1 day'
-                    THEN (extract(epoch FROM greatest(n.%1$s, n.last_heartbeat) - n.last_heartbeat) * 1000)::bigint
+                CASE WHEN n.last_heartbeat BETWEEN '1970-01-01 00:00:00+00' AND '9999-01-01 00:00:00+00'
+                    THEN (extract(epoch FROM
+                              least(greatest(n.%1$s, n.last_heartbeat), n.last_heartbeat + interval '1 day')
+                              - n.last_heartbeat) * 1000)::bigint
                     ELSE 86400000 END""".formatted(deadline);
     }
 

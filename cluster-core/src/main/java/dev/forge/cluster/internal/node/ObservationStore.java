@@ -67,7 +67,7 @@ final class ObservationStore {
                     SELECT l.objid, a.state_change FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
                     WHERE l.locktype = 'advisory' AND l.classid = :class_id AND l.objsubid = 2 AND l.granted
                       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
-                SELECT pg_postmaster_start_time(), n.id, n.name, n.status, n.beats,
+                SELECT pg_postmaster_start_time(), n.id, left(n.name, 500), n.status, n.beats,
                        n.liveness_key IS NOT NULL AND NOT EXISTS (
                            SELECT FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid),
                        'scheduler' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') IN ('auto', 'leader'),

@@ -132,7 +132,7 @@ final class RequiredLeadership {
                 "Node {}: forge.cluster.node.mode (leader), but another node leads, or none can."
                         + " forge.cluster.node.on-lost-leadership ({}): {}",
                 node,
-                EnumText.of(reaction),
+                EnumText.hyphenated(reaction),
                 switch (reaction) {
                     case NOT_READY -> "this node is not ready until it leads again";
                     case STAND_BY -> "this node stands by";

@@ -145,7 +145,7 @@ public final class RateLimits implements RateLimiter {
             log.warn(
                     "Rate limits: shared buckets are unreachable. Until they are reachable again,"
                             + " forge.cluster.rate-limit.on-database-loss ({}) decides: {}",
-                    EnumText.of(settings.onLoss),
+                    EnumText.hyphenated(settings.onLoss),
                     ErrorText.brief(e),
                     ConnectionLoss.caused(e) ? null : ErrorText.loggable(e));
         }

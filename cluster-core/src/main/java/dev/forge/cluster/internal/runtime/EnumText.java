@@ -4,21 +4,23 @@ package dev.forge.cluster.internal.runtime;
 
 import java.util.Locale;
 
-/**
- * Maps enum constants to the words that tables, JSON, configuration and messages use: {@code NOT_READY} is {@code not-ready}
- * there.
- */
+/** Maps enum constants to the words that tables, JSON, configuration, metrics and messages use. */
 public final class EnumText {
 
     private EnumText() {}
 
-    /** Returns the word of a constant: lower case, with hyphens. */
-    public static String of(Enum<?> constant) {
-        return constant.name().toLowerCase(Locale.ROOT).replace('_', '-');
+    /** Returns {@code any-worker} for {@code ANY_WORKER}. */
+    public static String hyphenated(Enum<?> constant) {
+        return underscored(constant).replace('_', '-');
+    }
+
+    /** Returns {@code timed_out} for {@code TIMED_OUT}. */
+    public static String underscored(Enum<?> constant) {
+        return constant.name().toLowerCase(Locale.ROOT);
     }
 
     /**
-     * Returns the constant of a word.
+     * Returns the constant of a word with hyphens or underscores.
      *
      * @throws IllegalArgumentException if the type has no such constant
      */

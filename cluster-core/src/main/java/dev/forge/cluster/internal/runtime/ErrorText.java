@@ -10,6 +10,7 @@ import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Objects;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,6 +30,9 @@ public final class ErrorText {
     private static final int MOST_CAUSES = 20;
     private static final int MOST_SUPPRESSED = 5;
 
+    /** What a message could quote to forge a log line or to control a terminal. Lines that begin with a blank forge none. */
+    private static final Pattern HARMFUL = Pattern.compile("[\\p{Cc}&&[^\\n\\t]]|\\n(?![ \\t])");
+
     private ErrorText() {}
 
     /** Returns the first {@code longest} characters of a text, with its length if it is longer; without NUL characters. */
@@ -40,6 +44,12 @@ public final class ErrorText {
         // A surrogate pair must not be cut in half.
         int end = Character.isHighSurrogate(clean.charAt(longest - 1)) ? longest - 1 : longest;
         return clean.substring(0, end) + "... (%d characters)".formatted(clean.length());
+    }
+
+    /** Returns a text that forges no log line and controls no terminal. */
+    private static String clean(String text) {
+        return HARMFUL.matcher(text.replace("\r\n", "\n"))
+                .replaceAll(found -> found.group().equals("\n") ? "\n\t" : "?");
     }
 
     /** Returns the text as {@code last_error} stores it. */
@@ -66,13 +76,13 @@ public final class ErrorText {
 
     /** Returns the first line of a text, shortened for a log line. */
     public static String firstLine(String text) {
-        return bounded(text.lines().findFirst().orElse(""), LONGEST_LINE);
+        return bounded(clean(text.lines().findFirst().orElse("")), LONGEST_LINE);
     }
 
     /**
-     * Returns the exception for the log: the same one if it can be printed and all of its messages are short enough, otherwise a
-     * copy with shorter messages and the same stack traces, causes and suppressed exceptions. A logger can print the copy even if
-     * methods of the original throw.
+     * Returns the exception for the log: the same one if it can be printed and all of its messages are short and harmless,
+     * otherwise a copy with such messages and the same stack traces, causes and suppressed exceptions. A logger can print the copy
+     * even if methods of the original throw.
      */
     public static Throwable loggable(Throwable failure) {
         try {
@@ -113,6 +123,8 @@ public final class ErrorText {
         String localized = failure.getLocalizedMessage();
         return (message == null || message.length() <= LONGEST_MESSAGE)
                 && (localized == null || localized.length() <= LONGEST_MESSAGE)
+                && (message == null || !HARMFUL.matcher(message).find())
+                && (localized == null || !HARMFUL.matcher(localized).find())
                 && !Arrays.asList(failure.getStackTrace()).contains(null)
                 && isInherited(failure, PrintWriter.class)
                 && isInherited(failure, PrintStream.class);
@@ -124,7 +136,7 @@ public final class ErrorText {
 
     private static String describe(Throwable failure) {
         try {
-            return bounded(String.valueOf(failure.toString()), LONGEST_MESSAGE);
+            return bounded(clean(String.valueOf(failure.toString())), LONGEST_MESSAGE);
         } catch (Throwable e) {
             return unprintable(failure);
         }

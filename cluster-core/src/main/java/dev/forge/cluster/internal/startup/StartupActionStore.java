@@ -4,6 +4,8 @@ package dev.forge.cluster.internal.startup;
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.lock.DefaultClusterLocks;
+import dev.forge.cluster.internal.runtime.Names;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Supplier;
@@ -15,7 +17,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 public final class StartupActionStore {
 
     /** The prefix of the names of the locks that decide which node runs an action. */
-    static final String LOCK_PREFIX = "once:";
+    static final String LOCK_PREFIX = DefaultClusterLocks.RESERVED_PREFIX;
 
     /**
      * An SQL condition on locks {@code l} whose rows must stay: those of actions, for a year, unless the last holder has completed
@@ -83,11 +85,13 @@ public final class StartupActionStore {
 
     /** Returns the name of the node that holds a lock, or its id if it has not joined the cluster yet. */
     public Optional<String> holder(String lock) {
-        return separately(
-                () -> jdbc.sql(schema.sql("""
+        return separately(() -> jdbc.sql(schema.sql("""
                 SELECT coalesce(n.name, l.owner_node::text) FROM ~.forge_locks l
                 LEFT JOIN ~.forge_nodes n ON n.id = l.owner_node
                 WHERE l.lock_name = ? AND l.expires_at > clock_timestamp()
-                """)).param(lock).query(String.class).optional());
+                """))
+                .param(lock)
+                .query((row, n) -> Names.printable(row.getString(1)))
+                .optional());
     }
 }

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.workflow.store.WorkflowCommandStore.Cancelled;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
@@ -102,7 +103,7 @@ public final class DefaultWorkflows implements Workflows {
         Arguments.required("Workflows.cancel", "run", run);
         Arguments.required("Workflows.cancel", "reason", reason);
         requireMayChange("Workflows.cancel");
-        Cancelled cancelled = engine.commands().cancel(run, reason.replace('\0', ' '));
+        Cancelled cancelled = engine.commands().cancel(run, ErrorText.bounded(reason, ErrorText.LONGEST_MESSAGE));
         if (!cancelled.runs().isEmpty()) {
             AfterCommit.run(() -> {
                 engine.announce();

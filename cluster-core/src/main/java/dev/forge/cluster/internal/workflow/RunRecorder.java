@@ -308,8 +308,8 @@ final class RunRecorder {
     }
 
     WriteResult end(WorkflowStatus status, @Nullable String result, @Nullable String error) {
-        return guarded(() ->
-                statements.end(claim, new End(status, result, error, pendingRows(), job.takeProgress(), compensating)));
+        return guarded(() -> statements.end(
+                claim, new End(status, result, error, pendingRows(), job.state().takeProgress(), compensating)));
     }
 
     /**
@@ -328,7 +328,7 @@ final class RunRecorder {
                         waiting.signal(),
                         waiting.job(),
                         mismatch,
-                        job.takeProgress(),
+                        job.state().takeProgress(),
                         wakeSeq,
                         compensating),
                 waiting.inTransaction());

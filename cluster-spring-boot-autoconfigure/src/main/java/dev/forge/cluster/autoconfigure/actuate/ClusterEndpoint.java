@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.actuate;
 
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.EnumText;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -76,6 +76,7 @@ public final class ClusterEndpoint {
      * @param user the user; null means an anonymous one
      * @param name returns only entries of that name, for jobs and workflows
      * @param status returns only entries with that status, for jobs and workflows
+     * @param after returns only entries after that name, for crons
      * @param limit the largest number of entries
      * @param path the resource, followed by the name or id of an entry
      * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid
@@ -86,28 +87,31 @@ public final class ClusterEndpoint {
             @Nullable SecurityContext user,
             @Nullable String name,
             @Nullable String status,
+            @Nullable String after,
             @Nullable Integer limit,
             @Selector(match = Match.ALL_REMAINING) String... path) {
         return orBadRequest(
-                () -> read(new Query(name, status, limit, user == null ? SecurityContext.NONE : user), path));
+                () -> read(new Query(name, status, after, limit, user == null ? SecurityContext.NONE : user), path));
     }
 
     private record Query(
             @Nullable String name,
             @Nullable String status,
+            @Nullable String after,
             @Nullable Integer limit,
             SecurityContext user) {}
 
     private @Nullable Object read(Query query, String[] path) {
         EndpointRequests.requirePrintable("name", query.name);
         EndpointRequests.requirePrintable("status", query.status);
+        EndpointRequests.requirePrintable("after", query.after);
         EndpointRequests.requirePrintable("path", String.join("/", path));
         WorkflowsResource workflows = resources.workflows;
         return switch (String.join("/", path)) {
             case "nodes" -> resources.nodes.list();
             case "locks" -> resources.locks.list(query.limit, query.user);
             case "jobs" -> resources.jobs.list(query.name, query.status, query.limit);
-            case "crons" -> resources.crons.list(query.user);
+            case "crons" -> resources.crons.list(query.after, query.limit, query.user);
             case "daemons" -> resources.daemons.list(query.user);
             case "workflows" -> workflows == null ? null : workflows.list(query.name, query.status, query.limit);
             default -> readEntry(path, query.limit, query.user);

@@ -3,10 +3,10 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import java.time.Instant;

@@ -9,7 +9,7 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * All crons, as {@code /actuator/forgecluster/crons} returns them, in the shape of Spring Boot's {@code scheduledtasks}.
+ * Crons, ordered by name, as {@code /actuator/forgecluster/crons} returns them, in the shape of Spring Boot's {@code scheduledtasks}.
  *
  * @param cron the crons with an expression
  * @param fixedRate the crons with an interval

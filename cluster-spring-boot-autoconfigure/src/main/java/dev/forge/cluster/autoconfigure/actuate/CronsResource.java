@@ -9,13 +9,13 @@ import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.NextExecutionDesc
 import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.RunnableDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.CronsDescriptor.SlotDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronInfo;
 import dev.forge.cluster.cron.CronRejectedException;
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -28,7 +28,8 @@ import org.springframework.boot.convert.DurationStyle;
 /** {@code /actuator/forgecluster/crons}: lists crons, shows one with its slots, pauses, resumes and triggers crons. */
 final class CronsResource {
 
-    private static final int DEFAULT_LIMIT = 20;
+    private static final int DEFAULT_LIMIT = 1_000;
+    private static final int DEFAULT_SLOTS = 20;
 
     private final Crons crons;
     private final EndpointValues values;
@@ -38,11 +39,12 @@ final class CronsResource {
         this.values = values;
     }
 
-    CronsDescriptor list(SecurityContext user) {
+    /** @param after the name after which the list begins; null: the first one */
+    CronsDescriptor list(@Nullable String after, @Nullable Integer limit, SecurityContext user) {
         Sanitized shown = values.shownTo(user);
         List<CronDescriptor> cron = new ArrayList<>();
         List<CronDescriptor> fixedRate = new ArrayList<>();
-        for (CronInfo info : crons.list()) {
+        for (CronInfo info : crons.list(after, EndpointRequests.limit(limit, DEFAULT_LIMIT))) {
             CronDescriptor descriptor = descriptor(info, null, shown);
             (descriptor.interval() == null ? cron : fixedRate).add(descriptor);
         }
@@ -52,7 +54,7 @@ final class CronsResource {
     /** Returns one cron with its latest slots; null if there is no such cron. */
     @Nullable
     CronDescriptor find(String name, @Nullable Integer limit, SecurityContext user) {
-        int slots = EndpointRequests.limit(limit, DEFAULT_LIMIT);
+        int slots = EndpointRequests.limit(limit, DEFAULT_SLOTS);
         Sanitized shown = values.shownTo(user);
         return crons.find(name)
                 .map(info -> descriptor(

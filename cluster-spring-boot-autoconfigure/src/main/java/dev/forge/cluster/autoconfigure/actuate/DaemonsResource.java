@@ -7,9 +7,9 @@ import dev.forge.cluster.autoconfigure.actuate.DaemonsDescriptor.DaemonDescripto
 import dev.forge.cluster.autoconfigure.actuate.DaemonsDescriptor.DaemonStateDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.DaemonsDescriptor.InstanceDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.internal.runtime.EnumText;
 import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;

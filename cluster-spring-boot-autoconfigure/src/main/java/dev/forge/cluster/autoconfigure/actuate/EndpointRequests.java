@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.actuate;
 
-import dev.forge.cluster.autoconfigure.properties.EnumText;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
 import java.util.Arrays;
 import java.util.List;

@@ -9,7 +9,7 @@ import dev.forge.cluster.autoconfigure.actuate.WorkflowsDescriptor.RunDescriptor
 import dev.forge.cluster.autoconfigure.actuate.WorkflowsDescriptor.RunStatusDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.WorkflowsDescriptor.RunSummaryDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.WorkflowsDescriptor.StepDescriptor;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;

@@ -74,17 +74,28 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
         }
         List<Type> bound = new ArrayList<>();
         for (int i = 0; i < method.getParameterCount(); i++) {
-            Class<?> parameter = method.getParameterTypes()[i];
-            if (!CONTEXTS.contains(parameter)) {
-                bound.add(GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], type));
+            Type parameter = GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], type);
+            if (!isContext(ResolvableType.forType(parameter))) {
+                bound.add(parameter);
             }
         }
         ResolvableType result = result(GenericTypeResolver.resolveType(method.getGenericReturnType(), type));
         Class<?> raw = result.resolve(Object.class);
-        if (raw != void.class && !Outcome.class.isAssignableFrom(raw)) {
+        if (raw != void.class
+                && !Outcome.class.isAssignableFrom(raw)
+                && !Outcome.class.isAssignableFrom(element(result))) {
             bound.add(result.getType());
         }
         BINDING.registerReflectionHints(hints, bound.toArray(Type[]::new));
+    }
+
+    private static boolean isContext(ResolvableType parameter) {
+        return CONTEXTS.contains(parameter.toClass()) || CONTEXTS.contains(element(parameter));
+    }
+
+    /** Returns the type of the elements of a list, which a handler of many jobs takes and returns. */
+    private static Class<?> element(ResolvableType list) {
+        return list.as(List.class).getGeneric().toClass();
     }
 
     /** Returns the type that is stored: for a future or a reactive type, that of its value. */
@@ -100,7 +111,7 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
         public void registerHints(RuntimeHints hints, @Nullable ClassLoader loader) {
             BINDING.registerReflectionHints(
                     hints.reflection(),
-                    ClassUtils.resolveClassName("dev.forge.cluster.internal.job.worker.RunningJob$Progress", loader));
+                    ClassUtils.resolveClassName("dev.forge.cluster.internal.job.worker.AttemptState$Progress", loader));
             hints.resources().registerPattern("dev/forge/cluster/db/*.sql");
             DisabledClusterAutoConfiguration.TYPES.forEach(
                     type -> hints.proxies().registerJdkProxy(type));

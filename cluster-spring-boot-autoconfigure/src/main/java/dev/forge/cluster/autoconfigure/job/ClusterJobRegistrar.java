@@ -18,16 +18,21 @@ import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobPriority;
 import java.lang.reflect.Method;
 import java.lang.reflect.Type;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.convert.DurationStyle;
 import org.springframework.core.GenericTypeResolver;
 
 /** Finds {@link ClusterJob} methods on all beans. */
 public final class ClusterJobRegistrar extends HandlerRegistrar {
+
+    private static final int MOST_TOGETHER = 1_000;
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(10);
 
     private final ConfigurableListableBeanFactory beans;
     private final JobHandlers handlers;
@@ -71,7 +76,7 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
                             Set.of(job.excluded()),
                             job.timeout(),
                             job.retention()),
-                    target(found));
+                    size(job) > 1 ? BulkTargets.of(beans, found, bulk(job), transactions.of(found)) : target(found));
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new ClusterStartupException(
                     "@ClusterJob on %s: %s".formatted(found.place(), e.getMessage()),
@@ -82,7 +87,40 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
         }
     }
 
+    private int size(ClusterJob job) {
+        return attributes.value(
+                "batchSize",
+                attributes.either("batchSize", job.batchSize(), 1, job.batchSizeString()),
+                text -> {
+                    int size = Integer.parseInt(text);
+                    if (size < 1 || size > MOST_TOGETHER) {
+                        throw new IllegalArgumentException("it must be between 1 and " + MOST_TOGETHER);
+                    }
+                    return size;
+                },
+                1);
+    }
+
+    private BulkTargets.Size bulk(ClusterJob job) {
+        Duration patience = attributes.value(
+                "batchWait",
+                job.batchWait(),
+                text -> {
+                    Duration wait = DurationStyle.detectAndParse(text);
+                    if (wait.isNegative() || wait.compareTo(LONGEST_WAIT) > 0) {
+                        throw new IllegalArgumentException(
+                                "it must be between 0 and " + LONGEST_WAIT.toSeconds() + "s");
+                    }
+                    return wait;
+                },
+                Duration.ZERO);
+        return new BulkTargets.Size(size(job), patience);
+    }
+
     private JobHandler.Target target(AnnotatedMethods.Found<ClusterJob> found) {
+        if (!attributes.text(found.annotation().batchWait()).isEmpty()) {
+            throw new IllegalArgumentException("batchWait needs a batchSize of more than 1");
+        }
         AnnotatedMethods.Call call = found.call(beans);
         Method method = found.method();
         Class<?>[] parameters = method.getParameterTypes();

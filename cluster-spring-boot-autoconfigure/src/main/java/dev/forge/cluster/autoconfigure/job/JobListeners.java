@@ -69,14 +69,32 @@ public final class JobListeners implements JobMonitor, SmartInitializingSingleto
 
     @Override
     public void observe(Attempt attempt, Runnable run) {
-        JobContext job = attempt.job();
-        callAll(job.id(), job.name(), listener -> listener.beforeAttempt(job));
+        before(attempt.job());
         try {
             run.run();
         } finally {
-            var outcome = new JobAttemptOutcome(attempt.outcome(), attempt.failure());
-            callAll(job.id(), job.name(), listener -> listener.afterAttempt(job, outcome));
+            after(attempt);
         }
+    }
+
+    @Override
+    public void observeTogether(List<? extends Attempt> attempts, Runnable run) {
+        attempts.forEach(attempt -> before(attempt.job()));
+        try {
+            run.run();
+        } finally {
+            attempts.forEach(this::after);
+        }
+    }
+
+    private void before(JobContext job) {
+        callAll(job.id(), job.name(), listener -> listener.beforeAttempt(job));
+    }
+
+    private void after(Attempt attempt) {
+        JobContext job = attempt.job();
+        var outcome = new JobAttemptOutcome(attempt.outcome(), attempt.failure());
+        callAll(job.id(), job.name(), listener -> listener.afterAttempt(job, outcome));
     }
 
     @Override

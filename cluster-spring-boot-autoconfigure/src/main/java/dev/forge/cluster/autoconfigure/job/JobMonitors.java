@@ -33,6 +33,16 @@ public record JobMonitors(List<JobMonitor> all) implements JobMonitor {
     }
 
     @Override
+    public void observeTogether(List<? extends Attempt> attempts, Runnable run) {
+        Runnable observed = run;
+        for (JobMonitor monitor : all) {
+            Runnable inner = observed;
+            observed = () -> monitor.observeTogether(attempts, inner);
+        }
+        observed.run();
+    }
+
+    @Override
     public void observe(StepAttempt attempt, Runnable run) {
         Runnable observed = run;
         for (JobMonitor monitor : all) {

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.metrics;
 
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.leader.Leadership;
@@ -21,7 +21,6 @@ import io.micrometer.core.instrument.Tags;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
 import org.jspecify.annotations.Nullable;
@@ -162,8 +161,7 @@ public final class ClusterMetrics {
                                     "version",
                                     count.version().version(),
                                     "status",
-                                    // As the table has it.
-                                    count.status().name().toLowerCase(Locale.ROOT)),
+                                    EnumText.underscored(count.status())),
                             count.runs())));
         } catch (DataAccessException e) {
             rows.clear();

@@ -9,6 +9,7 @@ import io.micrometer.observation.Observation;
 import io.micrometer.observation.ObservationRegistry;
 import io.micrometer.observation.transport.Kind;
 import io.micrometer.observation.transport.ReceiverContext;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -49,10 +50,33 @@ public final class JobObservations implements JobMonitor {
             run.run();
             return;
         }
+        observed(started(attempt), run, attempt::outcome, attempt::failure);
+    }
+
+    /** Observes each attempt; the code runs in the scope of the first one. */
+    @Override
+    public void observeTogether(List<? extends Attempt> attempts, Runnable run) {
+        if (registry.isNoop()) {
+            run.run();
+            return;
+        }
+        List<Observation> others = attempts.stream().skip(1).map(this::started).toList();
+        Attempt first = attempts.get(0);
+        try {
+            observed(started(first), run, first::outcome, first::failure);
+        } finally {
+            for (int i = 0; i < others.size(); i++) {
+                Attempt attempt = attempts.get(i + 1);
+                stop(others.get(i), attempt.outcome(), attempt.failure());
+            }
+        }
+    }
+
+    private Observation started(Attempt attempt) {
         JobContext job = attempt.job();
         var context = new ReceiverContext<Map<String, String>>((texts, key) -> texts.get(key), Kind.CONSUMER);
         context.setCarrier(metadata(job));
-        Observation observation = Observation.createNotStarted(NAME, () -> context, registry)
+        return Observation.createNotStarted(NAME, () -> context, registry)
                 .contextualName("job " + job.name())
                 .lowCardinalityKeyValue("cluster", cluster)
                 .lowCardinalityKeyValue("job", job.name())
@@ -61,7 +85,6 @@ public final class JobObservations implements JobMonitor {
                 .highCardinalityKeyValue("forge.node.id", attempt.node().toString())
                 .highCardinalityKeyValue("forge.node.name", job.nodeName())
                 .start();
-        observed(observation, run, attempt::outcome, attempt::failure);
     }
 
     @Override
@@ -106,15 +129,18 @@ public final class JobObservations implements JobMonitor {
             run.run();
         } finally {
             scope.close();
-            Throwable failure = thrown.get();
-            if (failure != null) {
-                observation.error(failure);
-            }
-            observation
-                    .lowCardinalityKeyValue("outcome", outcome.get().name())
-                    .lowCardinalityKeyValue("exception", failure == null ? "none" : name(failure))
-                    .stop();
+            stop(observation, outcome.get(), thrown.get());
         }
+    }
+
+    private static void stop(Observation observation, Enum<?> outcome, @Nullable Throwable failure) {
+        if (failure != null) {
+            observation.error(failure);
+        }
+        observation
+                .lowCardinalityKeyValue("outcome", outcome.name())
+                .lowCardinalityKeyValue("exception", failure == null ? "none" : name(failure))
+                .stop();
     }
 
     @Override

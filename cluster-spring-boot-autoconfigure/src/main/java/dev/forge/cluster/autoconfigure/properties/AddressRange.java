@@ -12,7 +12,7 @@ public final class AddressRange {
 
     private static final Pattern V4 =
             Pattern.compile("(25[0-5]|2[0-4]\\d|1?\\d?\\d)(\\.(25[0-5]|2[0-4]\\d|1?\\d?\\d)){3}");
-    private static final Pattern V6 = Pattern.compile("[0-9a-fA-F:.]*:[0-9a-fA-F:.]*");
+    private static final Pattern V6 = Pattern.compile("[0-9a-fA-F:][0-9a-fA-F:.]*");
 
     private final byte[] network;
     private final int bits;
@@ -63,7 +63,8 @@ public final class AddressRange {
     public static byte @Nullable [] bytes(String text) {
         int zone = text.indexOf('%');
         String address = zone < 0 ? text : text.substring(0, zone);
-        if (!V4.matcher(address).matches() && !V6.matcher(address).matches()) {
+        if (!V4.matcher(address).matches()
+                && !(address.indexOf(':') >= 0 && V6.matcher(address).matches())) {
             return null;
         }
         try {

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.properties;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
 import java.time.Duration;
 import java.util.Collection;

@@ -3,7 +3,6 @@
 package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.properties.WebProperties;
 import dev.forge.cluster.autoconfigure.properties.WebProperties.VisibleJobs;
 import dev.forge.cluster.internal.database.PrintedJson;
@@ -11,6 +10,7 @@ import dev.forge.cluster.internal.job.SubmitterKeys;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;

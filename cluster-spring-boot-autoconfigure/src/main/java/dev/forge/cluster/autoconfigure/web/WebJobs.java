@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.autoconfigure.properties.EnumText;
 import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;

@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -53,6 +54,11 @@ public final class GuardedMonitor implements JobMonitor {
     @Override
     public void observe(Attempt attempt, Runnable run) {
         monitor.observe(attempt, run);
+    }
+
+    @Override
+    public void observeTogether(List<? extends Attempt> attempts, Runnable run) {
+        monitor.observeTogether(attempts, run);
     }
 
     @Override

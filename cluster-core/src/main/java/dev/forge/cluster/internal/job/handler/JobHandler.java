@@ -75,10 +75,20 @@ public record JobHandler(
      *
      * @param payloadType null: it takes no payload
      * @param transaction the transaction of the handler, whose last statement completes the job; null: none
+     * @param code calls the method for one job
+     * @param bulk calls the method for many jobs; null: it takes one job
      * @param description class and method, for messages
      */
     public record Target(
-            @Nullable Type payloadType, @Nullable Transaction transaction, Code code, String description) {
+            @Nullable Type payloadType,
+            @Nullable Transaction transaction,
+            Code code,
+            @Nullable Bulk bulk,
+            String description) {
+
+        public Target(@Nullable Type payloadType, @Nullable Transaction transaction, Code code, String description) {
+            this(payloadType, transaction, code, null, description);
+        }
 
         /** Checks that the handler can read a payload, if it takes one. */
         public void requireReadable(PayloadJson json, @Nullable Object payload, String text) {
@@ -86,6 +96,27 @@ public record JobHandler(
                 json.requireReadable(payload, text, payloadType, description);
             }
         }
+    }
+
+    /**
+     * How a handler takes many jobs at a time.
+     *
+     * @param size the largest number of jobs per call
+     * @param patience how long a call waits for more jobs
+     */
+    public record Bulk(int size, Duration patience, BulkCode code) {}
+
+    /** Calls the method for many jobs. */
+    @FunctionalInterface
+    public interface BulkCode {
+
+        /**
+         * Calls the method; exceptions of the method are thrown unwrapped.
+         *
+         * @return what the method returned: nothing, or one result or outcome for each job
+         */
+        @Nullable
+        Object run(List<?> payloads, List<JobContext> contexts) throws Throwable;
     }
 
     /** The transaction of a handler. */

@@ -7,6 +7,7 @@ import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -20,6 +21,16 @@ public interface JobMonitor {
     /** Runs an attempt including its transaction, perhaps within an observation. */
     default void observe(Attempt attempt, Runnable run) {
         run.run();
+    }
+
+    /** Runs an attempt of several jobs at a time including its transaction, perhaps within observations. */
+    default void observeTogether(List<? extends Attempt> attempts, Runnable run) {
+        Runnable observed = run;
+        for (Attempt attempt : attempts) {
+            Runnable inner = observed;
+            observed = () -> observe(attempt, inner);
+        }
+        observed.run();
     }
 
     /** Runs or compensates a step of a workflow including its transaction, perhaps within an observation. */

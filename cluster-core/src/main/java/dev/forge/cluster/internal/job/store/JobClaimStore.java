@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job.store;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import java.sql.PreparedStatement;
 import java.sql.Types;
@@ -98,6 +99,7 @@ public final class JobClaimStore {
      * @param started whether the row has the status running already
      * @param bytes approximate size of payload, checkpoint and metadata
      * @param read whether these three were read with the claim; otherwise {@link #read} reads them
+     * @param hasKey whether the job has a unique key, so that another job may wait for its end
      */
     public record Claimed(
             UUID id,
@@ -113,7 +115,8 @@ public final class JobClaimStore {
             long waitedMillis,
             boolean started,
             long bytes,
-            boolean read) {
+            boolean read,
+            boolean hasKey) {
 
         /** Returns the name under which the job was enqueued. */
         public String name() {
@@ -122,6 +125,11 @@ public final class JobClaimStore {
 
         public ClaimKey key() {
             return new ClaimKey(id, epoch);
+        }
+
+        /** Returns the place that the job had in its queue. */
+        public Mark mark() {
+            return new Mark(scheduledAt, id);
         }
 
         private Claimed with(Body body) {
@@ -139,7 +147,8 @@ public final class JobClaimStore {
                     waitedMillis,
                     started,
                     body.bytes,
-                    true);
+                    true,
+                    hasKey);
         }
     }
 
@@ -169,10 +178,10 @@ public final class JobClaimStore {
                             SELECT id, %1$s AS bytes FROM ~.forge_jobs
                             WHERE status = 'pending' AND waits_for IS NULL AND name = ?
                               AND coalesce(worker_capability, '') = ? AND priority = ?
-                              AND scheduled_at <= now() AND scheduled_at >= ? AND claim_epoch < %4$d
+                              AND scheduled_at <= now() AND (scheduled_at, id) >= (?, ?) AND claim_epoch < %4$d
                               AND EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status = 'active')
                               AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = ?)
-                            ORDER BY scheduled_at LIMIT ? FOR UPDATE SKIP LOCKED) AS locked) AS weighed
+                            ORDER BY scheduled_at, id LIMIT ? FOR UPDATE SKIP LOCKED) AS locked) AS weighed
                     WHERE before < %2$d) AS ids)
                 UPDATE ~.forge_jobs
                 SET status = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
@@ -186,7 +195,7 @@ public final class JobClaimStore {
                 WHERE id = ANY ((SELECT ids FROM picked)::uuid[])
                 RETURNING id, CASE WHEN %3$s THEN payload::text END, attempts, max_attempts, claim_epoch, scheduled_at,
                           CASE WHEN %3$s THEN checkpoint::text END, CASE WHEN %3$s THEN metadata::text END,
-                          status = 'running', claimed_at, recoveries, %1$s
+                          status = 'running', claimed_at, recoveries, %1$s, unique_key IS NOT NULL
                 """.formatted(BYTES, CLAIM_BYTES, bodies, LAST_EPOCH, JobRows.MOST_COUNTED);
     }
 
@@ -194,10 +203,10 @@ public final class JobClaimStore {
      * Claims the oldest due jobs of a queue, if this node is active, up to the limit or {@link #CLAIM_BYTES}. Skips rows that
      * other nodes are claiming.
      *
-     * @param mark jobs scheduled before it are not read, so that a claim does not read the dead index entries that an old
+     * @param mark jobs before it are not read, so that a claim does not read the dead index entries that an old
      *     snapshot keeps
      */
-    public List<Claimed> claim(Queue queue, Instant mark, Claiming claiming) {
+    public List<Claimed> claim(Queue queue, Mark mark, Claiming claiming) {
         List<Claimed> claimed = new ArrayList<>();
         // Read once: all rows have nearly the same time, and conversion has a cost.
         long[] claimedAt = {0};
@@ -208,15 +217,16 @@ public final class JobClaimStore {
                     statement.setString(1, queue.name());
                     statement.setString(2, queue.capability());
                     statement.setInt(3, queue.priority());
-                    statement.setObject(4, mark.atOffset(ZoneOffset.UTC));
-                    statement.setObject(5, claiming.node);
-                    statement.setString(6, queue.name());
-                    statement.setInt(7, claiming.limit);
-                    statement.setInt(8, claiming.starting);
+                    statement.setObject(4, mark.scheduledAt().atOffset(ZoneOffset.UTC));
+                    statement.setObject(5, mark.id());
+                    statement.setObject(6, claiming.node);
+                    statement.setString(7, queue.name());
+                    statement.setInt(8, claiming.limit);
                     statement.setInt(9, claiming.starting);
-                    statement.setInt(10, claiming.maxAttempts);
-                    statement.setObject(11, claiming.node);
-                    statement.setObject(12, claiming.lease == null ? null : claiming.lease.toMillis(), Types.BIGINT);
+                    statement.setInt(10, claiming.starting);
+                    statement.setInt(11, claiming.maxAttempts);
+                    statement.setObject(12, claiming.node);
+                    statement.setObject(13, claiming.lease == null ? null : claiming.lease.toMillis(), Types.BIGINT);
                     return statement;
                 },
                 row -> {
@@ -242,9 +252,10 @@ public final class JobClaimStore {
                             Math.max(0, claimedAt[0] - scheduledAt.toEpochMilli()),
                             row.getBoolean(9),
                             row.getLong(12),
-                            payload != null));
+                            payload != null,
+                            row.getBoolean(13)));
                 });
-        claimed.sort(Comparator.comparing(Claimed::scheduledAt).thenComparing(Claimed::id));
+        claimed.sort(Comparator.comparing(Claimed::mark));
         return claimed;
     }
 

@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
@@ -23,9 +24,7 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.support.TransactionOperations;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /**
@@ -43,24 +42,12 @@ public final class JobFinishStore {
      */
     private static final String LOCK_TIMEOUT = "set_config('lock_timeout', '100', true) AS patience";
 
-    /** How long the last statement of a handler's transaction waits for a row that another transaction has locked. */
-    private static final Duration LAST_STATEMENT_LOCK_TIMEOUT = Duration.ofSeconds(5);
-
     private final Schema schema;
     private final JdbcTemplate jdbc;
-    private final JdbcClient client;
 
-    /** @param source that of the application for {@link #finishInTransaction}, otherwise that of the cluster */
     public JobFinishStore(Schema schema, DataSource source) {
         this.schema = schema;
         this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
-    }
-
-    /** Returns whether statements of this store are part of the current transaction. */
-    public boolean joinsTransaction() {
-        DataSource source = jdbc.getDataSource();
-        return source != null && TransactionSynchronizationManager.hasResource(source);
     }
 
     /**
@@ -308,7 +295,8 @@ public final class JobFinishStore {
                     statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
                     statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
                     statement.setArray(
-                            3, SqlArrays.of(connection, "text", finishes, finish -> JobRows.word(finish.status)));
+                            3,
+                            SqlArrays.of(connection, "text", finishes, finish -> EnumText.underscored(finish.status)));
                     statement.setArray(4, SqlArrays.of(connection, "text", finishes, Finish::result));
                     statement.setArray(5, SqlArrays.of(connection, "text", finishes, Finish::error));
                     statement.setArray(6, SqlArrays.of(connection, "int8", finishes, Finish::delayMillis));
@@ -328,52 +316,13 @@ public final class JobFinishStore {
                 });
     }
 
-    /** The result of the last statement in a handler's own transaction. */
-    public enum LastStatement {
-        /** This node no longer holds the claim: nothing was written. */
-        CLAIM_LOST,
-        /** The claim ends if the transaction commits. */
-        WRITTEN,
-        /**
-         * The claim ends if the transaction commits, but the snapshot hides successors: call {@link JobStore#freeSuccessorOf} after
-         * the commit.
-         */
-        WRITTEN_BLINDLY
-    }
-
-    /**
-     * Ends a claim with the last statement of its handler's own transaction.
-     *
-     * @throws DataAccessException a {@linkplain StatementFailure#isLocked lock timeout} if another transaction has locked the row
-     *     for too long
-     */
-    public LastStatement finishInTransaction(UUID node, Finish finish) {
-        // If the node is cut off before it commits, the row must not stay locked until the network gives up. And the
-        // transaction, with all rows that it has locked, must not wait as long as another transaction holds the row.
-        // Statements that the application runs after this one have the lock_timeout that they had before.
-        boolean blind = client.sql(schema.sql("""
-                WITH former AS MATERIALIZED (
-                    SELECT current_setting('lock_timeout') AS patience,
-                           set_config('idle_in_transaction_session_timeout', '5s', true),
-                           CASE WHEN current_setting('lock_timeout')::interval
-                                    BETWEEN interval '1 millisecond' AND interval '%1$d milliseconds'
-                               THEN '' ELSE set_config('lock_timeout', '%1$dms', true) END
-                ), held AS MATERIALIZED (
-                    SELECT j.unique_key FROM former CROSS JOIN ~.forge_jobs j
-                    WHERE j.id = ? AND j.claim_epoch = ? FOR NO KEY UPDATE OF j)
-                SELECT coalesce(current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
-                                AND held.unique_key IS NOT NULL, false),
-                       set_config('lock_timeout', former.patience, true)
-                FROM former LEFT JOIN held ON true
-                """.formatted(LAST_STATEMENT_LOCK_TIMEOUT.toMillis())))
-                .params(finish.key.id(), finish.key.epoch())
-                .query((row, n) -> row.getBoolean(1))
-                .single();
-        // Only this statement decides: if the row has ended otherwise, even by this node, the transaction must not
-        // commit.
-        if (write(node, List.of(finish), "") != 1) {
-            return LastStatement.CLAIM_LOST;
+    /** Ends claims in the current transaction; false if this node no longer held one of them. */
+    boolean finishInTransaction(UUID node, List<Finish> finishes) {
+        for (List<Finish> part : statements(finishes)) {
+            if (write(node, part, "") != part.size()) {
+                return false;
+            }
         }
-        return blind ? LastStatement.WRITTEN_BLINDLY : LastStatement.WRITTEN;
+        return true;
     }
 }

@@ -3,17 +3,17 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.Statement;
 import java.time.Duration;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.stream.Collectors;
 import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -132,33 +132,37 @@ public final class JobKeeping {
 
     // Deleting ----------------------------------------------------------------------------------------------
 
-    /** The kinds of finished jobs by retention. Each kind has its own index. */
+    /** The finished jobs that an index has in the order of their age. */
     enum Kind {
-        COMPLETED("retention IS NULL", "finished_at", JobStatus.COMPLETED, JobStatus.CANCELLED),
-        FAILED("retention IS NULL", "finished_at", JobStatus.FAILED, JobStatus.ABANDONED),
+        COMPLETED(JobStatus.COMPLETED),
+        CANCELLED(JobStatus.CANCELLED),
+        FAILED(JobStatus.FAILED),
+        ABANDONED(JobStatus.ABANDONED),
         /** Jobs with their own retention. */
         RETAINED(
-                "retention IS NOT NULL",
+                "retention IS NOT NULL AND finished_at IS NOT NULL",
                 "(finished_at AT TIME ZONE 'UTC') + retention",
-                JobStatus.COMPLETED,
-                JobStatus.FAILED,
-                JobStatus.CANCELLED,
-                JobStatus.ABANDONED);
+                null);
 
         /** The condition of the index: otherwise the index would not be used. */
         final String condition;
         /** The expression of the index. */
         final String age;
 
-        Kind(String retention, String age, JobStatus... statuses) {
-            this.condition = Arrays.stream(statuses)
-                    .map(status -> "'" + JobRows.word(status) + "'")
-                    .collect(Collectors.joining(", ", "status IN (", ") AND " + retention));
-            this.age = age;
+        private final @Nullable JobStatus status;
+
+        Kind(JobStatus status) {
+            this("status = '%s' AND retention IS NULL".formatted(EnumText.underscored(status)), "finished_at", status);
         }
 
-        boolean includes(JobStatus status) {
-            return condition.contains("'" + JobRows.word(status) + "'");
+        Kind(String condition, String age, @Nullable JobStatus status) {
+            this.condition = condition;
+            this.age = age;
+            this.status = status;
+        }
+
+        boolean mayInclude(JobStatus wanted) {
+            return status == null ? wanted.isFinal() : status == wanted;
         }
     }
 
@@ -168,11 +172,20 @@ public final class JobKeeping {
      * @param awaited an SQL condition on jobs {@code j} that must stay; empty: none
      */
     public int purge(Duration completed, Duration failed, String awaited, int limit) {
-        date(Kind.COMPLETED, limit);
-        date(Kind.FAILED, limit);
-        int deleted = delete(Kind.COMPLETED, "now()", completed, awaited, limit);
-        deleted += delete(Kind.FAILED, "now()", failed, awaited, limit - deleted);
-        return deleted + delete(Kind.RETAINED, "now() AT TIME ZONE 'UTC'", Duration.ZERO, awaited, limit - deleted);
+        int deleted = 0;
+        for (Kind kind : Kind.values()) {
+            deleted += switch (kind) {
+                case COMPLETED, CANCELLED -> purge(kind, completed, awaited, limit - deleted);
+                case FAILED, ABANDONED -> purge(kind, failed, awaited, limit - deleted);
+                case RETAINED -> delete(kind, "now() AT TIME ZONE 'UTC'", Duration.ZERO, awaited, limit - deleted);
+            };
+        }
+        return deleted;
+    }
+
+    private int purge(Kind kind, Duration retention, String awaited, int limit) {
+        date(kind, limit);
+        return delete(kind, "now()", retention, awaited, limit);
     }
 
     /** Sets the time of jobs that were ended by hand without a time: their retention begins now. */

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
@@ -117,7 +118,10 @@ public final class JobListReports {
             conditions.append(" AND status = ANY (:statuses)");
             parameters.put(
                     "statuses",
-                    filter.statuses().stream().map(JobRows::word).sorted().toArray(String[]::new));
+                    filter.statuses().stream()
+                            .map(EnumText::underscored)
+                            .sorted()
+                            .toArray(String[]::new));
         }
         if (filter.createdFrom() != null) {
             conditions.append(" AND created_at >= :createdFrom");
@@ -154,7 +158,7 @@ public final class JobListReports {
             places.add("WHERE status IN %s ORDER BY worker_id".formatted(JobRows.HELD));
         }
         for (JobKeeping.Kind kind : JobKeeping.Kind.values()) {
-            if (statuses.stream().anyMatch(kind::includes)) {
+            if (statuses.stream().anyMatch(kind::mayInclude)) {
                 places.add("WHERE %s ORDER BY %s DESC".formatted(kind.condition, kind.age));
             }
         }

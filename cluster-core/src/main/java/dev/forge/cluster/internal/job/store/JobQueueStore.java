@@ -17,6 +17,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.JdbcTemplate;
@@ -28,8 +29,10 @@ import org.springframework.jdbc.core.JdbcTemplate;
  */
 public final class JobQueueStore {
 
+    private static final UUID FIRST_ID = new UUID(0, 0);
+
     /** The mark of a queue whose oldest jobs are unknown: no row is older. */
-    public static final Instant UNMARKED = Instant.EPOCH;
+    public static final Mark UNMARKED = new Mark(Instant.EPOCH, FIRST_ID);
 
     /**
      * The timeout of a search. A search takes longer where an old snapshot keeps millions of dead index entries; {@link
@@ -53,15 +56,31 @@ public final class JobQueueStore {
     public record Queue(String name, String capability, int priority) {}
 
     /**
+     * A place in a queue, whose jobs are in the order of their times and ids. Without the ids, a search among many jobs of the same
+     * time would read the dead index entries of all those that have ended.
+     */
+    public record Mark(Instant scheduledAt, UUID id) implements Comparable<Mark> {
+
+        @Override
+        public int compareTo(Mark other) {
+            int times = scheduledAt.compareTo(other.scheduledAt);
+            // The server compares ids without a sign.
+            int high = Long.compareUnsigned(id.getMostSignificantBits(), other.id.getMostSignificantBits());
+            int low = Long.compareUnsigned(id.getLeastSignificantBits(), other.id.getLeastSignificantBits());
+            return times != 0 ? times : high != 0 ? high : low;
+        }
+    }
+
+    /**
      * The result of a search.
      *
-     * @param due queues with the time of their oldest job, the most urgent queue first
+     * @param due queues with their oldest job, the most urgent queue first
      * @param nextMillis time until the next job becomes due; null if there is none
-     * @param marks for each queue that was seen, the time from which the next search has to read it
+     * @param marks for each queue that was seen, the place from which the next search has to read it
      * @param unseen names and capabilities with more queues than the search went through, with the priority of the last one
      */
     public record Queues(
-            List<Head> due, @Nullable Long nextMillis, Map<Queue, Instant> marks, Map<Place, Integer> unseen) {}
+            List<Head> due, @Nullable Long nextMillis, Map<Queue, Mark> marks, Map<Place, Integer> unseen) {}
 
     /** The queues of one name and capability, of all priorities. */
     public record Place(String name, String capability) {}
@@ -69,7 +88,7 @@ public final class JobQueueStore {
     /**
      * What to search.
      *
-     * @param marks results of earlier searches. Jobs due before the mark of their queue are not read, so that a search does not
+     * @param marks results of earlier searches. Jobs before the mark of their queue are not read, so that a search does not
      *     read the dead index entries that an old snapshot keeps. Jobs that were committed within a second of their time are
      *     found nevertheless; a job that was committed later, or with a time in the past, is found only by a search without marks
      * @param most the largest number of queues of one {@link Place}, the most urgent first
@@ -78,12 +97,12 @@ public final class JobQueueStore {
     public record Search(
             Collection<String> names,
             Collection<String> capabilities,
-            Map<Queue, Instant> marks,
+            Map<Queue, Mark> marks,
             int most,
             Map<Place, Integer> continued) {}
 
     /** The oldest due job of a queue. */
-    public record Head(Queue queue, Instant scheduledAt) {}
+    public record Head(Queue queue, Mark mark) {}
 
     /** Returns the queues of these names and capabilities that are not paused, each read from its beginning. */
     public Queues queues(Collection<String> names, Collection<String> capabilities) {
@@ -91,7 +110,7 @@ public final class JobQueueStore {
     }
 
     /** Returns the queues of these names and capabilities that are not paused, each read from its mark. */
-    public Queues queues(Collection<String> names, Collection<String> capabilities, Map<Queue, Instant> marks) {
+    public Queues queues(Collection<String> names, Collection<String> capabilities, Map<Queue, Mark> marks) {
         return queues(new Search(names, capabilities, marks, Integer.MAX_VALUE, Map.of()));
     }
 
@@ -111,7 +130,8 @@ public final class JobQueueStore {
             )
             SELECT name, capability, priority, CASE WHEN head <= now() THEN head END,
                    (extract(epoch FROM next - now()) * 1000)::bigint,
-                   least(head, now() - interval '1 second'), depth
+                   least(head, now() - interval '1 second'),
+                   CASE WHEN head < now() - interval '1 second' THEN head_id END, depth, head_id
             FROM seen
             """;
 
@@ -121,7 +141,7 @@ public final class JobQueueStore {
         private final int most;
         private final List<Head> due = new ArrayList<>();
         private @Nullable Long next;
-        private final Map<Queue, Instant> marks = new HashMap<>();
+        private final Map<Queue, Mark> marks = new HashMap<>();
         private final Map<Place, Integer> unseen = new HashMap<>();
 
         Found(int most) {
@@ -132,15 +152,16 @@ public final class JobQueueStore {
             var queue = new Queue(row.getString(1), row.getString(2), row.getInt(3));
             OffsetDateTime head = row.getObject(4, OffsetDateTime.class);
             if (head != null) {
-                due.add(new Head(queue, head.toInstant()));
+                due.add(new Head(queue, new Mark(head.toInstant(), row.getObject(9, UUID.class))));
             }
             Long soon = row.getObject(5, Long.class);
             Long earlier = next;
             if (soon != null && (earlier == null || soon < earlier)) {
                 next = soon;
             }
-            marks.put(queue, row.getObject(6, OffsetDateTime.class).toInstant());
-            if (row.getInt(7) == most) {
+            UUID id = row.getObject(7, UUID.class);
+            marks.put(queue, new Mark(row.getObject(6, OffsetDateTime.class).toInstant(), id == null ? FIRST_ID : id));
+            if (row.getInt(8) == most) {
                 // The last row of a gap: the next search continues below the least urgent of these.
                 unseen.merge(new Place(queue.name, queue.capability), queue.priority, Math::min);
             }
@@ -148,8 +169,7 @@ public final class JobQueueStore {
 
         Queues queues() {
             due.sort(
-                    Comparator.comparingInt((Head head) -> -head.queue.priority).thenComparing(Head::scheduledAt));
-            // Nothing is less urgent than zero.
+                    Comparator.comparingInt((Head head) -> -head.queue.priority).thenComparing(Head::mark));
             // Zero is the lowest priority.
             unseen.values().removeIf(last -> last == 0);
             return new Queues(due, next, marks, unseen);
@@ -166,16 +186,16 @@ public final class JobQueueStore {
                 connection -> {
                     // For each possible priority: finding out which priorities exist would read the dead entries.
                     PreparedStatement statement = connection.prepareStatement(schema.sql("""
-                            WITH queue (name, capability, priority, head, depth) AS (
-                                SELECT n.name, c.capability, p.priority, first.scheduled_at, 0
+                            WITH queue (name, capability, priority, head, head_id, depth) AS (
+                                SELECT n.name, c.capability, p.priority, first.scheduled_at, first.id, 0
                                 FROM unnest(?::text[]) AS n (name) CROSS JOIN unnest(?::text[]) AS c (capability)
                                 CROSS JOIN generate_series(0, 100) AS p (priority)
                                 CROSS JOIN LATERAL (
-                                    SELECT j.scheduled_at FROM ~.forge_jobs j
+                                    SELECT j.scheduled_at, j.id FROM ~.forge_jobs j
                                     WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = n.name
                                       AND coalesce(j.worker_capability, '') = c.capability AND j.priority = p.priority
                                       AND j.scheduled_at >= now() - ? * interval '1 millisecond'
-                                    ORDER BY j.scheduled_at LIMIT 1) AS first
+                                    ORDER BY j.scheduled_at, j.id LIMIT 1) AS first
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = n.name)
                             """ + SEEN));
                     statement.setQueryTimeout(SEARCH_SECONDS);
@@ -196,38 +216,39 @@ public final class JobQueueStore {
                     // The first pending row of a queue has both its priority and its oldest time, so that dead entries
                     // are read once. Between queues with a mark there may be unknown ones: gaps.
                     PreparedStatement statement = connection.prepareStatement(schema.sql("""
-                            WITH RECURSIVE gap (name, capability, above, priority, head, depth) AS (
-                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, 1
+                            WITH RECURSIVE gap (name, capability, above, priority, head, head_id, depth) AS (
+                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, first.id, 1
                                 FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[])
                                          AS g (name, capability, above, below)
                                 CROSS JOIN LATERAL (
-                                    SELECT j.priority, j.scheduled_at FROM ~.forge_jobs j
+                                    SELECT j.priority, j.scheduled_at, j.id FROM ~.forge_jobs j
                                     WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = g.name
                                       AND coalesce(j.worker_capability, '') = g.capability
                                       AND j.priority > g.above AND j.priority < g.below
-                                    ORDER BY j.priority DESC, j.scheduled_at LIMIT 1) AS first
+                                    ORDER BY j.priority DESC, j.scheduled_at, j.id LIMIT 1) AS first
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = g.name)
                                 UNION ALL
-                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, g.depth + 1
+                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, first.id, g.depth + 1
                                 FROM gap g
                                 CROSS JOIN LATERAL (
-                                    SELECT j.priority, j.scheduled_at FROM ~.forge_jobs j
+                                    SELECT j.priority, j.scheduled_at, j.id FROM ~.forge_jobs j
                                     WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = g.name
                                       AND coalesce(j.worker_capability, '') = g.capability
                                       AND j.priority > g.above AND j.priority < g.priority
-                                    ORDER BY j.priority DESC, j.scheduled_at LIMIT 1) AS first
+                                    ORDER BY j.priority DESC, j.scheduled_at, j.id LIMIT 1) AS first
                                 WHERE g.depth < ?
-                            ), queue (name, capability, priority, head, depth) AS (
-                                SELECT name, capability, priority, head, depth FROM gap
+                            ), queue (name, capability, priority, head, head_id, depth) AS (
+                                SELECT name, capability, priority, head, head_id, depth FROM gap
                                 UNION ALL
-                                SELECT m.name, m.capability, m.priority,
-                                       (SELECT j.scheduled_at FROM ~.forge_jobs j
-                                        WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = m.name
-                                          AND coalesce(j.worker_capability, '') = m.capability
-                                          AND j.priority = m.priority AND j.scheduled_at >= m.mark
-                                        ORDER BY j.scheduled_at LIMIT 1), 0
-                                FROM unnest(?::text[], ?::text[], ?::int[], ?::timestamptz[])
-                                         AS m (name, capability, priority, mark)
+                                SELECT m.name, m.capability, m.priority, first.scheduled_at, first.id, 0
+                                FROM unnest(?::text[], ?::text[], ?::int[], ?::timestamptz[], ?::uuid[])
+                                         AS m (name, capability, priority, mark, id)
+                                LEFT JOIN LATERAL (
+                                    SELECT j.scheduled_at, j.id FROM ~.forge_jobs j
+                                    WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = m.name
+                                      AND coalesce(j.worker_capability, '') = m.capability
+                                      AND j.priority = m.priority AND (j.scheduled_at, j.id) >= (m.mark, m.id)
+                                    ORDER BY j.scheduled_at, j.id LIMIT 1) AS first ON true
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = m.name)
                             """ + SEEN));
                     statement.setQueryTimeout(SEARCH_SECONDS);
@@ -282,7 +303,9 @@ public final class JobQueueStore {
             statement.setArray(6, SqlArrays.of(connection, "text", marked, head -> head.queue.name));
             statement.setArray(7, SqlArrays.of(connection, "text", marked, head -> head.queue.capability));
             statement.setArray(8, SqlArrays.of(connection, "int4", marked, head -> head.queue.priority));
-            statement.setArray(9, SqlArrays.of(connection, "timestamptz", marked, head -> head.scheduledAt.toString()));
+            statement.setArray(
+                    9, SqlArrays.of(connection, "timestamptz", marked, head -> head.mark.scheduledAt.toString()));
+            statement.setArray(10, SqlArrays.of(connection, "uuid", marked, head -> head.mark.id));
         }
     }
 }

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -81,7 +82,7 @@ public final class JobRecoveryStore {
                 node,
                 row.getLong(3),
                 row.getInt(4),
-                JobRows.status(row.getString(5)),
+                EnumText.parse(JobStatus.class, row.getString(5)),
                 row.getString(6));
     }
 
@@ -141,7 +142,7 @@ public final class JobRecoveryStore {
                         row.getObject(3, UUID.class),
                         row.getLong(4),
                         row.getInt(5),
-                        JobRows.status(row.getString(6)),
+                        EnumText.parse(JobStatus.class, row.getString(6)),
                         row.getString(7)))
                 .list();
     }

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
@@ -14,7 +15,6 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.UUID;
@@ -162,7 +162,8 @@ public final class JobReports {
                                 JobKeeping.PENDING_COUNT.formatted(MOST_COUNTED),
                                 MOST_NAMES,
                                 OTHER_NAMES)))
-                .query((row, n) -> new Count(row.getString(1), JobRows.status(row.getString(2)), row.getLong(3)))
+                .query((row, n) ->
+                        new Count(row.getString(1), EnumText.parse(JobStatus.class, row.getString(2)), row.getLong(3)))
                 .list();
     }
 
@@ -266,7 +267,7 @@ public final class JobReports {
         return new JobInfo(
                 row.getObject(1, UUID.class),
                 row.getString(2),
-                JobRows.status(row.getString(3)),
+                EnumText.parse(JobStatus.class, row.getString(3)),
                 row.getString(4),
                 row.getInt(5),
                 row.getString(6),
@@ -307,8 +308,7 @@ public final class JobReports {
                     entry[2] == null ? null : UUID.fromString(entry[2]),
                     OffsetDateTime.parse(String.valueOf(entry[3])).toInstant(),
                     entry[4] == null ? null : Duration.ofMillis(Long.parseLong(entry[4])),
-                    JobAttempt.Result.valueOf(
-                            String.valueOf(entry[5]).replace('-', '_').toUpperCase(Locale.ROOT)),
+                    EnumText.parse(JobAttempt.Result.class, String.valueOf(entry[5])),
                     entry[6] == null ? "" : entry[6]));
         } catch (RuntimeException e) {
             return Optional.empty();

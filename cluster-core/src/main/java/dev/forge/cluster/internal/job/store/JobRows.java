@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.store;
 
-import dev.forge.cluster.job.JobStatus;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
-import java.util.Locale;
 import java.util.function.ToLongFunction;
 
 /** What the stores of {@code forge_jobs} share: status words, conditions on claims, the attempt history, the size of statements. */
@@ -40,16 +38,6 @@ public final class JobRows {
     private static final long STATEMENT_LENGTH = 8_000_000;
 
     private JobRows() {}
-
-    /** Returns the word that the table has for a status. */
-    static String word(JobStatus status) {
-        return status.name().toLowerCase(Locale.ROOT);
-    }
-
-    /** Returns the status for a word of the table. */
-    public static JobStatus status(String word) {
-        return JobStatus.valueOf(word.toUpperCase(Locale.ROOT));
-    }
 
     /**
      * Returns an SQL expression for the attempt history of row {@code j} plus one entry, for the statement that ends the

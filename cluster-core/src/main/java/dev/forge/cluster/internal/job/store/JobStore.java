@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.job.UniquePolicy;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
@@ -83,6 +84,16 @@ public final class JobStore {
             @Nullable Instant at,
             @Nullable Integer maxAttempts,
             String metadata) {
+
+        /** Returns the queue that the job is claimed from. */
+        public Queue queue() {
+            return new Queue(name, capability == null ? "" : capability, priority);
+        }
+
+        /** Returns whether the job is due when it is inserted. */
+        public boolean isDueAtOnce() {
+            return delayMillis == 0 && at == null;
+        }
 
         /** Returns how many bytes a claim of the job reads. */
         int bytes() {
@@ -278,15 +289,7 @@ public final class JobStore {
                 """.formatted(JobRows.ACTIVE, which)));
     }
 
-    // Cancel, retry, notify ---------------------------------------------------------------------------------
-
-    /** Sends a notification to every listening node. */
-    public void notifyOthers(String message) {
-        client.sql("SELECT pg_notify(?, ?)")
-                .params(schema.channel(), message)
-                .query((row, n) -> true)
-                .list();
-    }
+    // Cancel, retry -----------------------------------------------------------------------------------------
 
     /**
      * A job that was cancelled.

@@ -201,8 +201,8 @@ final class AttemptResults {
                 error == null ? null : ErrorText.storable(error),
                 delayMillis,
                 givenBack,
-                status == JobStatus.COMPLETED ? null : running.lateCheckpoint(),
-                running.takeProgress(),
+                status == JobStatus.COMPLETED ? null : running.state().lateCheckpoint(),
+                running.state().takeProgress(),
                 retention(running, status),
                 (nanos.getAsLong() - running.startedAt()) / 1_000_000,
                 running.failure() instanceof JobTimeoutException);

@@ -39,6 +39,7 @@ final class Claims {
     private final Worker.Stores stores;
     private final JobMonitor monitor;
     private final Leases leases;
+    private final HandlerIsolation isolation = new HandlerIsolation();
     private final Map<ClaimKey, RunningJob> held = new ConcurrentHashMap<>();
     private final AtomicLong bytes = new AtomicLong();
 
@@ -52,6 +53,10 @@ final class Claims {
         this.stores = stores;
         this.monitor = monitor;
         this.leases = leases;
+    }
+
+    HandlerIsolation isolation() {
+        return isolation;
     }
 
     void add(RunningJob running) {

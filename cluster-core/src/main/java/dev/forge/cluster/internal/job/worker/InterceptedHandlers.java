@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.JobInterceptor;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -44,6 +45,35 @@ final class InterceptedHandlers {
                     interceptor.getClass().getName());
         }
         return handlers.ownerOf(running.name()).isPresent() ? callOwned(next, handler, running) : next.proceed();
+    }
+
+    /**
+     * Calls the handler of several jobs once; every interceptor surrounds the call for each of them.
+     *
+     * @throws IllegalStateException if an interceptor did not call the handler: it may decide so for each job alone
+     */
+    @Nullable
+    Object callTogether(List<?> payloads, List<RunningJob> runnings) throws Throwable {
+        JobHandler.BulkCode code = Objects.requireNonNull(
+                        runnings.get(0).handler().target().bulk())
+                .code();
+        List<JobInterceptor> all = interceptors.get();
+        var handler = new Handler(() -> code.run(payloads, List.copyOf(runnings)), "the handler");
+        JobInterceptor.Handler next = handler;
+        for (RunningJob running : runnings) {
+            for (int i = all.size() - 1; i >= 0; i--) {
+                JobInterceptor interceptor = all.get(i);
+                JobInterceptor.Handler inner = next;
+                next = new Handler(
+                        () -> interceptor.intercept(running, inner),
+                        interceptor.getClass().getName());
+            }
+        }
+        next.proceed();
+        if (!handler.called) {
+            throw new IllegalStateException("a JobInterceptor did not call the handler");
+        }
+        return handler.result;
     }
 
     /**

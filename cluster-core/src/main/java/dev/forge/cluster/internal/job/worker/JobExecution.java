@@ -18,6 +18,7 @@ import dev.forge.cluster.job.JobTimeoutException;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.lang.reflect.Type;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -40,6 +41,7 @@ final class JobExecution {
     private final AttemptResults results;
     private final TransactionalAttempt transactional;
     private final Finisher finisher;
+    private final BulkExecution bulk;
 
     JobExecution(Worker.Dependencies dependencies, Worker.NodeView node, Claims claims, StuckHandlers stuck) {
         this.node = node;
@@ -49,8 +51,14 @@ final class JobExecution {
         this.interceptors = new InterceptedHandlers(dependencies.handlers(), dependencies.interceptors());
         this.monitor = dependencies.monitor();
         this.results = new AttemptResults(json, dependencies.handlers(), monitor, node::nanos);
-        this.transactional = new TransactionalAttempt(dependencies.stores(), results);
+        this.transactional = new TransactionalAttempt(dependencies.stores(), results, claims.isolation());
         this.finisher = new Finisher(dependencies.stores(), node::nanos, node::setLogContext, this::settled);
+        this.bulk = new BulkExecution(
+                dependencies,
+                node,
+                claims,
+                new BulkExecution.Parts(stuck, interceptors, results, transactional, finisher),
+                this::runAlone);
     }
 
     void start() {
@@ -91,12 +99,39 @@ final class JobExecution {
         }
     }
 
+    /** Runs a job, or several jobs of a handler that takes many at a time, on the current thread. */
+    void runTogether(List<RunningJob> jobs) {
+        if (jobs.size() == 1) {
+            run(jobs.get(0));
+        } else {
+            bulk.run(jobs);
+        }
+    }
+
+    /** Runs a job that was started together with others, because their common attempt failed. */
+    private void runAlone(RunningJob running) {
+        if (!node.isTrusted() || !claims.isHeld(running)) {
+            claims.lose(running, "its lease was over before it could start");
+        } else if (running.startAlone(node.nanos())) {
+            runStarted(running);
+        } else if (running.stopReason() == Stop.LOST) {
+            claims.cancelOrLose(running, "another node had taken it before it ended");
+        } else {
+            running.ended(Kind.RETURNED, null);
+            finisher.add(running, running.givenBack(Duration.ZERO));
+        }
+    }
+
     /** Runs a job on the current thread. */
     void run(RunningJob running) {
         if (!node.isTrusted() || !claims.isHeld(running) || !running.start(node.nanos())) {
             claims.lose(running, "its lease was over before it could start");
             return;
         }
+        runStarted(running);
+    }
+
+    private void runStarted(RunningJob running) {
         // Restored completely: entries that a handler leaves behind do not belong to the next job of this thread.
         Map<String, String> before = MDC.getCopyOfContextMap();
         node.setLogContext();
@@ -137,7 +172,7 @@ final class JobExecution {
         return results.ofFailure(running, timeout);
     }
 
-    private static Duration waited(RunningJob running) {
+    static Duration waited(RunningJob running) {
         return Duration.ofMillis(running.claimed().waitedMillis())
                 .plusNanos(Math.max(0, running.startedAt() - running.claimedAt()));
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
@@ -9,6 +10,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.Deque;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Objects;
 import java.util.SortedMap;
@@ -40,7 +42,7 @@ final class JobExecutor {
 
     private final LaneSettings settings;
     private final LongSupplier nanos;
-    private final Consumer<RunningJob> runJob;
+    private final Consumer<List<RunningJob>> runJobs;
     private final Runnable onRoom;
     private final Waiting waiting = new Waiting();
     private final AtomicInteger inFlight = new AtomicInteger();
@@ -58,13 +60,13 @@ final class JobExecutor {
     /**
      * Creates an executor.
      *
-     * @param runJob runs one job
+     * @param runJobs runs one job, or several jobs of a handler that takes many at a time
      * @param onRoom called when there is room for more jobs
      */
-    JobExecutor(LaneSettings settings, LongSupplier nanos, Consumer<RunningJob> runJob, Runnable onRoom) {
+    JobExecutor(LaneSettings settings, LongSupplier nanos, Consumer<List<RunningJob>> runJobs, Runnable onRoom) {
         this.settings = settings;
         this.nanos = nanos;
-        this.runJob = runJob;
+        this.runJobs = runJobs;
         this.onRoom = onRoom;
     }
 
@@ -222,14 +224,15 @@ final class JobExecutor {
 
     private void runAll() {
         try {
-            for (RunningJob next = waiting.poll(); next != null; next = waiting.poll()) {
+            for (List<RunningJob> next = waiting.poll(); !next.isEmpty(); next = waiting.poll()) {
                 long start = nanos.getAsLong();
                 try {
-                    runJob.accept(next);
+                    runJobs.accept(next);
                 } finally {
-                    measured(start, nanos.getAsLong());
-                    int left = inFlight.decrementAndGet();
-                    if (left < slots() || left == capacity() / 2) {
+                    measured(start, nanos.getAsLong(), next.size());
+                    int left = inFlight.addAndGet(-next.size());
+                    int half = capacity() / 2;
+                    if (left < slots() || (left <= half && left + next.size() > half)) {
                         onRoom.run();
                     }
                 }
@@ -243,8 +246,8 @@ final class JobExecutor {
         }
     }
 
-    private void measured(long start, long end) {
-        long took = end - start;
+    private void measured(long start, long end, int jobs) {
+        double took = (double) (end - start) / jobs;
         double mean = meanNanos;
         meanNanos = mean == Double.MAX_VALUE ? took : mean + WEIGHT * (took - mean);
         lastEnd = end;
@@ -267,6 +270,8 @@ final class JobExecutor {
                     .computeIfAbsent(running.claimed().queue().priority(), p -> new ArrayDeque<>())
                     .add(new Entry(added++, running, now));
             size++;
+            // Wakes those who wait for more jobs of a handler that takes many at a time.
+            notifyAll();
         }
 
         /** Returns when the oldest job was added; null if there is none. */
@@ -291,9 +296,10 @@ final class JobExecutor {
             return taken;
         }
 
-        synchronized @Nullable RunningJob poll() {
+        /** Removes the next job, with as many jobs of the same handler as it takes at a time; empty if there is none. */
+        synchronized List<RunningJob> poll() {
             if (size == 0) {
-                return null;
+                return List.of();
             }
             Deque<Entry> entries = Objects.requireNonNull(byPriority.get(byPriority.firstKey()));
             if (polled++ % AGING == AGING - 1) {
@@ -301,12 +307,60 @@ final class JobExecutor {
                     entries = others.element().number < entries.element().number ? others : entries;
                 }
             }
-            RunningJob next = entries.remove().running;
-            if (entries.isEmpty()) {
-                byPriority.remove(next.claimed().queue().priority());
+            RunningJob next = entries.element().running;
+            JobHandler.Bulk bulk = next.handler().target().bulk();
+            if (bulk == null) {
+                entries.remove();
+                removed(next, entries, 1);
+                return List.of(next);
             }
-            size--;
-            return next;
+            var together = new ArrayList<RunningJob>();
+            take(next, bulk.size(), together);
+            long deadline = System.nanoTime() + bulk.patience().toNanos();
+            while (together.size() < bulk.size() && awaitMore(deadline)) {
+                take(next, bulk.size(), together);
+            }
+            return together;
+        }
+
+        /** Moves jobs that have the priority and the handler of this one. */
+        private void take(RunningJob like, int most, List<RunningJob> together) {
+            Deque<Entry> entries = byPriority.get(like.claimed().queue().priority());
+            if (entries == null) {
+                return;
+            }
+            int before = together.size();
+            for (Iterator<Entry> each = entries.iterator(); each.hasNext() && together.size() < most; ) {
+                RunningJob running = each.next().running;
+                if (running.handler().name().equals(like.handler().name())) {
+                    together.add(running);
+                    each.remove();
+                }
+            }
+            removed(like, entries, together.size() - before);
+        }
+
+        private void removed(RunningJob like, Deque<Entry> entries, int number) {
+            if (entries.isEmpty()) {
+                byPriority.remove(like.claimed().queue().priority());
+            }
+            size -= number;
+        }
+
+        /** Waits until a job is added; false if the time is over or the thread is interrupted. */
+        @SuppressWarnings("WaitNotInLoop") // The caller looks again.
+        private boolean awaitMore(long deadline) {
+            long millis = (deadline - System.nanoTime()) / 1_000_000;
+            if (millis <= 0) {
+                return false;
+            }
+            try {
+                wait(millis);
+                return true;
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                return false;
+            }
         }
 
         synchronized int size() {

@@ -3,10 +3,10 @@
 package dev.forge.cluster.internal.job.worker;
 
 import dev.forge.cluster.internal.job.store.JobQueueStore.Head;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Place;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
-import java.time.Instant;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -41,14 +41,15 @@ public final class Lane {
     final JobExecutor executor;
     private final Selection selection;
     private List<String> names = List.of();
+    private volatile Set<String> knownNames = Set.of();
     private boolean open;
     private int claims;
 
-    /** Queues with due jobs, each with the time of its oldest one. */
-    final Map<Queue, Instant> due = new LinkedHashMap<>();
+    /** Queues with due jobs, each with its oldest one. */
+    final Map<Queue, Mark> due = new LinkedHashMap<>();
 
-    /** All queues that were ever seen, each with a time before which it is known to be empty. */
-    final Map<Queue, Instant> marks = new HashMap<>();
+    /** All queues that were ever seen, each with a place before which it is known to be empty. */
+    final Map<Queue, Mark> marks = new HashMap<>();
 
     /** Where the next complete search continues if the last one did not see all queues of a name. */
     Map<Place, Integer> continued = Map.of();
@@ -63,11 +64,17 @@ public final class Lane {
 
     void start() {
         names = List.copyOf(selection.names.get());
+        knownNames = Set.copyOf(names);
         executor.open();
     }
 
     List<String> names() {
         return names;
+    }
+
+    /** Returns whether jobs of a queue are claimed for this lane. Any thread may call this. */
+    boolean takes(Queue queue) {
+        return knownNames.contains(queue.name()) && selection.capabilities.contains(queue.capability());
     }
 
     List<String> capabilities() {
@@ -99,7 +106,7 @@ public final class Lane {
     void replaceDue(List<Head> heads) {
         due.clear();
         for (Head head : heads) {
-            due.put(head.queue(), head.scheduledAt());
+            due.put(head.queue(), head.mark());
         }
     }
 
@@ -110,8 +117,8 @@ public final class Lane {
     /** Returns the most urgent queue, of equally urgent ones the oldest; every {@value #AGING}th time the oldest of all. */
     @Nullable
     Queue nextQueue() {
-        Comparator<Map.Entry<Queue, Instant>> oldest = Map.Entry.comparingByValue();
-        Comparator<Map.Entry<Queue, Instant>> urgent =
+        Comparator<Map.Entry<Queue, Mark>> oldest = Map.Entry.comparingByValue();
+        Comparator<Map.Entry<Queue, Mark>> urgent =
                 Comparator.comparingInt(entry -> -entry.getKey().priority());
         return due.entrySet().stream()
                 .filter(entry -> !skipped.contains(entry.getKey()))

@@ -82,10 +82,11 @@ final class LeaseKeeper {
         claims.all().stream()
                 .filter(running ->
                         running.isUnmarked() && !running.isEnding() && now - running.startedAt() > MARK_AFTER.toNanos())
+                .filter(running -> claims.isolation().allowsChanges(running.handler()))
                 .forEach(running -> started.computeIfAbsent(running.node(), n -> new ArrayList<>())
                         .add(running));
         started.forEach(this::mark);
-        claims.all().stream().filter(RunningJob::hasProgress).forEach(this::writeProgress);
+        claims.all().stream().filter(running -> running.state().hasProgress()).forEach(this::writeProgress);
     }
 
     /** Marks jobs as running. Rows that another transaction has locked are marked later. */
@@ -96,7 +97,7 @@ final class LeaseKeeper {
     }
 
     private void writeProgress(RunningJob running) {
-        String progress = running.takeProgress();
+        String progress = running.state().takeProgress();
         if (progress == null) {
             return;
         }
@@ -106,7 +107,7 @@ final class LeaseKeeper {
         } finally {
             if (!written) {
                 // The row is locked. If the claim is lost, the handler ends soon.
-                running.keepProgress(progress);
+                running.state().keepProgress(progress);
             }
         }
     }

@@ -11,7 +11,6 @@ import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
-import dev.forge.cluster.internal.runtime.Uninterrupted;
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobContext;
@@ -57,15 +56,13 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     /** Converts payloads and checkpoints, and writes checkpoints. */
     record Persistence(PayloadJson json, JobClaimStore claims) {}
 
-    private record Progress(int percent, String message) {}
-
     private final Claimed claimed;
     private final Holder holder;
     private final UUID node;
     private final JobHandler handler;
     private final JobHandler.Limits limits;
     private final PayloadJson json;
-    private final Persistence persistence;
+    private final AttemptState state;
     private final long claimedAt;
     private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.QUEUED);
     private volatile @Nullable Stop stop;
@@ -76,8 +73,6 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private volatile boolean ending;
     private volatile boolean returning;
     private volatile boolean endUnconfirmed;
-    private volatile @Nullable String progress;
-    private volatile @Nullable String checkpoint;
     private volatile JobAttemptOutcome.Kind ended = JobAttemptOutcome.Kind.FAILED;
     private volatile @Nullable Throwable failure;
     private volatile @Nullable String error;
@@ -92,10 +87,9 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         this.claimedAt = sentAt;
         this.confirmedAt = sentAt;
         this.json = persistence.json;
-        this.persistence = persistence;
+        this.state = new AttemptState(claimed, node, handler.isTransactional(), persistence);
         this.limits = limits(claimed, handler, json);
         this.marked = claimed.started();
-        this.checkpoint = claimed.checkpoint();
     }
 
     private static JobHandler.Limits limits(Claimed claimed, JobHandler handler, PayloadJson json) {
@@ -106,9 +100,8 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         try {
             return handler.limits().overriddenBy(json.readTexts(claimed.metadata()));
         } catch (RuntimeException e) {
-            // Edited by hand, or written by SQL for a codec of the application that cannot read it: the other jobs of
-            // the
-            // claim must not suffer.
+            // Edited by hand, or written by SQL for a codec that cannot read it: other jobs of the claim must not
+            // suffer.
             return handler.limits();
         }
     }
@@ -189,6 +182,26 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
             thread = Thread.currentThread();
         }
         return true;
+    }
+
+    /**
+     * Starts the job once more on the current thread, alone, after an attempt together with other jobs has failed. The timeout begins
+     * anew; false if the job was stopped for another reason.
+     */
+    boolean startAlone(long now) {
+        synchronized (this) {
+            if (stop != null && stop != Stop.TIMEOUT) {
+                return false;
+            }
+            stop = null;
+            ending = false;
+            returning = false;
+            failure = null;
+            error = null;
+            startedAt = now;
+            thread = Thread.currentThread();
+            return true;
+        }
     }
 
     /** Called when the handler has returned; from now on its thread is not interrupted because of this job. */
@@ -343,30 +356,9 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         marked = true;
     }
 
-    /** Removes and returns the progress that is not written yet; null if there is none. */
-    @Nullable
-    public String takeProgress() {
-        synchronized (this) {
-            String taken = progress;
-            progress = null;
-            return taken;
-        }
-    }
-
-    /** Restores progress that could not be written, unless the handler has reported newer progress. */
-    void keepProgress(String unwritten) {
-        synchronized (this) {
-            if (progress == null) {
-                progress = unwritten;
-            }
-        }
-    }
-
-    /** Returns the checkpoint to write with a failure: that of a transactional handler is not written before. */
-    @Nullable
-    String lateCheckpoint() {
-        String current = checkpoint;
-        return handler.isTransactional() && current != null && !current.equals(claimed.checkpoint()) ? current : null;
+    /** Returns the progress and the checkpoint of the attempt. */
+    public AttemptState state() {
+        return state;
     }
 
     /** Returns the end of a claim that returns the job without a counted attempt. */
@@ -384,15 +376,11 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
                 reason,
                 delay.toMillis(),
                 1,
-                lateCheckpoint(),
-                takeProgress(),
+                state.lateCheckpoint(),
+                state.takeProgress(),
                 null,
                 null,
                 false);
-    }
-
-    boolean hasProgress() {
-        return progress != null && !handler.isTransactional();
     }
 
     @Override
@@ -438,42 +426,26 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
 
     @Override
     public void progress(int percent, String message) {
-        if (percent < 0 || percent > 100) {
-            throw new IllegalArgumentException("progress of %d percent; it must be 0 to 100".formatted(percent));
-        }
-        String text = json.write(new Progress(percent, message));
-        synchronized (this) {
-            progress = text;
-        }
+        state.progress(percent, message);
     }
 
     @Override
-    public void checkpoint(Object state) {
-        String text = json.write(state);
-        // The row of a transactional handler must not change: its completion would conflict with the change.
-        // A handler that is interrupted to stop can store its last checkpoint.
-        if (!handler.isTransactional()
-                && !Uninterrupted.call(() -> persistence.claims.writeCheckpoint(node, key(), null, text))) {
+    public void checkpoint(Object value) {
+        if (!state.checkpoint(value)) {
             stop(Stop.LOST);
             throw new ClaimLostException("Job %s (%s): claim lost (epoch %d); this node no longer holds the job"
                     .formatted(name(), id(), epoch()));
         }
-        checkpoint = text;
     }
 
     @Override
     public <T> Optional<T> checkpoint(Class<T> type) {
-        return checkpointAs(type);
+        return state.checkpointAs(type);
     }
 
     @Override
     public <T> Optional<T> checkpoint(ParameterizedTypeReference<T> type) {
-        return checkpointAs(type.getType());
-    }
-
-    private <T> Optional<T> checkpointAs(Type type) {
-        String text = checkpoint;
-        return text == null ? Optional.empty() : Optional.ofNullable(json.readAs(text, type));
+        return state.checkpointAs(type.getType());
     }
 
     @Override

@@ -8,7 +8,6 @@ import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
-import dev.forge.cluster.internal.job.store.JobFinishStore.LastStatement;
 import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
@@ -16,6 +15,7 @@ import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.random.RandomGenerator;
@@ -36,6 +36,7 @@ final class TransactionalAttempt {
 
     private final Worker.Stores stores;
     private final AttemptResults results;
+    private final HandlerIsolation isolation;
     private final RandomGenerator random = RandomGenerator.getDefault();
     private final DatabaseFaultPauses pauses = new DatabaseFaultPauses();
 
@@ -67,9 +68,10 @@ final class TransactionalAttempt {
         }
     }
 
-    TransactionalAttempt(Worker.Stores stores, AttemptResults results) {
+    TransactionalAttempt(Worker.Stores stores, AttemptResults results, HandlerIsolation isolation) {
         this.stores = stores;
         this.results = results;
+        this.isolation = isolation;
     }
 
     /**
@@ -95,20 +97,16 @@ final class TransactionalAttempt {
         if (failed > 0) {
             log.info("Transactions of jobs begin again after {} failures", failed);
         }
-        LastStatement last;
+        boolean readCommitted;
         try {
             Finish finish = results.ofReturn(running, handler.call());
             running.returned();
             running.ending();
             // Pending changes of an entity manager belong before the statement that ends the claim.
             status.flush();
-            if (!stores.handlerTransactions().joinsTransaction()) {
-                throw new PermanentJobFailure(
-                        "the transaction of its handler does not use the DataSource of the cluster, so the job cannot be completed"
-                                + " in it: name the right transaction manager in @Transactional, or remove the annotation");
-            }
-            last = finishInTransaction(running, finish);
-            if (last == LastStatement.CLAIM_LOST) {
+            requireSameDatabase();
+            readCommitted = isReadCommitted(running);
+            if (!finishInTransaction(running, finish)) {
                 throw new ClaimLost();
             }
         } catch (Throwable e) {
@@ -120,17 +118,87 @@ final class TransactionalAttempt {
             throw e;
         }
         commit(running, transaction, status);
-        if (last == LastStatement.WRITTEN_BLINDLY) {
+        if (!readCommitted) {
             freeSuccessorOf(running);
         }
         return null;
     }
 
-    private LastStatement finishInTransaction(RunningJob running, Finish finish) {
+    /** Calls a handler for several jobs and returns their ends. */
+    interface BulkInvocation {
+
+        List<Finish> call() throws Throwable;
+    }
+
+    /**
+     * Makes an attempt of several jobs in one transaction. If this fails, nothing is committed, unless the response to the commit was
+     * lost: then the guards prevent that a job is committed twice.
+     *
+     * @throws ClaimLost if this node no longer holds one of the jobs
+     */
+    void runTogether(List<RunningJob> runnings, JobHandler.Transaction transaction, BulkInvocation handler)
+            throws Throwable {
+        RunningJob first = runnings.get(0);
+        TransactionStatus status = transaction.manager().getTransaction(transaction.definition());
+        boolean readCommitted;
         try {
-            return stores.handlerTransactions().finishInTransaction(running.node(), finish);
+            List<Finish> finishes = handler.call();
+            runnings.forEach(RunningJob::returned);
+            runnings.forEach(RunningJob::ending);
+            status.flush();
+            requireSameDatabase();
+            readCommitted = isReadCommitted(first);
+            if (!stores.handlerTransactions().finishAll(first.node(), finishes)) {
+                throw new ClaimLost();
+            }
+        } catch (Throwable e) {
+            runnings.forEach(RunningJob::returned);
+            if (!status.isCompleted()) {
+                rollBack(transaction, status, e);
+            }
+            throw e;
+        }
+        commitTogether(runnings, transaction, status);
+        if (!readCommitted) {
+            runnings.forEach(this::freeSuccessorOf);
+        }
+    }
+
+    private void commitTogether(
+            List<RunningJob> runnings, JobHandler.Transaction transaction, TransactionStatus status) {
+        try {
+            transaction.manager().commit(status);
+        } catch (RuntimeException | Error e) {
+            // All or none of them are committed.
+            if (!isCommitted(runnings.get(0))) {
+                throw e;
+            }
+            log.warn(
+                    "{} jobs {}: their transaction is committed, but the commit reported a failure: the response was lost, or a"
+                            + " callback after the commit failed",
+                    runnings.size(),
+                    runnings.get(0).name(),
+                    ErrorText.loggable(e));
+        }
+    }
+
+    private void requireSameDatabase() {
+        if (!stores.handlerTransactions().joinsTransaction()) {
+            throw new PermanentJobFailure(
+                    "the transaction of its handler does not use the DataSource of the cluster, so the job cannot be completed"
+                            + " in it: name the right transaction manager in @Transactional, or remove the annotation");
+        }
+    }
+
+    private boolean isReadCommitted(RunningJob running) {
+        return isolation.isReadCommitted(running.handler(), stores.handlerTransactions()::isReadCommitted);
+    }
+
+    private boolean finishInTransaction(RunningJob running, Finish finish) {
+        try {
+            return stores.handlerTransactions().finish(running.node(), finish);
         } catch (DataAccessException e) {
-            if (StatementFailure.isLocked(e)) {
+            if (StatementFailure.isLocked(e) || StatementFailure.isTimeout(e)) {
                 throw new RowLocked(e);
             }
             throw e;
@@ -188,7 +256,11 @@ final class TransactionalAttempt {
         }
     }
 
+    /** Releases the job that waits for the end of this one, which the snapshot of the transaction may have hidden. */
     private void freeSuccessorOf(RunningJob running) {
+        if (!running.claimed().hasKey()) {
+            return;
+        }
         try {
             stores.jobs().freeSuccessorOf(running.id());
         } catch (DataAccessException e) {

@@ -5,9 +5,11 @@ package dev.forge.cluster.internal.job.worker;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.HandlerTransactionStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobFinishStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
 import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
@@ -85,7 +87,7 @@ public final class Worker implements NodeComponent {
             JobClaimStore claims,
             JobFinishStore finishes,
             JobRecoveryStore recoveries,
-            JobFinishStore handlerTransactions) {
+            HandlerTransactionStore handlerTransactions) {
 
         public static Stores of(Schema schema, DataSource control, DataSource application) {
             return new Stores(
@@ -94,7 +96,7 @@ public final class Worker implements NodeComponent {
                     new JobClaimStore(schema, control),
                     new JobFinishStore(schema, control),
                     new JobRecoveryStore(schema, control),
-                    new JobFinishStore(schema, application));
+                    new HandlerTransactionStore(schema, application));
         }
     }
 
@@ -129,7 +131,16 @@ public final class Worker implements NodeComponent {
 
     /** Wakes the claimer: jobs were enqueued or returned, or a lane may claim again. */
     public void wake() {
-        claimer.wake();
+        claimer.wake(null);
+    }
+
+    /**
+     * Wakes the claimer: jobs were enqueued.
+     *
+     * @param queue the queue that they are in; null if there may be several
+     */
+    public void wake(@Nullable Queue queue) {
+        claimer.wake(queue);
     }
 
     public void throttle(boolean whether) {

@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.JobRows;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRuns;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RunClaim;
@@ -158,7 +159,7 @@ public final class WorkflowBatches {
                                                         CLAIM_HELD,
                                                         WorkflowHistoryStore.upsertSteps("held")))),
                                         claims)
-                                .param("ends", texts(inOrder, end -> WorkflowRunStore.text(end.status())))
+                                .param("ends", texts(inOrder, end -> EnumText.underscored(end.status())))
                                 .param("outcomes", texts(inOrder, End::result))
                                 .param("failures", texts(inOrder, End::error))
                                 .param("progresses", texts(inOrder, End::progress))

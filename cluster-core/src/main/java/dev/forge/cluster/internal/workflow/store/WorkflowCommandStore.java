@@ -113,8 +113,8 @@ public final class WorkflowCommandStore {
                     UPDATE ~.forge_workflow_steps s
                     SET status = 'completed', compensation_attempts = 0, wake_at = NULL
                     FROM run WHERE s.run_id = run.id AND s.status = 'compensation_failed')
-                INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at)
-                SELECT id, '%s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
+                INSERT INTO ~.forge_jobs AS j (id, name, carries_run, scheduled_at)
+                SELECT id, '%s' || workflow_name || '@' || workflow_version, true, clock_timestamp() FROM run
                 ON CONFLICT (id) DO UPDATE
                 SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
                     lease_expires_at = NULL, finished_at = NULL, started_at = NULL, waits_for = NULL,
@@ -173,8 +173,8 @@ public final class WorkflowCommandStore {
                     UPDATE ~.forge_workflow_steps s
                     SET status = 'completed', compensation_attempts = 0, wake_at = NULL
                     FROM run WHERE s.run_id = run.id AND s.status = 'compensation_failed')
-                INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at, unique_key, metadata)
-                SELECT id, '%1$s' || workflow_name || '@' || workflow_version, clock_timestamp(), :key,
+                INSERT INTO ~.forge_jobs AS j (id, name, carries_run, scheduled_at, unique_key, metadata)
+                SELECT id, '%1$s' || workflow_name || '@' || workflow_version, true, clock_timestamp(), :key,
                        jsonb_build_object('%2$s', :parent::text)
                 FROM run
                 ON CONFLICT (id) DO UPDATE
@@ -255,8 +255,8 @@ public final class WorkflowCommandStore {
                         WHERE s.run_id = b.run_id
                           AND (s.position = b.position AND NOT EXISTS (SELECT FROM retried t WHERE t.position = s.position)
                                OR s.position > b.position AND s.kind IN ('now', 'uuid', 'state')))
-                    INSERT INTO ~.forge_jobs AS j (id, name, scheduled_at)
-                    SELECT id, '%1$s' || workflow_name || '@' || workflow_version, clock_timestamp() FROM run
+                    INSERT INTO ~.forge_jobs AS j (id, name, carries_run, scheduled_at)
+                    SELECT id, '%1$s' || workflow_name || '@' || workflow_version, true, clock_timestamp() FROM run
                     ON CONFLICT (id) DO UPDATE
                     SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
                         finished_at = NULL, started_at = NULL, waits_for = NULL,

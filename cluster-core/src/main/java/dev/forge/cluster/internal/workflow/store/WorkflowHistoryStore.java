@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.ClaimKey;
 import dev.forge.cluster.internal.job.store.JobRows;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -164,7 +165,7 @@ public final class WorkflowHistoryStore {
                     runs.put(
                             run,
                             new RecordedRun(
-                                    WorkflowRunStore.status(row.getString("status")),
+                                    EnumText.parse(WorkflowStatus.class, row.getString("status")),
                                     row.getBoolean("unwinding"),
                                     row.getBoolean("cancelled"),
                                     row.getObject("ref", UUID.class),

@@ -178,8 +178,8 @@ public final class WorkflowKeeping {
         }
         int repaired = client.sql(schema.sql(
                         """
-                INSERT INTO ~.forge_jobs (id, name, scheduled_at, unique_key, metadata)
-                SELECT r.id, '%1$s' || r.workflow_name || '@' || r.workflow_version,
+                INSERT INTO ~.forge_jobs (id, name, carries_run, scheduled_at, unique_key, metadata)
+                SELECT r.id, '%1$s' || r.workflow_name || '@' || r.workflow_version, true,
                        CASE WHEN r.status = 'blocked_signature_mismatch' THEN 'infinity' ELSE clock_timestamp() END,
                        '%1$s' || p.run_id || ':' || p.position,
                        CASE WHEN p.run_id IS NULL THEN '{}' ELSE jsonb_build_object('%3$s', p.run_id::text) END

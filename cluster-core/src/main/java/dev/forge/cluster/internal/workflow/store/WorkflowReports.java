@@ -3,6 +3,8 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Array;
@@ -24,13 +26,17 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 public final class WorkflowReports {
 
     private static final String COLUMNS = """
-            r.id, r.workflow_name, r.workflow_version, r.status, r.run_key, r.parent_id, %s, %s, %s, r.resolution_reason,
+            r.id, r.workflow_name, r.workflow_version, r.status, r.run_key, r.parent_id, %s, %s, %s, %s,
             r.awaits, (SELECT j.scheduled_at FROM ~.forge_jobs j
                        WHERE j.id = r.id AND j.status = 'pending' AND isfinite(j.scheduled_at)
                          AND j.waits_for IS NULL AND r.status NOT IN %s),
             r.created_at, r.finished_at, %s""";
 
     private static final String PROGRESS = "(SELECT j.progress::text FROM ~.forge_jobs j WHERE j.id = r.id)";
+
+    /** Roles that resolve runs may store a text of any length. */
+    private static final String REASON = "left(r.resolution_reason, %d)".formatted(ErrorText.LONGEST_MESSAGE);
+
     private static final int MOST_COUNTED = 10_000;
 
     /** One array of texts for each entry; operators may have edited the column by hand. */
@@ -51,7 +57,12 @@ public final class WorkflowReports {
     public Optional<WorkflowInfo> find(UUID id) {
         return client.sql(schema.sql("SELECT %s FROM ~.forge_workflow_runs r WHERE r.id = ?"
                         .formatted(COLUMNS.formatted(
-                                "r.input::text", "r.result::text", "r.last_error", WorkflowRunStore.FINAL, PROGRESS))))
+                                "r.input::text",
+                                "r.result::text",
+                                "r.last_error",
+                                REASON,
+                                WorkflowRunStore.FINAL,
+                                PROGRESS))))
                 .param(id)
                 .query((row, n) -> info(row))
                 .optional()
@@ -106,16 +117,16 @@ public final class WorkflowReports {
         }
     }
 
-    /** Lists the newest runs, without input, result, error, progress and steps. */
+    /** Lists the newest runs, without input, result, error, reason, progress and steps. */
     public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
         return client.sql(schema.sql("""
                 SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs ORDER BY id DESC LIMIT 10000) AS r
                 WHERE (:name::text IS NULL OR r.workflow_name = :name) AND (:status::text IS NULL OR r.status = :status)
                 ORDER BY r.id DESC LIMIT :limit
                 """.formatted(COLUMNS.formatted(
-                        "NULL::text", "NULL::text", "NULL::text", WorkflowRunStore.FINAL, "NULL::text"))))
+                        "NULL::text", "NULL::text", "NULL::text", "NULL::text", WorkflowRunStore.FINAL, "NULL::text"))))
                 .param("name", workflow, Types.VARCHAR)
-                .param("status", status == null ? null : WorkflowRunStore.text(status), Types.VARCHAR)
+                .param("status", status == null ? null : EnumText.underscored(status), Types.VARCHAR)
                 .param("limit", limit)
                 .query((row, n) -> info(row))
                 .list();
@@ -151,7 +162,7 @@ public final class WorkflowReports {
                 """.formatted(WorkflowRunStore.FINAL, MOST_COUNTED)))
                 .query((row, n) -> new Count(
                         new WorkflowVersion(row.getString(1), row.getString(2)),
-                        WorkflowRunStore.status(row.getString(3)),
+                        EnumText.parse(WorkflowStatus.class, row.getString(3)),
                         row.getLong(4)))
                 .list();
     }
@@ -182,7 +193,7 @@ public final class WorkflowReports {
                 row.getObject(1, UUID.class),
                 row.getString(2),
                 row.getString(3),
-                WorkflowRunStore.status(row.getString(4)),
+                EnumText.parse(WorkflowStatus.class, row.getString(4)),
                 row.getString(5),
                 row.getObject(6, UUID.class),
                 row.getString(7),

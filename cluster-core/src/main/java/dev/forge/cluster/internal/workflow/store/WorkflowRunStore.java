@@ -11,17 +11,17 @@ import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.ups
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.store.JobRows;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RunClaim;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.WriteResult;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Types;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.List;
-import java.util.Locale;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
@@ -59,14 +59,6 @@ public final class WorkflowRunStore {
         this.history = new WorkflowHistoryStore(schema, source);
     }
 
-    static String text(WorkflowStatus status) {
-        return status.name().toLowerCase(Locale.ROOT);
-    }
-
-    static WorkflowStatus status(String text) {
-        return WorkflowStatus.valueOf(text.toUpperCase(Locale.ROOT));
-    }
-
     // Start -------------------------------------------------------------------------------------------------
 
     /**
@@ -97,8 +89,8 @@ public final class WorkflowRunStore {
                             :bytes)
                     ON CONFLICT DO NOTHING
                     RETURNING id)
-                INSERT INTO ~.forge_jobs (id, name, priority, scheduled_at, metadata, unique_key, body_bytes)
-                SELECT id, :job, :priority, clock_timestamp(), :metadata::jsonb, :job_key, octet_length(:metadata) + 2 FROM run
+                INSERT INTO ~.forge_jobs (id, name, carries_run, priority, scheduled_at, metadata, unique_key, body_bytes)
+                SELECT id, :job, true, :priority, clock_timestamp(), :metadata::jsonb, :job_key, octet_length(:metadata) + 2 FROM run
                 """))
                         .param("id", run.id)
                         .param("name", run.version.workflow())
@@ -294,7 +286,7 @@ public final class WorkflowRunStore {
                 .param(job)
                 .query(String.class)
                 .optional()
-                .map(status -> JobRows.status(status).isFinal())
+                .map(status -> EnumText.parse(JobStatus.class, status).isFinal())
                 .orElse(true);
     }
 
@@ -347,7 +339,7 @@ public final class WorkflowRunStore {
                     RETURNING %s
                     """.formatted(LOCK_WAIT, FINAL, IDLE_LIMIT)))
                 .param("run", claim.run())
-                .param("status", text(end.status))
+                .param("status", EnumText.underscored(end.status))
                 .param("result", end.result, Types.VARCHAR)
                 .param("error", end.error, Types.VARCHAR)
                 .param("unwinding", end.compensating)
