@@ -27,7 +27,7 @@ import sample.SampleApplication;
 @ClusterPostgres(migrated = false)
 class PgBouncerTests {
 
-    private static final Duration START = Duration.ofSeconds(90);
+    private static final Duration START = Duration.ofMinutes(5);
 
     private TestDatabase database;
     private PgBouncer pooler;

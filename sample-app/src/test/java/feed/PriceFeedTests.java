@@ -31,8 +31,8 @@ import sample.SampleApplication;
 @ClusterPostgres(migrated = false)
 class PriceFeedTests {
 
-    private static final Duration START = Duration.ofMinutes(2);
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final Duration START = Duration.ofMinutes(5);
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
 
     private TestDatabase database;
     private final Map<String, AppProcess> nodes = new LinkedHashMap<>();
@@ -169,9 +169,10 @@ class PriceFeedTests {
     /** Like the above, but does not restore the node; returns its name. */
     private String strikeOnce(Fault fault) {
         await().atMost(PATIENCE).until(() -> nodes.containsKey(holder()));
-        String name = holder();
-        AppProcess victim = nodes.get(name);
+        // The term first: if another node begins the next one meanwhile, the wait below ends at once.
         long term = term();
+        String name = await().atMost(PATIENCE).until(this::holder, nodes::containsKey);
+        AppProcess victim = nodes.get(name);
         Instant struck = now();
         switch (fault) {
             case KILL -> victim.kill();

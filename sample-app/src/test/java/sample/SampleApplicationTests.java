@@ -90,7 +90,11 @@ class SampleApplicationTests {
 
     @Test
     void application_is_a_node_and_ready() {
-        http.get().uri("/actuator/health/readiness").exchange().expectStatus().isOk();
+        await().untilAsserted(() -> http.get()
+                .uri("/actuator/health/readiness")
+                .exchange()
+                .expectStatus()
+                .isOk());
         assertThat(jdbc.sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
                         .query(Long.class)
                         .single())

@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
@@ -28,8 +29,8 @@ import org.junit.jupiter.api.Test;
 @ClusterPostgres(migrated = false)
 class SampleProcessTests {
 
-    private static final Duration START = Duration.ofSeconds(90);
-    private static final Duration STOP = Duration.ofSeconds(20);
+    private static final Duration START = Duration.ofMinutes(5);
+    private static final Duration STOP = Duration.ofMinutes(2);
 
     private TestDatabase database;
 
@@ -65,6 +66,11 @@ class SampleProcessTests {
                 .single();
     }
 
+    private void awaitBeats(String name, int number) {
+        long before = beats(name);
+        await().until(() -> beats(name) > before + number);
+    }
+
     @Test
     void two_instances_start_at_once_on_one_empty_database_and_are_one_cluster() {
         try (AppProcess one = node("one").start();
@@ -80,9 +86,10 @@ class SampleProcessTests {
 
             // A frozen node sends no heartbeats, and continues when it is resumed.
             two.freeze();
+            // The server may still execute the last statement.
+            awaitBeats("one", 2);
             long frozenAt = beats("two");
-            long other = beats("one");
-            await().until(() -> beats("one") > other + 3);
+            awaitBeats("one", 3);
             assertThat(beats("two")).isEqualTo(frozenAt);
             two.thaw();
             await().until(() -> beats("two") > frozenAt);
@@ -124,7 +131,9 @@ class SampleProcessTests {
         }
         threads.shutdown();
         double seconds = (System.nanoTime() - begin) / 1e9;
-        int most = nodesThatCount * (100 + (int) Math.ceil(seconds * 100 / 60));
+        // Nodes decide alone while the database is too slow for them, on a machine that paused for example.
+        boolean alone = nodes.stream().anyMatch(node -> node.log().contains("shared buckets are unreachable"));
+        int most = (alone ? nodes.size() : nodesThatCount) * (100 + (int) Math.ceil(seconds * 100 / 60));
         System.out.printf(
                 "%s: %d of 400 requests to 3 nodes admitted in %.1f s (%d to %d)%n",
                 path, admitted, seconds, least, most);
@@ -139,22 +148,29 @@ class SampleProcessTests {
                 .start()) {
             idle.awaitReady(START);
             await().until(() -> connections("<>") == 2);
-            // The number is constant while the node sends heartbeats, checks other nodes and leads.
-            long before = beats("idle");
+            // The number is constant while the node sends heartbeats, checks other nodes and leads. A node that paused
+            // replaces its session: then the count begins again.
+            var since = new AtomicLong(beats("idle"));
             await().until(() -> {
-                assertThat(connections("=")).isEqualTo(3);
-                return beats("idle") > before + 10;
+                if (connections("=") != 3) {
+                    since.set(beats("idle"));
+                }
+                return beats("idle") > since.get() + 10;
             });
-            long sessions = database.jdbc().sql("""
-                            SELECT count(DISTINCT a.pid) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid
-                            WHERE a.datname = current_database() AND a.application_name = 'forge-cluster'
-                              AND l.locktype = 'advisory' AND l.objsubid = 2
-                            """).query(Long.class).single();
             System.out.printf(
                     "an idle node: %d connections of its own, %d of them its session; %d in the application's pool%n",
-                    connections("="), sessions, connections("<>"));
-            assertThat(sessions).isOne();
+                    connections("="), sessions(), connections("<>"));
+            await().until(() -> sessions() == 1);
         }
+    }
+
+    /** Returns the number of connections that hold a liveness lock. */
+    private long sessions() {
+        return database.jdbc().sql("""
+                        SELECT count(DISTINCT a.pid) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid
+                        WHERE a.datname = current_database() AND a.application_name = 'forge-cluster'
+                          AND l.locktype = 'advisory' AND l.objsubid = 2
+                        """).query(Long.class).single();
     }
 
     /** Returns the number of connections with or without the cluster's application name, except the one that counts. */
@@ -185,10 +201,12 @@ class SampleProcessTests {
                 second.terminate();
                 second.awaitExit(STOP);
             }
+            // Before that a busy machine may have caused a warning.
+            int before = first.log().length();
             first.terminate();
             first.awaitExit(STOP);
             // The database stops after the node, with the process.
-            assertThat(first.log()).doesNotContain("Exception", " WARN ", " ERROR ");
+            assertThat(first.log().substring(before)).doesNotContain("Exception", " WARN ", " ERROR ");
             assertThatExceptionOfType(SQLException.class)
                     .isThrownBy(
                             () -> DriverManager.getConnection(command.group(1)).close());

@@ -9,8 +9,11 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import javax.sql.DataSource;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import org.springframework.beans.factory.config.BeanPostProcessor;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
@@ -40,6 +43,8 @@ public class StormApplication {
     /** The handlers. */
     public static class Jobs {
 
+        private static final Logger log = LoggerFactory.getLogger(Jobs.class);
+
         private final JdbcClient jdbc;
 
         Jobs(JdbcClient jdbc) {
@@ -54,6 +59,14 @@ public class StormApplication {
             TimeUnit.MILLISECONDS.sleep(work.millis());
         }
 
+        /** Takes as long as one of its jobs: a call that is killed or frozen has written the effects of all of them. */
+        @ClusterJob(name = "bulk", batchSize = 20, batchWait = "20ms", maxAttempts = 1000)
+        @Transactional
+        public void bulk(List<Work> works, List<JobContext> jobs) throws InterruptedException {
+            jobs.forEach(this::effect);
+            TimeUnit.MILLISECONDS.sleep(works.get(0).millis());
+        }
+
         @ClusterJob(name = "plain", maxAttempts = 1000)
         public void plain(Work work, JobContext job) throws InterruptedException {
             TimeUnit.MILLISECONDS.sleep(work.millis());
@@ -65,16 +78,17 @@ public class StormApplication {
         @Transactional
         public void heldTransactional(JobContext job) throws InterruptedException {
             effect(job);
-            awaitRelease();
+            awaitRelease(job);
         }
 
         @ClusterJob(name = "held-plain")
         public void heldPlain(JobContext job) throws InterruptedException {
-            awaitRelease();
+            awaitRelease(job);
             effect(job);
         }
 
-        private void awaitRelease() throws InterruptedException {
+        private void awaitRelease(JobContext job) throws InterruptedException {
+            log.info("Holds job {}", job.id());
             while (!jdbc.sql("SELECT EXISTS (SELECT FROM released)")
                     .query(Boolean.class)
                     .single()) {
@@ -129,9 +143,11 @@ public class StormApplication {
         }
 
         private static String withoutGuards(String sql) {
-            return sql.replaceFirst(
-                    "(?s)AND j\\.claim_epoch = d\\.epoch AND j\\.worker_id IS NOT DISTINCT FROM \\?\\s+AND j\\.status NOT IN \\([^)]*\\)",
-                    "AND ?::uuid IS NOT NULL");
+            String held = "AND j\\.worker_id IS NOT DISTINCT FROM \\?\\s+AND j\\.status NOT IN \\([^)]*\\)";
+            return sql.replaceFirst("(?s)AND j\\.claim_epoch = d\\.epoch " + held, "AND ?::uuid IS NOT NULL")
+                    .replaceFirst(
+                            "(?s)AND j\\.claim_epoch = \\? " + held,
+                            "AND ?::bigint IS NOT NULL AND ?::uuid IS NOT NULL");
         }
     }
 }

@@ -46,6 +46,7 @@ class WorkflowStormTests {
         database.jdbc()
                 .sql("ALTER DATABASE %s SET search_path = public, storm".formatted(database.name()))
                 .update();
+        database.endIdleSessions();
     }
 
     @AfterEach

@@ -98,10 +98,7 @@ class ApiMisuseTests {
 
     @BeforeEach
     void clear() {
-        database.jdbc()
-                .sql("TRUNCATE forge_jobs, forge_job_names, forge_crons, forge_workflow_runs, forge_workflow_steps,"
-                        + " forge_workflow_signals")
-                .update();
+        database.clear();
     }
 
     private ApplicationContextRunner runner() {
@@ -355,9 +352,11 @@ class ApiMisuseTests {
             var transaction = new TransactionTemplate(context.getBean(PlatformTransactionManager.class));
             transaction.setReadOnly(true);
             Leadership leadership = context.getBean(Leadership.class);
-            await().until(() -> leadership.isLeader(Leadership.SCHEDULER));
             Map<String, Runnable> changes = changes(context);
-            changes.put("fenced", () -> leadership.fenced(Leadership.SCHEDULER, () -> {}));
+            changes.put("fenced", () -> {
+                await().until(() -> leadership.isLeader(Leadership.SCHEDULER));
+                leadership.fenced(Leadership.SCHEDULER, () -> {});
+            });
             changes.forEach((name, change) -> assertThatExceptionOfType(ReadOnlyTransactionException.class)
                     .as(name)
                     .isThrownBy(() -> transaction.executeWithoutResult(status -> change.run()))

@@ -8,9 +8,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
-import com.zaxxer.hikari.HikariDataSource;
-import dev.forge.cluster.ClusterDataSource;
-import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.job.ClusterJob;
@@ -19,32 +16,11 @@ import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.startup.StartupCoordinator;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.PostgresServer;
-import dev.forge.cluster.test.TcpProxy;
-import dev.forge.cluster.test.TestDatabase;
-import java.net.URI;
-import java.sql.Connection;
-import java.sql.SQLException;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.CyclicBarrier;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.stream.Stream;
-import javax.sql.DataSource;
-import org.flywaydb.core.Flyway;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.LoggerFactory;
@@ -54,61 +30,13 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.data.jpa.autoconfigure.DataJpaRepositoriesAutoConfiguration;
-import org.springframework.boot.flyway.autoconfigure.FlywayAutoConfiguration;
 import org.springframework.boot.hibernate.autoconfigure.HibernateJpaAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.DataSourceInitializationAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.JdbcClientAutoConfiguration;
-import org.springframework.boot.jdbc.autoconfigure.JdbcTemplateAutoConfiguration;
-import org.springframework.boot.liquibase.autoconfigure.LiquibaseAutoConfiguration;
-import org.springframework.boot.test.context.FilteredClassLoader;
-import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
-import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
-import org.springframework.context.annotation.Primary;
-import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.datasource.AbstractDataSource;
-import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-@ClusterPostgres
-@ExtendWith(OutputCaptureExtension.class)
-class ClusterAutoConfigurationTests {
-
-    private TestDatabase database;
-
-    @BeforeEach
-    void create() {
-        database = PostgresServer.shared().createEmptyDatabase("autoconfigure");
-    }
-
-    @AfterEach
-    void drop() {
-        // A closed connection's backend takes a moment to end.
-        await().untilAsserted(() -> assertThat(database.sessions()).isEmpty());
-        database.close();
-    }
-
-    private ApplicationContextRunner runner() {
-        return TestApplications.on(database)
-                .withConfiguration(
-                        AutoConfigurations.of(JdbcTemplateAutoConfiguration.class, JdbcClientAutoConfiguration.class));
-    }
-
-    private List<String> tables(String schema) {
-        return database.jdbc()
-                .sql("SELECT table_name::text FROM information_schema.tables WHERE table_schema = ?")
-                .param(schema)
-                .query((row, n) -> row.getString(1))
-                .list();
-    }
-
-    private List<UUID> nodes() {
-        return database.jdbc()
-                .sql("SELECT id FROM forge_nodes")
-                .query(UUID.class)
-                .list();
-    }
+/** How an application joins the cluster, and what it logs. */
+class ClusterAutoConfigurationTests extends AbstractApplicationTests {
 
     @Test
     void startup_action_can_run_while_beans_are_created() {
@@ -161,205 +89,12 @@ class ClusterAutoConfigurationTests {
     }
 
     @Test
-    void application_with_no_migrations_of_its_own_joins_and_leaves() {
-        runner().run(context -> {
-            assertThat(context).hasNotFailed();
-            assertThat(nodes()).hasSize(1);
-        });
-        assertThat(nodes()).isEmpty();
-    }
-
-    @Test
     void every_loop_has_a_thread() {
         runner().run(context -> {
             NodeRuntime runtime = context.getBean(NodeRuntime.class);
             assertThat(runtime.scheduler().getScheduledThreadPoolExecutor().getCorePoolSize())
                     .isGreaterThan(runtime.node().loops());
         });
-    }
-
-    @Test
-    void observer_creates_no_schema() {
-        runner().withPropertyValues("forge.cluster.node.mode=observer").run(context -> {
-            assertThat(context).hasFailed();
-            assertThat(context.getStartupFailure()).rootCause().isInstanceOf(ClusterStartupException.class);
-            assertThat(tables("public")).isEmpty();
-        });
-    }
-
-    @Test
-    void flyway_of_the_application_runs_first_in_the_same_schema_and_keeps_its_own_history() {
-        runner().withConfiguration(AutoConfigurations.of(FlywayAutoConfiguration.class))
-                .run(context -> {
-                    assertThat(context).hasNotFailed().hasSingleBean(Flyway.class);
-                    assertThat(tables("public"))
-                            .contains("app_order", "flyway_schema_history", "forge_jobs", "forge_schema_history");
-                });
-    }
-
-    @Test
-    void liquibase_runs_first() {
-        runner().withConfiguration(AutoConfigurations.of(LiquibaseAutoConfiguration.class))
-                .withPropertyValues("spring.liquibase.change-log=classpath:/db/changelog/application.sql")
-                .run(context -> {
-                    assertThat(context).hasNotFailed();
-                    assertThat(tables("public")).contains("app_liquibase", "databasechangelog", "forge_jobs");
-                });
-    }
-
-    @Test
-    void schema_script_runs_first() {
-        runner().withConfiguration(AutoConfigurations.of(DataSourceInitializationAutoConfiguration.class))
-                .withPropertyValues(
-                        "spring.sql.init.mode=always",
-                        "spring.sql.init.schema-locations=classpath:/application-schema.sql")
-                .run(context -> {
-                    assertThat(context).hasNotFailed();
-                    assertThat(tables("public")).contains("app_script", "forge_jobs");
-                });
-    }
-
-    @Test
-    void tables_exist_when_beans_of_the_application_start() {
-        runner().withUserConfiguration(EnqueuesAtStart.class)
-                .run(context -> assertThat(context).hasNotFailed());
-    }
-
-    @Configuration(proxyBeanMethods = false)
-    static class EnqueuesAtStart {
-        @Bean
-        UUID firstJob(JdbcClient jdbc) {
-            return jdbc.sql("SELECT forge_enqueue('first')").query(UUID.class).single();
-        }
-    }
-
-    @ParameterizedTest
-    @ValueSource(ints = {1, 2})
-    void small_pool_suffices(int size) {
-        runner().withConfiguration(
-                        size == 1
-                                ? AutoConfigurations.of()
-                                : AutoConfigurations.of(FlywayAutoConfiguration.class)) // which needs two itself
-                .withPropertyValues(
-                        "spring.datasource.hikari.maximum-pool-size=" + size,
-                        "spring.datasource.hikari.connection-timeout=2000")
-                .run(context -> {
-                    assertThat(context).hasNotFailed();
-                    assertThat(nodes()).hasSize(1);
-                });
-    }
-
-    @Test
-    void exhausted_pool_does_not_delay_heartbeats() {
-        runner().withPropertyValues(
-                        "spring.datasource.hikari.maximum-pool-size=1",
-                        "forge.cluster.heartbeat.interval=20ms",
-                        "forge.cluster.heartbeat.max-interval=1s")
-                .run(context -> {
-                    try (Connection whole = context.getBean(DataSource.class).getConnection()) {
-                        assertThat(whole.isValid(1)).isTrue();
-                        await().until(() -> database.jdbc()
-                                .sql("SELECT beats > 3 FROM forge_nodes")
-                                .query(Boolean.class)
-                                .single());
-                    }
-                });
-    }
-
-    @Test
-    void cluster_may_have_its_own_schema() {
-        runner().withPropertyValues("forge.cluster.schema.name=forge").run(context -> {
-            assertThat(context).hasNotFailed();
-            assertThat(tables("public")).isEmpty();
-            assertThat(tables("forge")).contains("forge_nodes");
-        });
-    }
-
-    @Test
-    void role_that_owns_nothing_but_its_schema_can_lead() {
-        database.jdbc().sql("CREATE ROLE tenant_owner LOGIN PASSWORD 'tenant'").update();
-        database.jdbc().sql("CREATE SCHEMA tenant AUTHORIZATION tenant_owner").update();
-        runner().withPropertyValues(
-                        "spring.datasource.username=tenant_owner",
-                        "spring.datasource.password=tenant",
-                        "forge.cluster.schema.name=tenant")
-                .run(context -> {
-                    assertThat(context).hasNotFailed();
-                    Leadership leadership = context.getBean(Leadership.class);
-                    await().until(() -> leadership.isLeader(Leadership.SCHEDULER));
-                    assertThat(leadership.<String>fenced(Leadership.SCHEDULER, () -> "done"))
-                            .isEqualTo("done");
-                });
-        database.jdbc().sql("DROP OWNED BY tenant_owner CASCADE").update();
-        database.jdbc().sql("DROP ROLE tenant_owner").update();
-    }
-
-    @Test
-    @Tag("soak")
-    void pool_exhausted_for_a_minute_does_not_make_a_node_dead() {
-        runner().withPropertyValues("spring.datasource.hikari.maximum-pool-size=1", "forge.cluster.node.name=busy")
-                .run(busy -> runner().withPropertyValues("forge.cluster.node.name=witness")
-                        .run(witness -> {
-                            List<UUID> before = nodes();
-                            try (Connection whole =
-                                    busy.getBean(DataSource.class).getConnection()) {
-                                assertThat(whole.isValid(1)).isTrue();
-                                await().during(Duration.ofSeconds(60))
-                                        .atMost(Duration.ofSeconds(70))
-                                        .until(() -> database.jdbc()
-                                                        .sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
-                                                        .query(Long.class)
-                                                        .single()
-                                                == 2);
-                            }
-                            assertThat(nodes()).isEqualTo(before);
-                            System.out.println("an exhausted pool for 60 s: nodes declared dead: 0");
-                        }));
-    }
-
-    @Test
-    void schema_of_the_pool_is_the_default() {
-        database.jdbc().sql("CREATE SCHEMA tenant").update();
-        runner().withPropertyValues("spring.datasource.hikari.schema=tenant").run(context -> {
-            assertThat(context).hasNotFailed();
-            assertThat(tables("public")).isEmpty();
-            assertThat(tables("tenant")).contains("forge_nodes");
-        });
-    }
-
-    @Test
-    void direct_connections_repeat_what_the_pool_does_to_its_own() {
-        database.jdbc().sql("CREATE ROLE pool_owner").update();
-        database.jdbc().sql("GRANT CREATE ON SCHEMA public TO pool_owner").update();
-        runner().withPropertyValues("spring.datasource.hikari.connection-init-sql=SET ROLE pool_owner")
-                .run(context -> {
-                    assertThat(context).hasNotFailed();
-                    assertThat(database.jdbc()
-                                    .sql("SELECT tableowner::text FROM pg_tables WHERE tablename = 'forge_jobs'")
-                                    .query(String.class)
-                                    .single())
-                            .isEqualTo("pool_owner");
-                });
-        database.jdbc().sql("DROP OWNED BY pool_owner").update();
-        database.jdbc().sql("DROP ROLE pool_owner").update();
-    }
-
-    @Test
-    void validate_works_without_flyway_on_the_class_path() {
-        Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
-        runner().withClassLoader(new FilteredClassLoader("org.flywaydb"))
-                .withPropertyValues("forge.cluster.schema.mode=validate")
-                .run(context -> assertThat(context).hasNotFailed());
-    }
-
-    @Test
-    void validate_rejects_an_empty_schema_naming_the_scripts() {
-        runner().withPropertyValues("forge.cluster.schema.mode=validate").run(context -> {
-            ClusterStartupException refusal = refusal(context.getStartupFailure());
-            assertThat(refusal).hasMessageContaining("'public'");
-            assertThat(refusal.action()).contains("dev/forge/cluster/db");
-        });
-        assertThat(tables("public")).isEmpty();
     }
 
     @Test
@@ -373,220 +108,11 @@ class ClusterAutoConfigurationTests {
         assertThat(tables("public")).isEmpty();
     }
 
-    @Test
-    void works_without_hikari_or_anything_else_that_is_optional() {
-        new ApplicationContextRunner()
-                .withClassLoader(new FilteredClassLoader(
-                        "com.zaxxer.hikari",
-                        "io.micrometer",
-                        "org.springframework.boot.actuate",
-                        "org.springframework.boot.health"))
-                .withConfiguration(TestApplications.CLUSTER)
-                .withBean(
-                        DataSource.class,
-                        () -> new DriverManagerDataSource(database.url(), database.username(), database.password()))
-                .run(context -> {
-                    assertThat(context).hasNotFailed();
-                    assertThat(nodes()).hasSize(1);
-                });
-    }
-
-    @Test
-    void data_source_without_a_readable_url_fails_the_start_with_an_action() {
-        var opaque = new AbstractDataSource() {
-            @Override
-            public Connection getConnection() throws SQLException {
-                return database.dataSource().getConnection();
-            }
-
-            @Override
-            public Connection getConnection(String username, String password) throws SQLException {
-                return getConnection();
-            }
-        };
-        ApplicationContextRunner runner = new ApplicationContextRunner()
-                .withConfiguration(TestApplications.CLUSTER)
-                .withBean(DataSource.class, () -> opaque);
-        runner.run(context -> assertThat(refusal(context.getStartupFailure()).action())
-                .contains("forge.cluster.direct-connection.url"));
-        runner.withPropertyValues(
-                        "forge.cluster.direct-connection.url=" + database.url(),
-                        "forge.cluster.direct-connection.username=" + database.username(),
-                        "forge.cluster.direct-connection.password=" + database.password())
-                .run(context -> assertThat(context).hasNotFailed());
-    }
-
-    @Test
-    void direct_connection_to_another_database_is_refused() {
-        try (TestDatabase other = PostgresServer.shared().createEmptyDatabase("other")) {
-            runner().withPropertyValues("forge.cluster.direct-connection.url=" + other.url())
-                    .run(context -> assertThat(refusal(context.getStartupFailure()))
-                            .hasMessageContaining("leads to another database"));
-        }
-        runner().withPropertyValues("forge.cluster.direct-connection.url=" + database.url())
-                .run(context -> assertThat(context).hasNotFailed());
-    }
-
-    @Test
-    void direct_connection_uses_its_own_user_and_password_if_configured() {
-        database.jdbc()
-                .sql("CREATE ROLE direct_user LOGIN SUPERUSER PASSWORD 'direct'")
-                .update();
-        runner().withPropertyValues(
-                        "forge.cluster.direct-connection.url=" + database.url(),
-                        "forge.cluster.direct-connection.username=direct_user",
-                        "forge.cluster.direct-connection.password=direct")
-                .run(context -> assertThat(database.jdbc()
-                                .sql(
-                                        "SELECT DISTINCT usename::text FROM pg_stat_activity WHERE application_name = 'forge-cluster'"
-                                                + " AND datname = current_database()")
-                                .query(String.class)
-                                .list())
-                        .containsExactly("direct_user"));
-        database.jdbc().sql("DROP OWNED BY direct_user CASCADE").update();
-        database.jdbc().sql("DROP ROLE direct_user").update();
-    }
-
-    @Test
-    void stopping_behind_a_network_that_was_cut_does_not_hang() {
-        URI server = URI.create(database.url().substring("jdbc:".length()));
-        try (TcpProxy network = TcpProxy.to(server.getHost(), server.getPort())) {
-            runner().withPropertyValues("spring.datasource.url="
-                            + database.url().replace(":" + server.getPort() + "/", ":" + network.port() + "/"))
-                    .run(context -> {
-                        assertThat(context).hasNotFailed();
-                        network.cut();
-                        await().until(() -> {
-                            context.getBean(ClusterLifecycle.class).stop();
-                            return true;
-                        });
-                        network.heal();
-                    });
-        }
-        await().until(() -> database.sessions().isEmpty());
-    }
-
     @ParameterizedTest
     @ValueSource(strings = {"yes", "1", "TRUE"})
     void enabled_accepts_every_boolean_text(String word) {
         runner().withPropertyValues("forge.cluster.enabled=" + word)
                 .run(context -> assertThat(context).hasSingleBean(ClusterLifecycle.class));
-    }
-
-    @Test
-    void several_data_sources_need_a_mark_even_with_a_primary_one() {
-        var runner = new ApplicationContextRunner()
-                .withConfiguration(TestApplications.CLUSTER)
-                .withBean("url", String.class, database::url);
-        runner.withUserConfiguration(PrimaryAndOther.class).run(context -> {
-            ClusterStartupException refusal = refusal(context.getStartupFailure());
-            assertThat(refusal).hasMessageContaining("main").hasMessageContaining("reports");
-            assertThat(refusal.action()).contains("@ClusterDataSource");
-        });
-        runner.withUserConfiguration(Marked.class).run(context -> {
-            assertThat(context).hasNotFailed();
-            assertThat(nodes()).hasSize(1);
-        });
-        runner.withUserConfiguration(MarkedTwice.class)
-                .run(context -> assertThat(refusal(context.getStartupFailure()))
-                        .hasMessageContaining("Several DataSource beans are marked @ClusterDataSource: [one, two]"));
-    }
-
-    private static DataSource at(String url) {
-        PostgresServer server = PostgresServer.shared();
-        try (TestDatabase credentials = server.createEmptyDatabase("credentials")) {
-            return new DriverManagerDataSource(url, credentials.username(), credentials.password());
-        }
-    }
-
-    @Configuration(proxyBeanMethods = false)
-    static class PrimaryAndOther {
-        @Bean
-        @Primary
-        DataSource main(String url) {
-            return at(url);
-        }
-
-        @Bean
-        DataSource reports() {
-            return at("jdbc:postgresql://localhost:1/unreachable");
-        }
-    }
-
-    @Configuration(proxyBeanMethods = false)
-    static class Marked {
-        @Bean
-        @Primary
-        DataSource reports() {
-            return at("jdbc:postgresql://localhost:1/unreachable");
-        }
-
-        @Bean
-        @ClusterDataSource
-        DataSource main(String url) {
-            return at(url);
-        }
-    }
-
-    @Configuration(proxyBeanMethods = false)
-    static class MarkedTwice {
-        @Bean
-        @ClusterDataSource
-        DataSource one(String url) {
-            return at(url);
-        }
-
-        @Bean
-        @ClusterDataSource
-        DataSource two(String url) {
-            return at(url);
-        }
-    }
-
-    @Test
-    void missing_data_source_fails_the_start_with_an_action() {
-        new ApplicationContextRunner()
-                .withConfiguration(TestApplications.CLUSTER)
-                .run(context -> assertThat(refusal(context.getStartupFailure()).action())
-                        .contains("spring.datasource.url", "forge.cluster.enabled=false"));
-    }
-
-    @Test
-    void unreachable_database_is_named_in_the_failure() {
-        runner().withPropertyValues(
-                        "spring.datasource.url=jdbc:postgresql://localhost:1/none",
-                        "spring.datasource.hikari.connection-timeout=500",
-                        "forge.cluster.schema.name=forge")
-                .run(context -> assertThat(refusal(context.getStartupFailure()))
-                        .hasMessageContaining("cannot connect to its database"));
-    }
-
-    @Test
-    void eight_nodes_that_start_at_once_on_an_empty_database_all_come_up() throws Exception {
-        var threads = Executors.newFixedThreadPool(8);
-        var together = new CyclicBarrier(8);
-        Callable<Integer> node = () -> {
-            var seen = new AtomicInteger();
-            runner().withPropertyValues("spring.datasource.hikari.maximum-pool-size=2")
-                    .withConfiguration(AutoConfigurations.of(FlywayAutoConfiguration.class))
-                    .run(context -> {
-                        assertThat(context).hasNotFailed();
-                        together.await(1, TimeUnit.MINUTES);
-                        seen.set(nodes().size());
-                        // Nobody leaves before everybody has counted.
-                        together.await(1, TimeUnit.MINUTES);
-                    });
-            return seen.get();
-        };
-        try {
-            for (Future<Integer> seen :
-                    threads.invokeAll(Stream.generate(() -> node).limit(8).toList())) {
-                assertThat(seen.get()).isEqualTo(8);
-            }
-        } finally {
-            threads.shutdown();
-        }
-        assertThat(nodes()).isEmpty();
     }
 
     @Test
@@ -597,7 +123,8 @@ class ClusterAutoConfigurationTests {
             lifecycle.stop();
             assertThat(lifecycle.isRunning()).isFalse();
             assertThat(nodes()).isEmpty();
-            assertThat(database.sessions()).noneMatch(session -> session.contains("forge-cluster"));
+            // The server needs a moment to end a closed session.
+            await().until(() -> database.sessions().stream().noneMatch(session -> session.contains("forge-cluster")));
             lifecycle.start();
             assertThat(nodes()).hasSize(1).doesNotContain(first);
         });
@@ -640,11 +167,15 @@ class ClusterAutoConfigurationTests {
             runner().withPropertyValues("forge.cluster.node.name=first").run(context -> {
                 Leadership leadership = context.getBean(Leadership.class);
                 await().until(() -> leadership.isLeader(Leadership.SCHEDULER));
-                output.getOut()
-                        .substring(before)
-                        .lines()
-                        .filter(line -> line.contains("d.f.c") || line.contains("dev.forge.cluster"))
-                        .forEach(lines::add);
+                for (String line : output.getOut().substring(before).lines().toList()) {
+                    if (line.contains("d.f.c") || line.contains("dev.forge.cluster")) {
+                        lines.add(line);
+                    }
+                    // The start ends with the first terms: a paused machine may lose them and log that, too.
+                    if (line.contains("Leads ")) {
+                        break;
+                    }
+                }
             });
         } finally {
             logger.setLevel(null);
@@ -691,24 +222,4 @@ class ClusterAutoConfigurationTests {
     @EnableAutoConfiguration(
             exclude = {HibernateJpaAutoConfiguration.class, DataJpaRepositoriesAutoConfiguration.class})
     static class Empty {}
-
-    @Test
-    void passwords_that_rotate_are_read_at_each_new_connection() {
-        database.jdbc().sql("CREATE ROLE rotating LOGIN PASSWORD 'one'").update();
-        database.jdbc().sql("CREATE SCHEMA rotating AUTHORIZATION rotating").update();
-        runner().withPropertyValues("spring.datasource.username=rotating", "spring.datasource.password=one")
-                .run(context -> {
-                    assertThat(context).hasNotFailed();
-                    ClusterLifecycle lifecycle = context.getBean(ClusterLifecycle.class);
-                    lifecycle.stop();
-                    database.jdbc().sql("ALTER ROLE rotating PASSWORD 'two'").update();
-                    context.getBean(HikariDataSource.class)
-                            .getHikariConfigMXBean()
-                            .setPassword("two");
-                    lifecycle.start();
-                    assertThat(lifecycle.isRunning()).isTrue();
-                });
-        database.jdbc().sql("DROP OWNED BY rotating CASCADE").update();
-        database.jdbc().sql("DROP ROLE rotating").update();
-    }
 }

@@ -90,7 +90,7 @@ class DisabledClusterTests {
             rejects("Jobs.enqueue", () -> service.jobs.enqueue("payload"));
             rejects("Jobs.enqueue", () -> service.jobs.enqueue("payload", JobOptions.defaults()));
             rejects("Jobs.paused", service.jobs::paused);
-            rejects("Crons.list", service.crons::list);
+            rejects("Crons.list", () -> service.crons.list(null, 10));
             rejects("Daemons.pause", () -> service.daemons.pause("feed"));
             rejects("Workflows.start", () -> service.workflows.start("checkout", null));
             rejects("Leadership.fenced", () -> service.leadership.fenced("reports", () -> {}));

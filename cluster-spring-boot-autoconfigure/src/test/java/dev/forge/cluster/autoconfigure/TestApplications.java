@@ -55,7 +55,9 @@ public final class TestApplications {
                         "spring.application.name=orders",
                         "spring.datasource.url=" + database.url(),
                         "spring.datasource.username=" + database.username(),
-                        "spring.datasource.password=" + database.password())
+                        "spring.datasource.password=" + database.password(),
+                        // The usual ten, most of which no test needs, cost more than many a test.
+                        "spring.datasource.hikari.minimum-idle=1")
                 .withConfiguration(AutoConfigurations.of(DataSourceAutoConfiguration.class))
                 .withConfiguration(CLUSTER);
     }

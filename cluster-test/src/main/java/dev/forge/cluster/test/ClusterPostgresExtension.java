@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
+import java.time.Duration;
 import java.util.concurrent.ConcurrentHashMap;
 import org.junit.jupiter.api.extension.AfterAllCallback;
 import org.junit.jupiter.api.extension.AfterEachCallback;
@@ -21,6 +22,9 @@ final class ClusterPostgresExtension
         implements BeforeAllCallback, AfterAllCallback, BeforeEachCallback, AfterEachCallback, ParameterResolver {
 
     private static final Namespace NAMESPACE = Namespace.create(ClusterPostgresExtension.class);
+    /** In milliseconds; for tests of the leftovers themselves. */
+    static final String GRACE_PARAMETER = "dev.forge.cluster.test.leftovers.grace";
+
     private static final ConcurrentHashMap<Class<?>, TestDatabase> DATABASES = new ConcurrentHashMap<>();
 
     /** The database that belongs to one class: the same for the extension and for a Spring context, whichever asks first. */
@@ -110,7 +114,9 @@ final class ClusterPostgresExtension
     private static void check(ExtensionContext context) throws InterruptedException {
         Leftovers leftovers = context.getStore(NAMESPACE).remove(context.getUniqueId(), Leftovers.class);
         if (leftovers != null) {
-            leftovers.check();
+            leftovers.check(context.getConfigurationParameter(GRACE_PARAMETER)
+                    .map(millis -> Duration.ofMillis(Long.parseLong(millis)))
+                    .orElse(Leftovers.GRACE));
         }
     }
 

@@ -15,14 +15,14 @@ import java.util.stream.Collectors;
  */
 final class Leftovers {
 
-    /** Things that stop by themselves after a close() get this long to do so. */
-    private static final Duration GRACE = Duration.ofSeconds(3);
+    /** What stops by itself after a close() gets this long to do so, on a busy machine too. */
+    static final Duration GRACE = Duration.ofSeconds(30);
 
     // Started once for the JVM by the platform, the driver or the test tools, whichever test comes first.
     private static final Pattern SHARED_THREADS = Pattern.compile(
             "process reaper.*|Common-Cleaner|Attach Listener|ForkJoinPool\\.commonPool-.*"
-                    // Carriers of virtual threads.
-                    + "|ForkJoinPool-1-worker-.*|VirtualThread-.*"
+                    // Of virtual threads.
+                    + "|ForkJoinPool-1-.*|VirtualThread-.*|.*Poller"
                     + "|PostgreSQL-JDBC-.*|HttpClient-.*|Keep-Alive-Timer|surefire-.*|junit-.*|testcontainers-.*|ducttape-.*"
                     + "|idle-timeout-task|Cleaner-.*|Reference Handler|RMI .*|JNA Cleaner|process-.*|boundedElastic-.*");
 
@@ -45,8 +45,8 @@ final class Leftovers {
     }
 
     /** Fails, listing them, if anything is left after the grace. */
-    void check() throws InterruptedException {
-        long deadline = System.nanoTime() + GRACE.toNanos();
+    void check(Duration grace) throws InterruptedException {
+        long deadline = System.nanoTime() + grace.toNanos();
         List<String> left = find();
         while (!left.isEmpty() && System.nanoTime() < deadline) {
             Thread.sleep(20);

@@ -62,7 +62,8 @@ public final class PostgresServer {
         this.adminUrl = withoutCredentials(url);
         this.username = username != null ? username : parsed.getProperty(PGProperty.USER.getName(), "postgres");
         this.password = password != null ? password : parsed.getProperty(PGProperty.PASSWORD.getName(), "");
-        this.admin = JdbcClient.create(new DriverManagerDataSource(adminUrl, this.username, this.password));
+        this.admin = JdbcClient.create(
+                new ReusedSessions(new DriverManagerDataSource(adminUrl, this.username, this.password)));
         Runtime.getRuntime().addShutdownHook(new Thread(this::dropAll, "forge-test-databases"));
     }
 
@@ -151,6 +152,8 @@ public final class PostgresServer {
         if (template == null) {
             TestDatabase database = create("template", "template1");
             Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public");
+            // A database with sessions cannot be cloned.
+            database.endIdleSessions();
             template = database.name();
         }
         return template;
@@ -178,12 +181,14 @@ public final class PostgresServer {
         databases.remove(name);
     }
 
-    List<String> sessions(String database) {
+    List<String> sessions(String database, Set<Integer> excluded) {
         return admin.sql("""
                 SELECT format('session %s of %s: %s, last statement: %s', pid, application_name, state, left(query, 120))
-                FROM pg_stat_activity WHERE datname = ? AND backend_type = 'client backend'
+                FROM pg_stat_activity
+                WHERE datname = :database AND backend_type = 'client backend' AND pid <> ALL (:excluded)
                 """)
-                .param(database)
+                .param("database", database)
+                .param("excluded", excluded.toArray(Integer[]::new))
                 .query((row, n) -> row.getString(1))
                 .list();
     }

@@ -16,13 +16,15 @@ public final class TestDatabase implements AutoCloseable {
     private final PostgresServer server;
     private final String name;
     private final String url;
-    private final DataSource dataSource;
+    private final DataSource newSessions;
+    private final ReusedSessions dataSource;
 
     TestDatabase(PostgresServer server, String name, String url) {
         this.server = server;
         this.name = name;
         this.url = url;
-        this.dataSource = new DriverManagerDataSource(url, server.username(), server.password());
+        this.newSessions = new DriverManagerDataSource(url, server.username(), server.password());
+        this.dataSource = new ReusedSessions(newSessions);
     }
 
     /** The database's name. */
@@ -45,14 +47,38 @@ public final class TestDatabase implements AutoCloseable {
         return server.password();
     }
 
-    /** Opens a new connection at each use, and leaves none open. */
+    /** A pool without limits: closed connections are reset and used again. */
     public DataSource dataSource() {
         return dataSource;
     }
 
-    /** Statements on connections that are closed after each. */
+    /** Opens a new session at each use and ends it when the connection is closed, as dedicated connections need it. */
+    public DataSource newSessions() {
+        return newSessions;
+    }
+
+    /** Statements on {@link #dataSource()}. */
     public JdbcClient jdbc() {
         return JdbcClient.create(dataSource);
+    }
+
+    /** Empties the cluster's tables, in every schema that has them. */
+    public void clear() {
+        jdbc().sql("""
+                DO $$
+                DECLARE
+                    used text;
+                BEGIN
+                    -- Truncating an empty table would still create new files for it and its indexes.
+                    SELECT string_agg(c.oid::regclass::text, ', ') INTO used FROM pg_class c
+                    WHERE c.relkind = 'r' AND c.relname LIKE 'forge\\_%' AND pg_relation_size(c.oid) > 0
+                      AND c.relname NOT IN ('forge_schema_versions', 'forge_settings');
+                    IF used IS NOT NULL THEN
+                        EXECUTE 'TRUNCATE ' || used;
+                    END IF;
+                END
+                $$
+                """).update();
     }
 
     /**
@@ -60,7 +86,7 @@ public final class TestDatabase implements AutoCloseable {
      * beginning ends all sessions that exist. Sessions that are opened during the window stay read-only.
      */
     public void setReadOnly(boolean readOnly) {
-        try (Connection operator = dataSource.getConnection();
+        try (Connection operator = newSessions.getConnection();
                 Statement statement = operator.createStatement()) {
             statement.execute("SET default_transaction_read_only = off");
             statement.execute("ALTER DATABASE %s SET default_transaction_read_only = %s"
@@ -74,15 +100,22 @@ public final class TestDatabase implements AutoCloseable {
         } catch (SQLException e) {
             throw new IllegalStateException("cannot change the default of database " + name, e);
         }
+        endIdleSessions();
     }
 
-    /** Every session that is open on this database now, one line each. */
+    /** Every session that is open on this database now, one line each, without those that {@link #dataSource()} keeps. */
     public List<String> sessions() {
-        return server.sessions(name);
+        return server.sessions(name, dataSource.idleProcesses());
+    }
+
+    /** Lets the next users of {@link #dataSource()} see changed settings of the database or the role. */
+    public void endIdleSessions() {
+        dataSource.endIdle();
     }
 
     @Override
     public void close() {
+        dataSource.close();
         server.drop(name);
     }
 }

@@ -8,6 +8,7 @@ import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass
 import java.io.IOException;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import org.jspecify.annotations.Nullable;
@@ -29,8 +30,13 @@ class LeftoversTests {
     }
 
     private static List<String> failuresOf(Class<?> testClass) {
+        return failuresOf(testClass, Duration.ofSeconds(1));
+    }
+
+    private static List<String> failuresOf(Class<?> testClass, Duration grace) {
         return EngineTestKit.engine("junit-jupiter")
                 .configurationParameter("junit.jupiter.conditions.deactivate", "*")
+                .configurationParameter(ClusterPostgresExtension.GRACE_PARAMETER, Long.toString(grace.toMillis()))
                 .selectors(selectClass(testClass))
                 .execute()
                 .testEvents()
@@ -62,7 +68,7 @@ class LeftoversTests {
 
     @Test
     void a_tidy_test_passes_and_its_database_is_gone_afterwards() {
-        assertThat(failuresOf(Tidy.class)).isEmpty();
+        assertThat(failuresOf(Tidy.class, Leftovers.GRACE)).isEmpty();
         String query = "SELECT count(*) FROM pg_database WHERE datname = ?";
         try (TestDatabase other = PostgresServer.shared().createEmptyDatabase("other")) {
             assertThat(other.jdbc()

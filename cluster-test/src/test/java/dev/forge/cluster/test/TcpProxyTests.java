@@ -56,7 +56,7 @@ class TcpProxyTests {
 
     private Socket connect() throws IOException {
         var socket = new Socket(InetAddress.getLoopbackAddress(), proxy.port());
-        socket.setSoTimeout(5_000);
+        socket.setSoTimeout(60_000);
         assertThat(echo(socket, 'a')).isEqualTo('a');
         return socket;
     }
@@ -72,7 +72,7 @@ class TcpProxyTests {
             proxy.cut();
             socket.setSoTimeout(200);
             assertThatExceptionOfType(SocketTimeoutException.class).isThrownBy(() -> echo(socket, 'b'));
-            socket.setSoTimeout(5_000);
+            socket.setSoTimeout(60_000);
             proxy.heal();
             assertThat(socket.getInputStream().read()).isEqualTo('b');
         }
@@ -84,7 +84,7 @@ class TcpProxyTests {
         try (var socket = new Socket(InetAddress.getLoopbackAddress(), proxy.port())) {
             socket.setSoTimeout(200);
             assertThatExceptionOfType(SocketTimeoutException.class).isThrownBy(() -> echo(socket, 'a'));
-            socket.setSoTimeout(5_000);
+            socket.setSoTimeout(60_000);
             proxy.heal();
             assertThat(socket.getInputStream().read()).isEqualTo('a');
         }

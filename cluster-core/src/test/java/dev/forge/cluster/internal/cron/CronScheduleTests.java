@@ -20,6 +20,7 @@ import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.Provide;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -248,6 +249,21 @@ class CronScheduleTests {
     @ValueSource(strings = {"0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 1 * MON#3", "0 0 * * TUE#6"})
     void expression_that_never_fires_is_rejected(String expression) {
         assertRejected(expression, "UTC", "'" + expression + "' never fires");
+    }
+
+    /** On exactly that day the clock skips the hour, every year. */
+    @ParameterizedTest
+    @CsvSource({"30 2 25-31 3 SUN, Europe/Berlin", "30 2 8-14 3 SUN, America/New_York"})
+    @Timeout(value = 30, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void expression_whose_times_are_all_skipped_by_clock_changes_never_fires(String expression, String zone) {
+        assertRejected(expression, zone, "'" + expression + "' never fires");
+        assertThat(CronSchedule.of(expression, "UTC").next(Instant.EPOCH)).isNotNull();
+    }
+
+    @Test
+    void leap_day_on_a_weekday_is_found_across_a_century_without_a_leap_day() {
+        assertThat(CronSchedule.of("0 0 29 2 SAT", "Europe/Berlin").next(Instant.parse("2076-03-01T00:00:00Z")))
+                .isEqualTo(Instant.parse("2116-02-28T23:00:00Z"));
     }
 
     @ParameterizedTest

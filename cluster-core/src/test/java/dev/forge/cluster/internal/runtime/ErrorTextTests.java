@@ -18,6 +18,20 @@ class ErrorTextTests {
     }
 
     @Test
+    void message_cannot_forge_a_log_line_or_control_a_terminal() {
+        var failure = new IllegalStateException("value 'x\n2026-01-01 ERROR forged\r\nand\u001b[2J more\u0085'");
+        failure.addSuppressed(new IllegalStateException("Unexpected token\n at [Source: line 1]"));
+        Throwable logged = ErrorText.loggable(failure);
+        assertThat(logged.toString())
+                .isEqualTo("java.lang.IllegalStateException: value 'x\n\t2026-01-01 ERROR forged\n\tand?[2J more?'");
+        assertThat(logged.getStackTrace()).isEqualTo(failure.getStackTrace());
+        assertThat(ErrorText.storable(failure)).contains("\n\t2026-01-01 ERROR forged\n\tand?[2J more?'");
+        assertThat(ErrorText.firstLine("red \u001b[31m text\nmore")).isEqualTo("red ?[31m text");
+        Throwable indented = failure.getSuppressed()[0];
+        assertThat(ErrorText.loggable(indented)).isSameAs(indented);
+    }
+
+    @Test
     void long_messages_are_shortened_and_stack_traces_kept() {
         var failure = new IllegalStateException(LONG, new IllegalArgumentException(LONG));
         failure.addSuppressed(new IllegalStateException(LONG));

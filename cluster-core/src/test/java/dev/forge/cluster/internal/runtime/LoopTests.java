@@ -19,7 +19,7 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 class LoopTests {
 
     private static final Duration NEVER = Duration.ofDays(1);
-    private static final Duration PATIENCE = Duration.ofSeconds(10);
+    private static final Duration PATIENCE = Duration.ofMinutes(1);
 
     private final ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
     private final AtomicInteger passes = new AtomicInteger();
@@ -48,7 +48,7 @@ class LoopTests {
             throw new IllegalStateException("on purpose");
         });
         loop.start();
-        await().until(() -> passes.get() >= 5);
+        await().atMost(PATIENCE).until(() -> passes.get() >= 5);
         assertThat(loop.stop(PATIENCE)).isTrue();
     }
 
@@ -66,7 +66,7 @@ class LoopTests {
                 scheduler,
                 nanos::get);
         loop.start();
-        await().until(() -> passes.get() >= 3);
+        await().atMost(PATIENCE).until(() -> passes.get() >= 3);
         assertThat(loop.stop(PATIENCE)).isTrue();
     }
 
@@ -92,7 +92,7 @@ class LoopTests {
             throw new Unprintable();
         });
         loop.start();
-        await().until(() -> passes.get() >= 5);
+        await().atMost(PATIENCE).until(() -> passes.get() >= 5);
         assertThat(loop.stop(PATIENCE)).isTrue();
     }
 
@@ -112,7 +112,7 @@ class LoopTests {
         loop.wake();
         proceed.release(2);
         entered.acquire();
-        await().until(() -> loop.stop(Duration.ofMillis(100)));
+        await().atMost(PATIENCE).until(() -> loop.stop(Duration.ofMillis(100)));
         assertThat(passes).hasValue(2);
     }
 
@@ -155,7 +155,7 @@ class LoopTests {
         nanos.addAndGet(Duration.ofSeconds(17).toNanos());
         assertThat(loop.isStuck()).isTrue();
         proceed.release(100);
-        await().until(() -> !loop.isStuck());
+        await().atMost(PATIENCE).until(() -> !loop.isStuck());
         assertThat(loop.stop(PATIENCE)).isTrue();
         nanos.addAndGet(Duration.ofDays(1).toNanos());
         assertThat(loop.isStuck()).isFalse();

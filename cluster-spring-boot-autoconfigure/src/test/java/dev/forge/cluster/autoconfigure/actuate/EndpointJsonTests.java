@@ -67,10 +67,7 @@ class EndpointJsonTests {
 
     @AfterEach
     void clear() {
-        database.jdbc()
-                .sql("TRUNCATE forge_jobs, forge_locks, forge_crons, forge_cron_runs, forge_daemons,"
-                        + " forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
-                .update();
+        database.clear();
     }
 
     private ApplicationContextRunner runner() {
@@ -140,20 +137,23 @@ class EndpointJsonTests {
                       'daemons': {}
                     }
                     """));
-            database.jdbc()
-                    .sql(
-                            "UPDATE forge_nodes SET hostname = 'host', version = '1', cpu_usage = 0.5, memory_usage = NULL")
-                    .update();
-            assertGet(context, """
-                    {
-                      'nodes': [{
-                        'id': '(id)', 'key': 'key-1', 'name': 'first', 'hostname': 'host', 'mode': 'auto',
-                        'roles': ['gateway', 'function', 'worker', 'scheduler'], 'capabilities': ['general'],
-                        'status': 'active', 'version': '1', 'startedAt': '(time)', 'lastHeartbeat': '(time)',
-                        'connections': '(number)', 'jobs': 0, 'cpu': '(number)'
-                      }]
-                    }
-                    """, "nodes");
+            // A heartbeat in between writes the real load again.
+            await().untilAsserted(() -> {
+                database.jdbc()
+                        .sql(
+                                "UPDATE forge_nodes SET hostname = 'host', version = '1', cpu_usage = 0.5, memory_usage = NULL")
+                        .update();
+                assertGet(context, """
+                        {
+                          'nodes': [{
+                            'id': '(id)', 'key': 'key-1', 'name': 'first', 'hostname': 'host', 'mode': 'auto',
+                            'roles': ['gateway', 'function', 'worker', 'scheduler'], 'capabilities': ['general'],
+                            'status': 'active', 'version': '1', 'startedAt': '(time)', 'lastHeartbeat': '(time)',
+                            'connections': '(number)', 'jobs': 0, 'cpu': '(number)'
+                          }]
+                        }
+                        """, "nodes");
+            });
             String id = String.valueOf(context.getBean(NodeRuntime.class).node().id());
             assertPost(context, "{'id': '(id)', 'state': 'draining'}", "draining", "nodes", id);
             assertPost(
@@ -308,6 +308,11 @@ class EndpointJsonTests {
                       ]
                     }
                     """.formatted(ran, skipped), "crons");
+            Map<?, ?> rest = (Map<?, ?>) EndpointClient.of(context)
+                    .get(Map.of("after", "nightly", "limit", "1"), "crons")
+                    .body();
+            assertThat((List<?>) rest.get("cron")).isEmpty();
+            assertThat((List<?>) rest.get("fixedRate")).hasSize(1);
             assertThat(((Map<?, ?>) EndpointClient.of(context)
                                     .get("crons", "nightly")
                                     .body())
@@ -351,16 +356,22 @@ class EndpointJsonTests {
                       %s
                     ]}
                     """.formatted(feed), "daemons"));
-            assertGet(context, feed, "daemons", "feed");
+            await().ignoreExceptions().untilAsserted(() -> assertGet(context, feed, "daemons", "feed"));
             assertPost(context, "{'name': 'feed', 'state': 'paused'}", "paused", "daemons", "feed");
         });
     }
 
     static class Flows {
+        private final CountDownLatch released = new CountDownLatch(1);
+
         @ClusterWorkflow
         String approval(WorkflowContext wf, String item) {
             wf.progress(40, "half-way");
-            wf.step("place", String.class, () -> "placed " + item);
+            wf.step(
+                    "place",
+                    String.class,
+                    () -> "placed " + item,
+                    step -> step.withCompensation(placed -> released.await()));
             return wf.awaitSignal("approved", String.class);
         }
 
@@ -399,7 +410,9 @@ class EndpointJsonTests {
                       ]
                     }
                     """, "workflows", run.toString());
+            // The compensation waits, so that the answer cannot find the run compensated.
             assertPost(context, "{'id': '(id)', 'status': 'compensating'}", "cancelled", "workflows", run.toString());
+            context.getBean(Flows.class).released.countDown();
             UUID failing = workflows.start("failing", null);
             await().until(() -> workflows.find(failing).orElseThrow().status().isFinal());
             assertGet(context, """

@@ -29,9 +29,12 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
+import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
@@ -268,14 +271,13 @@ class CronDiscoveryTests {
     void run_knows_its_slot_and_the_previous_one() {
         runner().withBean(Diary.class).withBean(EverySecond.class).run(context -> {
             Diary beans = context.getBean(Diary.class);
-            await().until(() -> beans.runs.size() >= 3);
-            CronContext first = beans.runs.get(1);
-            CronContext second = beans.runs.get(2);
+            // A machine that paused may have lost a term, and with it an attempt.
+            await().until(() -> indexAfterItsPrevious(beans.runs).isPresent());
+            CronContext second =
+                    beans.runs.get(indexAfterItsPrevious(beans.runs).getAsInt());
             assertThat(second.name()).isEqualTo("tick");
             assertThat(second.slot()).isEqualTo(second.slot().truncatedTo(ChronoUnit.SECONDS));
-            assertThat(second.previousSlot()).contains(first.slot());
             assertThat(second.firedAt()).isAfterOrEqualTo(second.slot());
-            assertThat(second.attempt()).isEqualTo(1);
             assertThat(second.term()).isPositive();
             assertThat(beans.logged).contains("tick");
             MeterRegistry meters = context.getBean(MeterRegistry.class);
@@ -285,6 +287,16 @@ class CronDiscoveryTests {
                             .count()
                     >= 3);
         });
+    }
+
+    /** Returns the index of a first attempt that knows the slot of the run before it. */
+    private static OptionalInt indexAfterItsPrevious(List<CronContext> runs) {
+        return IntStream.range(1, runs.size())
+                .filter(i -> runs.get(i).attempt() == 1
+                        && runs.get(i)
+                                .previousSlot()
+                                .equals(Optional.of(runs.get(i - 1).slot())))
+                .findFirst();
     }
 
     @Test
@@ -332,12 +344,19 @@ class CronDiscoveryTests {
 
             assertThat(client.post("paused", "crons", "tick").at("state")).isEqualTo("paused");
             assertThat(crons.find("tick").orElseThrow().paused()).isTrue();
-            await().until(() -> crons.runs("tick", 1).get(0).outcome() == CronRun.Outcome.SKIPPED);
-            assertThat(crons.runs("tick", 1).get(0).reason()).isEqualTo("paused");
-            EndpointClient.Response paused = client.get("crons", "tick");
-            assertThat(paused.at("lastExecution", "outcome")).isEqualTo("ran");
-            assertThat(paused.at("lastExecution", "attempt")).isEqualTo(1);
-            assertThat(paused.at("lastSlot", "reason")).isEqualTo("paused");
+            // A slow run skips slots, too, for another reason.
+            await().untilAsserted(() -> {
+                CronRun last = crons.runs("tick", 1).get(0);
+                assertThat(last.outcome()).isEqualTo(CronRun.Outcome.SKIPPED);
+                assertThat(last.reason()).isEqualTo("paused");
+            });
+            // The last run may not have begun yet.
+            await().untilAsserted(() -> {
+                EndpointClient.Response paused = client.get("crons", "tick");
+                assertThat(paused.at("lastExecution", "outcome")).isEqualTo("ran");
+                assertThat(paused.at("lastExecution", "attempt")).isEqualTo(1);
+                assertThat(paused.at("lastSlot", "reason")).isEqualTo("paused");
+            });
             assertThat(client.post("running", "crons", "tick").at("state")).isEqualTo("running");
             // Resuming is idempotent.
             assertThat(client.post("running", "crons", "tick").at("state")).isEqualTo("running");

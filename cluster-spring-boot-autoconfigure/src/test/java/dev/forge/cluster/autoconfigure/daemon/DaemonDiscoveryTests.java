@@ -28,6 +28,7 @@ import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MeterRegistry;
 import java.time.Duration;
 import java.util.List;
@@ -67,7 +68,7 @@ class DaemonDiscoveryTests {
 
     @AfterEach
     void clear() {
-        database.jdbc().sql("TRUNCATE forge_daemons, forge_daemon_pauses").update();
+        database.clear();
     }
 
     private ApplicationContextRunner runner() {
@@ -131,7 +132,7 @@ class DaemonDiscoveryTests {
                     assertThat(handlers.get("everywhere").scope()).isEqualTo(DaemonScope.NODE);
                     Feeds feeds = context.getBean(Feeds.class);
                     await().until(() -> !feeds.ran.isEmpty());
-                    assertThat(feeds.ran).containsExactly("price-feed first price-feed");
+                    assertThat(feeds.ran).containsOnly("price-feed first price-feed");
                     // What needs a capability that this node lacks is not its business.
                     assertThat(context.getBean(DaemonEngine.class).names()).containsExactly("everywhere", "price-feed");
                     assertThat(database.jdbc()
@@ -167,9 +168,12 @@ class DaemonDiscoveryTests {
         @ClusterDaemon
         void single(DaemonContext daemon) throws InterruptedException {
             running.incrementAndGet();
-            daemon.note("card 4711");
-            daemon.awaitStop(Duration.ofMinutes(1));
-            running.decrementAndGet();
+            try {
+                daemon.note("card 4711");
+                daemon.awaitStop(Duration.ofMinutes(10));
+            } finally {
+                running.decrementAndGet();
+            }
         }
     }
 
@@ -373,7 +377,7 @@ class DaemonDiscoveryTests {
         OnInterface.CALLS.set(0);
         runner().withPropertyValues("spring.aop.proxy-target-class=false")
                 .withBean("runs", Runs.class, OnInterface::new)
-                .run(context -> await().until(() -> OnInterface.CALLS.get() == 1
+                .run(context -> await().until(() -> OnInterface.CALLS.get() > 0
                         && context.getBean(Daemons.class)
                                 .find("on-interface")
                                 .map(info -> info.instances().get(0).status() == DaemonStatus.STOPPED)
@@ -427,27 +431,29 @@ class DaemonDiscoveryTests {
                 .run(context -> {
                     EndpointClient client = EndpointClient.of(context);
                     Single single = context.getBean(Single.class);
-                    await().until(() -> single.running.get() == 1);
+                    await().until(() -> single.running.get() == 1
+                            && client.get("daemons", "single").status() == 200);
+                    // A machine that paused may have lost the term, and the daemon begins again.
                     await().untilAsserted(() -> {
                         EndpointClient.Response daemon = client.get("daemons", "single");
                         assertThat(daemon.at("instances", 0, "status")).isEqualTo("running");
                         assertThat(daemon.at("instances", 0, "note")).isEqualTo("card ****");
+                        assertThat(daemon.at("name")).isEqualTo("single");
+                        assertThat(daemon.at("scope")).isEqualTo("cluster");
+                        assertThat(daemon.at("paused")).isEqualTo(false);
+                        assertThat(daemon.at("candidates")).isEqualTo(List.of("first"));
+                        assertThat(daemon.at("instances", 0, "instance")).isEqualTo(0);
+                        assertThat(daemon.at("instances", 0, "nodeName")).isEqualTo("first");
+                        assertThat(daemon.at("instances", 0, "restarts")).isEqualTo(0);
+                        assertThat(daemon.at("instances", 0, "term")).isInstanceOf(Integer.class);
+                        assertThat(client.get().at("daemons")).isEqualTo(Map.of("running", 1));
                     });
-                    EndpointClient.Response daemon = client.get("daemons", "single");
-                    assertThat(daemon.at("name")).isEqualTo("single");
-                    assertThat(daemon.at("scope")).isEqualTo("cluster");
-                    assertThat(daemon.at("paused")).isEqualTo(false);
-                    assertThat(daemon.at("candidates")).isEqualTo(List.of("first"));
-                    assertThat(daemon.at("instances", 0, "instance")).isEqualTo(0);
-                    assertThat(daemon.at("instances", 0, "nodeName")).isEqualTo("first");
-                    assertThat(daemon.at("instances", 0, "restarts")).isEqualTo(0);
-                    assertThat(daemon.at("instances", 0, "term")).isInstanceOf(Integer.class);
-                    assertThat(client.get().at("daemons")).isEqualTo(Map.of("running", 1));
                     // The roles of daemons are not listed as leaderships.
-                    await().until(() -> context.getBean(Leadership.class).isLeader(Leadership.SCHEDULER));
-                    assertThat(context.getBean(ClusterEndpoint.class).cluster().leaders())
-                            .isNotEmpty()
-                            .noneMatch(leader -> leader.role().startsWith("daemon:"));
+                    await().untilAsserted(() -> assertThat(context.getBean(ClusterEndpoint.class)
+                                    .cluster()
+                                    .leaders())
+                            .anyMatch(leader -> leader.role().equals(Leadership.SCHEDULER))
+                            .noneMatch(leader -> leader.role().startsWith("daemon:")));
 
                     assertThat(client.post("paused", "daemons", "single").body())
                             .isEqualTo(Map.of("name", "single", "state", "paused"));
@@ -482,6 +488,8 @@ class DaemonDiscoveryTests {
     void error_of_a_daemon_is_masked_by_default() {
         runner().withBean(Broken.class).run(context -> {
             EndpointClient client = EndpointClient.of(context);
+            // The row follows the start of the node.
+            await().until(() -> client.get("daemons", "broken").status() == 200);
             await().untilAsserted(() -> {
                 EndpointClient.Response daemon = client.get("daemons", "broken");
                 assertThat(daemon.at("instances", 0, "status")).isEqualTo("failed");
@@ -521,14 +529,18 @@ class DaemonDiscoveryTests {
             Daemons daemons = context.getBean(Daemons.class);
             await().until(() -> meters.find("forge.cluster.nodes").gauge() != null
                     && single.running.get() == 1
-                    && daemons.find("single").orElseThrow().instances().get(0).status() == DaemonStatus.RUNNING);
-            context.getBean(ClusterMetrics.class).countDaemons();
-            assertThat(meters.get("forge.cluster.daemons")
-                            .tag("daemon", "single")
-                            .tag("status", "running")
-                            .gauge()
-                            .value())
-                    .isEqualTo(1);
+                    && daemons.find("single").stream()
+                            .flatMap(info -> info.instances().stream())
+                            .anyMatch(instance -> instance.status() == DaemonStatus.RUNNING));
+            // Again if a pause of the machine cost the role or the term meanwhile.
+            await().until(() -> {
+                context.getBean(ClusterMetrics.class).countDaemons();
+                Gauge running = meters.find("forge.cluster.daemons")
+                        .tag("daemon", "single")
+                        .tag("status", "running")
+                        .gauge();
+                return running != null && running.value() == 1;
+            });
             assertThat(meters.find("forge.cluster.leader").gauges())
                     .noneMatch(gauge ->
                             String.valueOf(gauge.getId().getTag("role")).contains("daemon"));

@@ -96,6 +96,23 @@ public class ClusterHintsTests {
         assertThat(RuntimeHintsPredicates.reflection().onType(Outcome.class)).rejects(hints);
     }
 
+    static class Many {
+        @ClusterJob(batchSize = 10)
+        List<Outcome> index(List<Item> items, List<JobContext> jobs) {
+            return items.stream().map(item -> Outcome.complete()).toList();
+        }
+    }
+
+    @Test
+    void payloads_of_many_jobs_become_json_not_their_contexts_and_outcomes() {
+        RuntimeHints hints = hintsOf(Many.class);
+        assertThat(RuntimeHintsPredicates.reflection()
+                        .onMethodInvocation(Item.class.getRecordComponents()[0].getAccessor()))
+                .accepts(hints);
+        assertThat(RuntimeHintsPredicates.reflection().onType(JobContext.class)).rejects(hints);
+        assertThat(RuntimeHintsPredicates.reflection().onType(Outcome.class)).rejects(hints);
+    }
+
     static class Bystander {}
 
     record Outer(Work work) {}
@@ -171,7 +188,7 @@ public class ClusterHintsTests {
                 .accepts(hints);
         DisabledClusterAutoConfiguration.TYPES.forEach(type ->
                 assertThat(RuntimeHintsPredicates.proxies().forInterfaces(type)).accepts(hints));
-        Class<?> progress = Class.forName("dev.forge.cluster.internal.job.worker.RunningJob$Progress");
+        Class<?> progress = Class.forName("dev.forge.cluster.internal.job.worker.AttemptState$Progress");
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(progress.getRecordComponents()[0].getAccessor()))
                 .accepts(hints);

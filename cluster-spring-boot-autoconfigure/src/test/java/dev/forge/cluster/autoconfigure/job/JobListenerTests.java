@@ -33,6 +33,8 @@ import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -55,7 +57,7 @@ class JobListenerTests {
 
     @AfterEach
     void clear() {
-        database.jdbc().sql("TRUNCATE forge_jobs, forge_workflow_runs CASCADE").update();
+        database.clear();
     }
 
     private ApplicationContextRunner runner() {
@@ -75,9 +77,12 @@ class JobListenerTests {
             throw new IllegalStateException("broken");
         }
 
+        private final AtomicBoolean snoozed = new AtomicBoolean();
+
         @ClusterJob
-        Outcome snooze(JobContext job) {
-            return job.epoch() == 1 ? Outcome.snooze(Duration.ZERO) : Outcome.complete("woken");
+        Outcome snooze() {
+            // Not by the epoch: a claim that waited for too long is returned before the first attempt.
+            return snoozed.compareAndSet(false, true) ? Outcome.snooze(Duration.ZERO) : Outcome.complete("woken");
         }
     }
 
@@ -190,6 +195,34 @@ class JobListenerTests {
         public void failedPermanently(UUID id, String job, JobStatus status, String error) {
             jobs.enqueueNamed("work", null);
         }
+    }
+
+    @Order(1)
+    static final class Outer implements JobInterceptor {
+        @Override
+        public @Nullable Object intercept(JobContext job, Handler handler) throws Throwable {
+            CALLS.add("outer");
+            return handler.proceed();
+        }
+    }
+
+    @Order(2)
+    static final class Inner implements JobInterceptor {
+        @Override
+        public @Nullable Object intercept(JobContext job, Handler handler) throws Throwable {
+            CALLS.add("inner");
+            return handler.proceed();
+        }
+    }
+
+    @Test
+    void interceptors_surround_the_handler_in_their_order() {
+        runner().withBean(Inner.class).withBean(Outer.class).run(context -> {
+            ended(
+                    context,
+                    context.getBean(Jobs.class).enqueueNamed("work", null).id());
+            assertThat(CALLS).containsExactly("outer", "inner", "work");
+        });
     }
 
     static class Enqueueing implements JobInterceptor {

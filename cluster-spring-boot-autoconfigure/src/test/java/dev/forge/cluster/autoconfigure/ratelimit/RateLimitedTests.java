@@ -194,7 +194,7 @@ class RateLimitedTests {
 
     @BeforeEach
     void empty() {
-        database.jdbc().sql("TRUNCATE forge_rate_limits").update();
+        database.clear();
     }
 
     @Test

@@ -30,7 +30,7 @@ import org.slf4j.Marker;
 class BrokerCoordinatorTests {
 
     private static final BrokerTiming QUICK = new BrokerTiming(
-            Duration.ofMillis(50), Duration.ofMillis(500), Duration.ofMillis(10), Duration.ofMillis(100));
+            Duration.ofMillis(50), Duration.ofSeconds(2), Duration.ofMillis(10), Duration.ofMillis(100));
 
     private final FakeBroker broker = new FakeBroker();
     private final AtomicInteger woken = new AtomicInteger();
@@ -112,8 +112,14 @@ class BrokerCoordinatorTests {
     }
 
     private void startConnected() {
+        woken.set(0);
         node.start();
-        await().until(node::isConnected);
+        awaitConnected();
+    }
+
+    /** The line in the log and then the wake-up follow the connection. */
+    private void awaitConnected() {
+        await().until(() -> node.isConnected() && woken.get() > 0);
     }
 
     @Test
@@ -136,12 +142,15 @@ class BrokerCoordinatorTests {
                 List.of("", " ", " work", "work", "x work", UUID.randomUUID() + " worked", "1-1-1-1-1 work")) {
             receiver.receive(text);
         }
-        // A probe of another node does not count as a response.
-        broker.dropsProbes = true;
-        receiver.receive(UUID.randomUUID() + " probe");
         assertThat(woken).hasValue(0);
         assertThat(node.isConnected()).isTrue();
-        await().until(() -> !node.isConnected());
+        broker.dropsProbes = true;
+        await().until(() -> {
+            // A probe of another node does not count as a response.
+            receiver.receive(UUID.randomUUID() + " probe");
+            return !node.isConnected();
+        });
+        assertThat(woken).hasValue(0);
     }
 
     @Test
@@ -157,8 +166,8 @@ class BrokerCoordinatorTests {
                         "Wake-ups: fake is unreachable (disconnected). Workers poll every 5s until it is back.");
         woken.set(0);
         broker.unreachable = false;
-        await().until(node::isConnected);
-        await().until(() -> woken.get() == 1);
+        awaitConnected();
+        assertThat(woken).hasValue(1);
         assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: fake, channel", "Wake-ups: fake is back");
         broker.unreachable = true;
         await().until(() -> log.own(Level.WARN).size() == 2);
@@ -202,7 +211,7 @@ class BrokerCoordinatorTests {
         broker.unreachable = false;
         // The pending announcement is sent then.
         await().until(() -> broker.sent.size() == 1);
-        await().until(node::isConnected);
+        awaitConnected();
         assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: fake is back");
     }
 
@@ -211,8 +220,9 @@ class BrokerCoordinatorTests {
         startConnected();
         broker.dropsProbes = true;
         await().until(() -> !node.isConnected());
-        assertThat(log.own(Level.WARN)).hasSize(1).first().asString().contains("no response within 500ms");
+        // The line follows the loss, and the next link follows the line.
         await().until(() -> broker.opened.get() > 1);
+        assertThat(log.own(Level.WARN)).hasSize(1).first().asString().contains("no response within 2s");
         broker.dropsProbes = false;
         await().until(node::isConnected);
         assertThat(broker.receivers).hasSize(1);
@@ -241,7 +251,7 @@ class BrokerCoordinatorTests {
         await().until(() -> log.own(Level.WARN).size() == 1);
         assertThat(broker.opened).hasValue(1);
         broker.opening.countDown();
-        await().until(node::isConnected);
+        awaitConnected();
         assertThat(broker.opened).hasValue(1);
         assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: fake is back");
     }

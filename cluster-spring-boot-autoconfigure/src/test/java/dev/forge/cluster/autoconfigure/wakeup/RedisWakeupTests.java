@@ -73,17 +73,19 @@ class RedisWakeupTests extends WakeupContract {
         try (var log = new LogLines(BrokerCoordinator.class)) {
             node(Duration.ofSeconds(3)).run(context -> {
                 var coordinator = context.getBean(BrokerCoordinator.class);
-                await().until(coordinator::isConnected);
+                // The lines in the log follow the changes of the connection.
+                await().until(() ->
+                        coordinator.isConnected() && !log.own(Level.INFO).isEmpty());
                 log.clear();
                 signal("STOP");
                 try {
                     await().until(() -> !coordinator.isConnected());
-                    assertThat(log.own(Level.WARN)).hasSize(1);
+                    await().untilAsserted(() -> assertThat(log.own(Level.WARN)).hasSize(1));
                 } finally {
                     signal("CONT");
                 }
                 await().until(coordinator::isConnected);
-                assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: redis is back");
+                await().untilAsserted(() -> assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: redis is back"));
             });
         }
     }

@@ -27,6 +27,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.apache.activemq.ActiveMQConnectionFactory;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -54,6 +55,12 @@ class WakeupConfigurationTests {
 
     WakeupConfigurationTests(TestDatabase database) {
         this.database = database;
+    }
+
+    /** Jobs that a test leaves pending would start in the next one. */
+    @AfterEach
+    void clear() {
+        database.clear();
     }
 
     private ApplicationContextRunner runner(String... properties) {
@@ -172,9 +179,10 @@ class WakeupConfigurationTests {
         runner().run(context -> {
             assertThat(context).doesNotHaveBean(ClusterCoordinator.class);
             assertThat(wakeup(context).getStatus()).isEqualTo(Status.UP);
-            assertThat(wakeup(context).getDetails())
+            // A machine that paused may have lost the session for a moment.
+            await().untilAsserted(() -> assertThat(wakeup(context).getDetails())
                     .containsEntry("type", "postgres")
-                    .containsEntry("connected", true);
+                    .containsEntry("connected", true));
         });
         // As behind a transaction pooler: there is no session that could listen.
         runner("forge.cluster.leader.strategy=lease").run(context -> {
@@ -228,7 +236,8 @@ class WakeupConfigurationTests {
 
     @Test
     void workers_poll_with_wakeup_type_none() {
-        assertThat(newsAbout("none")).isEmpty();
+        // Nodes still notify each other of other things, such as a new leader.
+        assertThat(newsAbout("none")).noneMatch(text -> text.startsWith("work"));
         assertThat(newsAbout("postgres")).anyMatch(text -> text.startsWith("work"));
     }
 
@@ -299,8 +308,7 @@ class WakeupConfigurationTests {
                             int before = pigeons.sent.size();
                             pigeons.lost = true;
                             jobs.enqueueNamed("ping", null);
-                            await().until(() -> pigeons.sent.size() > before);
-                            assertThat(pigeons.lost).isFalse();
+                            await().until(() -> !pigeons.lost && pigeons.sent.size() > before);
                         }));
     }
 

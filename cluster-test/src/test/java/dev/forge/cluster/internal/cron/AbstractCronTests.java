@@ -17,9 +17,12 @@ import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronRun.Outcome;
 import dev.forge.cluster.internal.PatientAwaits;
 import dev.forge.cluster.internal.job.TestJobs;
+import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.TestDatabase;
@@ -35,6 +38,7 @@ import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
@@ -63,6 +67,8 @@ abstract class AbstractCronTests {
     final TestJobs work;
     final List<Run> runs = new CopyOnWriteArrayList<>();
     final CountDownLatch release = new CountDownLatch(1);
+    /** How often leaders were notified that crons have changed. */
+    private final AtomicInteger announcements = new AtomicInteger();
 
     AbstractCronTests(TestDatabase database) {
         this.database = database;
@@ -72,7 +78,7 @@ abstract class AbstractCronTests {
     }
 
     static ConditionFactory await() {
-        return PatientAwaits.await().pollInterval(Duration.ofMillis(20)).atMost(Duration.ofSeconds(20));
+        return PatientAwaits.await().pollInterval(Duration.ofMillis(20));
     }
 
     @AfterEach
@@ -92,15 +98,25 @@ abstract class AbstractCronTests {
     /** A handler that records its run and blocks until {@link #release} is counted down. */
     void hold(CronContext context) throws InterruptedException {
         recordRun(context);
-        assertThat(release.await(30, TimeUnit.SECONDS)).isTrue();
+        assertThat(release.await(5, TimeUnit.MINUTES)).isTrue();
     }
 
     Member start(String name, TestJobs jobs) {
-        return cluster.start(name, jobs, UnaryOperator.identity());
+        return cluster.start(name, jobs, TestNodes::steady);
     }
 
     Member startLeader(String name, TestJobs jobs, UnaryOperator<NodeSettings> change) {
-        Member member = cluster.start(name, jobs, change);
+        Member member = cluster.create(name, jobs, settings -> change.apply(TestNodes.steady(settings)));
+        member.node().register(new NodeComponent() {
+            @Override
+            public void heard(String notification) {
+                if (notification.equals(CronEngine.CRONS_CHANGED)) {
+                    announcements.incrementAndGet();
+                }
+            }
+        });
+        cluster.members().add(member);
+        member.node().start();
         await().until(() -> member.leadership().isLeader(Leadership.SCHEDULER));
         return member;
     }
@@ -120,14 +136,7 @@ abstract class AbstractCronTests {
     }
 
     static NodeSettings with(NodeSettings settings, Set<NodeRole> roles, List<String> offered) {
-        NodeSettings.Presence usual = settings.presence();
-        return new NodeSettings(
-                new NodeSettings.Presence(
-                        usual.hostname(), usual.mode(), roles, offered, usual.version(), usual.info(), usual.load()),
-                settings.heartbeat(),
-                settings.detection(),
-                settings.election(),
-                settings.drainTimeout());
+        return TestNodes.withCapabilities(TestNodes.withRoles(settings, roles), offered);
     }
 
     /** Moves the next slot of a cron into the past and returns it. */
@@ -162,6 +171,17 @@ abstract class AbstractCronTests {
         await().until(() -> count("forge_cron_runs WHERE cron = 'signal'") > before);
     }
 
+    /**
+     * Waits until the leader has compared all definitions after that many notifications. A later comparison would undo what the
+     * test changes in declared crons with SQL.
+     */
+    void awaitReconciled(int notifications) {
+        await().until(() -> announcements.get() >= notifications);
+        // The pass that decides the first signal may have begun before the notification.
+        awaitPass();
+        awaitPass();
+    }
+
     static void fireSoon(Member member) {
         member.cronEngine().fireSoon();
     }
@@ -175,7 +195,7 @@ abstract class AbstractCronTests {
 
     /** Returns the ledger rows of a cron, oldest slot first. */
     List<CronRun> ledger(String cron) {
-        var rows = new ArrayList<>(cluster.members().get(0).crons().runs(cron, 10_000));
+        var rows = new ArrayList<>(cluster.members().get(0).crons().runs(cron, 1_000));
         rows.sort(Comparator.comparing(CronRun::slot));
         return rows;
     }
@@ -213,6 +233,13 @@ abstract class AbstractCronTests {
 
     List<CronRun> ran(String cron) {
         return ledger(cron).stream().filter(row -> row.outcome() == Outcome.RAN).toList();
+    }
+
+    /** Returns the rows without those whose run was cancelled by a pause before it started. */
+    static List<CronRun> started(List<CronRun> rows) {
+        return rows.stream()
+                .filter(row -> row.jobStatus() != JobStatus.CANCELLED)
+                .toList();
     }
 
     static List<Instant> slots(List<CronRun> rows) {

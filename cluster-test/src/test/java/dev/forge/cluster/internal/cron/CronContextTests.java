@@ -21,7 +21,9 @@ import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.List;
 import java.util.Optional;
+import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
@@ -35,6 +37,22 @@ class CronContextTests extends AbstractCronTests {
         jdbc.sql("CREATE TABLE IF NOT EXISTS effects (cron text, slot timestamptz)")
                 .update();
         jdbc.sql("TRUNCATE effects").update();
+    }
+
+    @Test
+    void cron_that_was_enqueued_with_sql_does_not_run() {
+        var runs = new AtomicInteger();
+        work.on(cron("report", YEARLY), context -> runs.incrementAndGet());
+        Member leader = startLeader(work);
+        awaitCron("report");
+        UUID id = jdbc.sql("SELECT forge_enqueue('report')").query(UUID.class).single();
+        assertThat(leader.ended(id).status()).isEqualTo(JobStatus.FAILED);
+        assertThat(leader.jobs().find(id).orElseThrow().lastError())
+                .contains("'report' is a cron, which only the scheduler may enqueue; Crons.trigger runs it now");
+        assertThat(runs).hasValue(0);
+        UUID triggered = leader.crons().trigger("report").orElseThrow();
+        assertThat(leader.ended(triggered).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(runs).hasValue(1);
     }
 
     @Test

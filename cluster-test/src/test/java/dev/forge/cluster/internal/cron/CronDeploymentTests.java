@@ -144,11 +144,33 @@ class CronDeploymentTests extends AbstractCronTests {
     }
 
     @Test
+    void unreadable_declarations_change_no_cron_and_do_not_keep_others_from_firing() {
+        startLeader(build(cron("report", YEARLY)));
+        awaitCron("report");
+        assertThat(warnings(() -> {
+                    // As of a newer version that has one more target.
+                    jdbc.sql("""
+                            UPDATE forge_cron_sets SET definitions = jsonb_set(definitions, '{0,target}', '"everyone"')
+                            """).update();
+                    for (int i = 0; i < 3; i++) {
+                        cluster.members().get(0).cronEngine().heard(CronEngine.CRONS_CHANGED);
+                        awaitPass();
+                    }
+                }))
+                .hasSize(1)
+                .allMatch(text -> text.startsWith("Crons: definitions could not be brought in line"));
+        due("report");
+        awaitRuns(1);
+        assertThat(info("report").target()).isEqualTo(CronTarget.LEADER);
+    }
+
+    @Test
     void slots_without_a_handler_are_missed_when_a_build_changes_the_schedule() {
         TestJobs old = build(cron("report", YEARLY), cron("broken", YEARLY));
         old.ledger = Duration.ofDays(3 * 366);
         Member leader = startLeader(old);
         awaitCron("report");
+        awaitReconciled(1);
         jdbc.sql("UPDATE forge_crons SET handler = 'unknown', expression = '@yearly' WHERE name = 'report'")
                 .update();
         jdbc.sql("UPDATE forge_crons SET handler = 'unknown', expression = 'broken' WHERE name = 'broken'")
@@ -186,6 +208,38 @@ class CronDeploymentTests extends AbstractCronTests {
         assertThat(ledger("report", 1).get(0).outcome()).isEqualTo(Outcome.RAN);
         awaitRuns(1);
         assertThat(runs.get(0).slot()).isEqualTo(slot);
+    }
+
+    @Test
+    void slot_that_becomes_due_during_the_reconciliation_is_decided_under_the_old_schedule() throws Exception {
+        Member leader = startLeader(build(cron("report", YEARLY)));
+        leader.cronEngine().removeOrphansAfter(Duration.ofMillis(1));
+        awaitCron("report");
+        Instant slot = Instant.ofEpochSecond(now().getEpochSecond() - 1);
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.setAutoCommit(false);
+            // The leader leaves "report" unchanged, and its removal of "orphan" waits: by then it has read all crons.
+            connection.createStatement().execute("SELECT FROM forge_crons WHERE name = 'report' FOR UPDATE");
+            connection
+                    .createStatement()
+                    .execute("INSERT INTO forge_cron_memories (name, expression, zone) VALUES ('orphan', '-', 'UTC')");
+            jdbc.sql("INSERT INTO forge_crons (name, expression, declared) VALUES ('orphan', '-', true)")
+                    .update();
+            start("two", build(cron("report", "@monthly")));
+            await().until(() -> {
+                leader.cronEngine().heard(CronEngine.CRONS_CHANGED);
+                return count("pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%forge_cron_memories%'"
+                                + " AND datname = current_database()")
+                        > 0;
+            });
+            connection
+                    .createStatement()
+                    .execute("UPDATE forge_crons SET next_fire_at = '%s' WHERE name = 'report'".formatted(slot));
+            connection.commit();
+        }
+        await().until(() -> info("report").expression().equals("@monthly"));
+        assertThat(slots(ledger("report", 1))).containsExactly(slot);
+        awaitRuns(1);
     }
 
     @Test

@@ -74,6 +74,14 @@ class CronRejectionTests extends AbstractCronTests {
                 Arguments.of(
                         good.withJitter(Duration.ofMillis(-1)), "Cron 'c': jitter PT-0.001S must be between 0 and"),
                 Arguments.of(good.withJitter(Duration.ofDays(2)), "Cron 'c': jitter PT48H must be between 0 and PT24H"),
+                Arguments.of(
+                        CronDefinition.cron("c", "0 0 1" + ",1".repeat(250) + " * *")
+                                .withHandler("mail"),
+                        "Cron 'c': expression of 509 characters; at most 500 are allowed"),
+                Arguments.of(
+                        good.withCapability("x".repeat(501)),
+                        "Cron 'c': capability of 501 characters; at most 500 are allowed"),
+                Arguments.of(good.withCapability("@leader"), "Cron 'c': capability '@leader': those that begin with @"),
                 Arguments.of(good.withPayload("x".repeat(2_000)), "Cron 'c': payload "),
                 Arguments.of(good.withPayload("a\0b"), "Cron 'c': payload holds a NUL character"));
     }
@@ -112,10 +120,11 @@ class CronRejectionTests extends AbstractCronTests {
                 () -> leader.crons().delete("report"),
                 "Cron 'report' is declared in code. Change it there, or pause it.");
         refused(() -> leader.crons().trigger("none"), "Unknown cron 'none'");
-        refused(() -> leader.crons().runs("good", -1), "Cron 'good': limit -1 must be at least 1");
+        refused(() -> leader.crons().runs("good", -1), "Cron 'good': limit -1 must be between 1 and 1000");
+        refused(() -> leader.crons().runs("good", 1_001), "Cron 'good': limit 1001 must be between 1 and 1000");
         jdbc.sql("UPDATE forge_crons SET handler = 'fax' WHERE name = 'good'").update();
         refused(() -> leader.crons().trigger("good"), "Cron 'good': no live node has handler 'fax'");
-        assertThat(leader.crons().list()).extracting(CronInfo::name).containsExactly("good", "report");
+        assertThat(leader.crons().list(null, 10)).extracting(CronInfo::name).containsExactly("good", "report");
         assertThat(info("good").expression()).isEqualTo(YEARLY);
         assertThat(count("forge_jobs")).isZero();
     }
@@ -135,6 +144,6 @@ class CronRejectionTests extends AbstractCronTests {
                 () -> gateway.crons().trigger("report"))) {
             assertThatExceptionOfType(MutationRefusedException.class).isThrownBy(change::run);
         }
-        assertThat(gateway.crons().list()).hasSize(1);
+        assertThat(gateway.crons().list(null, 10)).hasSize(1);
     }
 }

@@ -9,7 +9,6 @@ import dev.forge.cluster.cron.CronRun.Outcome;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.TestCluster.Member;
-import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
@@ -45,10 +44,11 @@ class CronReturnTests extends AbstractCronTests {
         Member two = start("two", build(cron("report", YEARLY)));
         due("report");
         awaitRuns(1);
+        // First, because the leader restores the handler that a live node declares.
+        two.stop();
         jdbc.sql(
                         "UPDATE forge_crons SET next_fire_at = now() - interval '3 hours', handler = 'none' WHERE name = 'report'")
                 .update();
-        two.stop();
         reconcileUntil(() -> !names().contains("report"));
         start("three", build(cron("report", "@hourly").misfire(Misfire.CATCH_UP, 10)));
         awaitCron("report");
@@ -94,7 +94,6 @@ class CronReturnTests extends AbstractCronTests {
                 UPDATE forge_cron_sets
                 SET first_seen_at = first_seen_at - interval '200 days', last_seen_at = last_seen_at - interval '199 days'
                 """).update();
-        await().until(() -> witness.leadership().isLeader(Leadership.LOG_COMPACTOR));
         witness.cronEngine().cleanUp();
         start("old again", build(cron("report", YEARLY)));
         reconcile();

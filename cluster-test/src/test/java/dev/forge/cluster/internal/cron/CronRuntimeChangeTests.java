@@ -116,7 +116,24 @@ class CronRuntimeChangeTests extends AbstractCronTests {
         assertThat(two.crons().delete("mail-berlin")).isTrue();
         assertThat(two.crons().delete("mail-berlin")).isFalse();
         assertThat(two.crons().find("mail-berlin")).isEmpty();
-        assertThat(two.crons().list()).isEmpty();
+        assertThat(two.crons().list(null, 10)).isEmpty();
+    }
+
+    @Test
+    void crons_are_listed_page_by_page() {
+        work.on("mail", context -> {});
+        Member leader = startLeader(work);
+        for (String name : List.of("a", "b", "c")) {
+            leader.crons().create(CronDefinition.cron(name, YEARLY).withHandler("mail"));
+        }
+        leader.crons().trigger("c");
+        assertThat(leader.crons().list(null, 2)).extracting(CronInfo::name).containsExactly("a", "b");
+        List<CronInfo> rest = leader.crons().list("b", 2);
+        assertThat(rest).extracting(CronInfo::name).containsExactly("c");
+        assertThat(rest.get(0).lastRun()).isNotNull();
+        assertThatExceptionOfType(IllegalArgumentException.class)
+                .isThrownBy(() -> leader.crons().list(null, 1_001))
+                .withMessage("Crons.list: limit (1001) must be between 1 and 1000");
     }
 
     @Test

@@ -15,7 +15,6 @@ import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.Map;
-import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.awaitility.core.ConditionFactory;
@@ -67,12 +66,7 @@ abstract class AbstractDaemonTests {
     }
 
     static NodeSettings as(NodeSettings settings, NodeMode mode, NodeRole... roles) {
-        return new NodeSettings(
-                TestNodes.settings(Duration.ofSeconds(5), mode, Set.of(roles)).presence(),
-                settings.heartbeat(),
-                settings.detection(),
-                settings.election(),
-                settings.drainTimeout());
+        return TestNodes.withRoles(TestNodes.withMode(settings, mode), roles);
     }
 
     Map<String, Long> perNode(Feed calls) {

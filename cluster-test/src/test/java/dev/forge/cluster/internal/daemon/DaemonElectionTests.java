@@ -63,7 +63,11 @@ class DaemonElectionTests extends AbstractDaemonTests {
                         }
                     }))
                     .toArray(DaemonHandler[]::new);
-            DaemonNode one = nodes.start("one", slow, s -> s, daemons);
+            DaemonNode one = nodes.start(
+                    "one",
+                    slow,
+                    s -> TestNodes.withLease(s, Duration.ofSeconds(5), Duration.ofSeconds(1), Duration.ofSeconds(3)),
+                    daemons);
             await().until(() -> one.node().rolesLed().contains(Leadership.SCHEDULER));
             long schedulerTerm = nodes.cluster.term(Leadership.SCHEDULER);
             await().atMost(Duration.ofSeconds(90)).until(() -> terms.size() == 200);

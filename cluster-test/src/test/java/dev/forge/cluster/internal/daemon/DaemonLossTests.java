@@ -10,6 +10,7 @@ import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.TestDaemons.DaemonNode;
 import dev.forge.cluster.internal.node.NodeSettings;
+import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.leader.LeadershipLostException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
@@ -32,12 +33,12 @@ class DaemonLossTests extends AbstractDaemonTests {
     }
 
     private static NodeSettings hasty(NodeSettings settings) {
-        return new NodeSettings(
-                settings.presence(),
-                settings.heartbeat(),
-                settings.detection(),
-                settings.election(),
-                Duration.ofMillis(300));
+        return TestNodes.withDrainTimeout(settings, Duration.ofMillis(300));
+    }
+
+    /** Settings of a node that survives a pause of some seconds, and whose roles are free ten seconds after it is lost. */
+    private static NodeSettings tenSeconds(NodeSettings settings) {
+        return TestNodes.withLease(settings, Duration.ofSeconds(10), Duration.ofSeconds(1), Duration.ofSeconds(6));
     }
 
     private void terminateSessionOfHolder(String daemon) {
@@ -77,9 +78,9 @@ class DaemonLossTests extends AbstractDaemonTests {
     @Test
     void method_on_a_cut_off_node_stops_before_the_successor_starts() {
         try (TcpProxy network = network()) {
-            DaemonNode cut = nodes.start("cut", through(network), s -> s, feed());
+            DaemonNode cut = nodes.start("cut", through(network), DaemonLossTests::tenSeconds, feed());
             running(cut);
-            nodes.start("safe", feed());
+            nodes.start("safe", DaemonLossTests::tenSeconds, feed());
             // Both nodes are candidates.
             await().until(() -> nodes.info("feed").candidates().size() == 2);
             long start = System.nanoTime();
@@ -202,9 +203,9 @@ class DaemonLossTests extends AbstractDaemonTests {
                 }
             }
         });
-        DaemonNode one = nodes.start("one", DaemonLossTests::hasty, deaf);
+        DaemonNode one = nodes.start("one", s -> hasty(tenSeconds(s)), deaf);
         await().until(() -> starts.size() == 1);
-        DaemonNode two = nodes.start("two", DaemonLossTests::hasty, deaf);
+        DaemonNode two = nodes.start("two", s -> hasty(tenSeconds(s)), deaf);
         await().until(() -> nodes.info("deaf").candidates().size() == 2);
         one.stop();
         long left = System.nanoTime();

@@ -39,6 +39,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 @ClusterPostgres
 class DaemonStoreTests {
 
+    private final TestDatabase database;
     private final JdbcClient jdbc;
     private final Schema schema;
     private final DaemonStore store;
@@ -48,6 +49,7 @@ class DaemonStoreTests {
     private final UUID two = UUID.randomUUID();
 
     DaemonStoreTests(TestDatabase database) {
+        this.database = database;
         DataSource source = database.dataSource();
         this.jdbc = JdbcClient.create(source);
         this.transaction = new TransactionTemplate(new JdbcTransactionManager(source));
@@ -58,8 +60,7 @@ class DaemonStoreTests {
 
     @BeforeEach
     void empty() {
-        jdbc.sql("TRUNCATE forge_nodes, forge_daemons, forge_daemon_pauses, forge_leaders, forge_leader_leases")
-                .update();
+        database.clear();
         node(one, "one", "{daemon:feed,daemon:cache}");
         node(two, "two", "{daemon:feed,import}");
     }
@@ -270,7 +271,7 @@ class DaemonStoreTests {
         declares(two, 2);
         jdbc.sql("""
                 INSERT INTO forge_leader_leases (role, node_id, lease_until)
-                VALUES ('daemon:feed', :one, now() + interval '5 s'), ('daemon:feed#1', :one, now() - interval '1 s'),
+                VALUES ('daemon:feed', :one, now() + interval '1 h'), ('daemon:feed#1', :one, now() - interval '1 s'),
                        ('scheduler', :one, now() + interval '5 s')
                 """).param("one", one).update();
         assertThat(store.clusterView(one))

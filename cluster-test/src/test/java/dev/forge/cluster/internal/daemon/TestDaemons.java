@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
@@ -34,7 +35,6 @@ public final class TestDaemons implements AutoCloseable {
 
     public TestDaemons(TestDatabase database) {
         this.cluster = new TestCluster(database);
-        database.jdbc().sql("TRUNCATE forge_daemons, forge_daemon_pauses").update();
     }
 
     /** A node that runs daemons. */
@@ -50,11 +50,11 @@ public final class TestDaemons implements AutoCloseable {
     }
 
     public DaemonNode start(String name, DaemonHandler... handlers) {
-        return start(name, cluster.database.dataSource(), s -> s, handlers);
+        return start(name, cluster.database.newSessions(), s -> s, handlers);
     }
 
     public DaemonNode start(String name, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
-        return start(name, cluster.database.dataSource(), change, handlers);
+        return start(name, cluster.database.newSessions(), change, handlers);
     }
 
     public DaemonNode start(
@@ -65,7 +65,7 @@ public final class TestDaemons implements AutoCloseable {
     }
 
     DaemonNode create(String name, DataSource direct, UnaryOperator<NodeSettings> change, DaemonHandler... handlers) {
-        Member member = cluster.create(name, direct, change);
+        Member member = cluster.create(name, direct, s -> change.apply(TestNodes.steady(s)));
         var registry = new DaemonHandlers();
         List.of(handlers).forEach(registry::add);
         var engine = new DaemonEngine(member.node(), registry, member.leadership(), timing);

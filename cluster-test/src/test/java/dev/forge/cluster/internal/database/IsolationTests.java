@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.database;
 
-import static dev.forge.cluster.internal.PatientAwaits.await;
+import static dev.forge.cluster.internal.PatientAwaits.awaitOften;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.SchemaMode;
@@ -51,11 +51,13 @@ class IsolationTests {
     @BeforeEach
     void makeSnapshotsTheDefault() {
         execute("ALTER DATABASE %s SET default_transaction_isolation = 'repeatable read'".formatted(database.name()));
+        database.endIdleSessions();
     }
 
     @AfterEach
     void reset() {
         execute("ALTER DATABASE %s RESET default_transaction_isolation".formatted(database.name()));
+        database.endIdleSessions();
     }
 
     /** Runs a call that waits for a row which another transaction changes and commits meanwhile. */
@@ -65,12 +67,14 @@ class IsolationTests {
             other.setAutoCommit(false);
             other.createStatement().execute(change);
             Future<T> waiting = threads.submit(call);
-            await().until(() -> database.jdbc()
-                    .sql("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)")
-                    .query(Boolean.class)
-                    .single());
+            // A control connection waits for one second at most.
+            awaitOften()
+                    .until(() -> database.jdbc().sql("""
+                    SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
+                                   WHERE NOT granted AND datname = current_database())
+                    """).query(Boolean.class).single());
             other.commit();
-            return waiting.get(20, TimeUnit.SECONDS);
+            return waiting.get(1, TimeUnit.MINUTES);
         } finally {
             threads.shutdownNow();
         }
@@ -79,7 +83,7 @@ class IsolationTests {
     @ParameterizedTest
     @EnumSource
     void lock_that_is_taken_meanwhile_causes_no_error(Pooler pooler) throws Exception {
-        try (var control = new ControlConnections(database.dataSource(), pooler, 1, Duration.ofSeconds(2))) {
+        try (var control = new ControlConnections(database.newSessions(), pooler, 1, Duration.ofSeconds(2))) {
             var locks = new LockStore(schema, control);
             locks.take("import", UUID.randomUUID(), Duration.ofMinutes(1));
             execute("UPDATE forge_locks SET expires_at = clock_timestamp() - interval '1 minute'");
@@ -92,7 +96,7 @@ class IsolationTests {
     @ParameterizedTest
     @EnumSource(names = "TRANSACTION", mode = EnumSource.Mode.EXCLUDE)
     void control_connection_is_read_committed(Pooler pooler) throws SQLException {
-        try (var control = new ControlConnections(database.dataSource(), pooler, 1, Duration.ofSeconds(2))) {
+        try (var control = new ControlConnections(database.newSessions(), pooler, 1, Duration.ofSeconds(2))) {
             assertThat(JdbcClient.create(control)
                             .sql("SHOW transaction_isolation")
                             .query(String.class)

@@ -240,7 +240,7 @@ class PrivilegeTests {
                     .update();
         }
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
-        try (var control = new ControlConnections(database.dataSource(), Pooler.NONE, 1, Duration.ofSeconds(2))) {
+        try (var control = new ControlConnections(database.newSessions(), Pooler.NONE, 1, Duration.ofSeconds(2))) {
             var locks = new LockStore(schema, control);
             long token = locks.take("shadowed", UUID.randomUUID(), Duration.ofMinutes(1))
                     .orElseThrow();

@@ -260,8 +260,9 @@ class SchemaTests {
     void statement_timeout_of_the_database_does_not_end_the_wait_for_another_nodes_migration() throws Exception {
         onEmptyDatabase(database -> {
             database.jdbc()
-                    .sql("ALTER DATABASE %s SET statement_timeout = '2s'".formatted(database.name()))
+                    .sql("ALTER DATABASE %s SET statement_timeout = '5s'".formatted(database.name()))
                     .update();
+            database.endIdleSessions();
             try (var locking = database.dataSource().getConnection()) {
                 locking.setAutoCommit(false);
                 locking.createStatement()
@@ -271,7 +272,7 @@ class SchemaTests {
                 try {
                     Future<Schema> waiting =
                             threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public"));
-                    await().during(Duration.ofMillis(2_500)).until(() -> !waiting.isDone());
+                    await().during(Duration.ofMillis(5_500)).until(() -> !waiting.isDone());
                     locking.rollback();
                     assertThat(waiting.get().version()).isEqualTo(Schema.VERSION);
                 } finally {
@@ -297,13 +298,14 @@ class SchemaTests {
                                 .formatted(AdvisoryKeys.CLASS_ID));
                 // Sessions that are open already keep the former setting. Each statement alone is far below it.
                 database.jdbc()
-                        .sql("ALTER DATABASE %s SET transaction_timeout = '2s'".formatted(database.name()))
+                        .sql("ALTER DATABASE %s SET transaction_timeout = '5s'".formatted(database.name()))
                         .update();
+                database.endIdleSessions();
                 var threads = Executors.newSingleThreadExecutor();
                 try {
                     Future<Schema> waiting =
                             threads.submit(() -> Schema.open(database.dataSource(), SchemaMode.MIGRATE, "public"));
-                    await().during(Duration.ofMillis(2_500)).until(() -> !waiting.isDone());
+                    await().during(Duration.ofMillis(5_500)).until(() -> !waiting.isDone());
                     locking.rollback();
                     assertThat(waiting.get().version()).isEqualTo(Schema.VERSION);
                 } finally {
@@ -355,10 +357,10 @@ class SchemaTests {
                         .query(Boolean.class)
                         .single());
                 // Waits behind the migration, which gives up after a second.
-                other.createStatement().execute("SET lock_timeout = '10s'");
+                other.createStatement().execute("SET lock_timeout = '30s'");
                 other.createStatement().execute("SELECT count(*) FROM by_hand.forge_jobs");
                 open.rollback();
-                migrating.get(30, TimeUnit.SECONDS);
+                migrating.get(1, TimeUnit.MINUTES);
             } finally {
                 threads.shutdown();
             }
@@ -381,16 +383,19 @@ class SchemaTests {
             var threads = Executors.newSingleThreadExecutor();
             try (Connection open = reader(database)) {
                 int pid = open.unwrap(PGConnection.class).getBackendPID();
-                Future<?> migrating = threads.submit(
-                        () -> Migrator.migrate(database.dataSource(), "by_hand", Duration.ofMillis(500), next));
-                assertThatExceptionOfType(ExecutionException.class)
-                        .isThrownBy(() -> migrating.get(30, TimeUnit.SECONDS))
-                        .havingCause()
-                        .isInstanceOf(ClusterStartupException.class)
-                        .withMessageContaining("'by_hand'")
-                        .withMessageContaining("session %d of role %s".formatted(pid, database.username()))
-                        .satisfies(e -> assertThat(((ClusterStartupException) e).action())
-                                .contains("pg_terminate_backend"));
+                // Repeated: on a busy or paused machine the wait may end before the migration has seen who blocks it.
+                await().untilAsserted(() -> {
+                    Future<?> migrating = threads.submit(
+                            () -> Migrator.migrate(database.dataSource(), "by_hand", Duration.ofMillis(500), next));
+                    assertThatExceptionOfType(ExecutionException.class)
+                            .isThrownBy(() -> migrating.get(1, TimeUnit.MINUTES))
+                            .havingCause()
+                            .isInstanceOf(ClusterStartupException.class)
+                            .withMessageContaining("'by_hand'")
+                            .withMessageContaining("session %d of role %s".formatted(pid, database.username()))
+                            .satisfies(e -> assertThat(((ClusterStartupException) e).action())
+                                    .contains("pg_terminate_backend"));
+                });
             } finally {
                 threads.shutdown();
             }

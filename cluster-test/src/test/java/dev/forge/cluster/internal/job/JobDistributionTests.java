@@ -156,7 +156,8 @@ class JobDistributionTests extends JobFixture {
                 .toList();
         UUID quick = member.jobs().enqueueNamed("quick", null).id();
         assertThat(member.ended(quick).status()).isEqualTo(JobStatus.COMPLETED);
-        assertThat(member.engine().lanes().get("slow")).containsEntry("jobs", 1);
+        await().untilAsserted(
+                        () -> assertThat(member.engine().lanes().get("slow")).containsEntry("jobs", 1));
         go.countDown();
         slow.forEach(id -> member.ended(id));
     }
@@ -195,14 +196,9 @@ class JobDistributionTests extends JobFixture {
         Member member = cluster.start(
                 "worker",
                 work,
-                s -> TestNodes.with(
+                s -> TestNodes.withHeartbeat(
                         s,
-                        new NodeSettings.Heartbeat(
-                                Duration.ofMillis(100),
-                                false,
-                                Duration.ofMinutes(1),
-                                Duration.ofSeconds(10),
-                                Duration.ofSeconds(15))));
+                        TestNodes.heartbeat(Duration.ofMillis(100), Duration.ofSeconds(10), Duration.ofSeconds(15))));
         await().until(() -> member.jobs().explain(id).reason() == Reason.RUNNING);
         UUID second = member.jobs()
                 .enqueueNamed("job", null, JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE))
@@ -250,25 +246,11 @@ class JobDistributionTests extends JobFixture {
 
     @Test
     void overloaded_node_uses_half_of_its_slots() {
-        var cpu = new AtomicReference<>(0.95);
+        var cpu = new AtomicReference<>(0.2);
         work.on("job", context -> {});
-        Member member = cluster.start("one", work, s -> {
-            NodeSettings.Presence usual = s.presence();
-            return new NodeSettings(
-                    new NodeSettings.Presence(
-                            usual.hostname(),
-                            usual.mode(),
-                            usual.roles(),
-                            usual.capabilities(),
-                            usual.version(),
-                            usual.info(),
-                            () -> new Load(0, 0, cpu.get(), 0.5)),
-                    s.heartbeat(),
-                    s.detection(),
-                    s.election(),
-                    s.drainTimeout());
-        });
+        Member member = cluster.start("one", work, s -> TestNodes.withLoad(s, () -> new Load(0, 0, cpu.get(), 0.5)));
         assertThat(member.engine().lanes().get("default")).containsEntry("slots", 4);
+        cpu.set(0.95);
         await().until(() -> member.engine().lanes().get("default").get("slots") == 2);
         assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).status())
                 .isEqualTo(JobStatus.COMPLETED);

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
@@ -52,14 +53,7 @@ abstract class JobFixture {
     }
 
     static NodeSettings with(NodeSettings settings, NodeMode mode, Set<NodeRole> roles, List<String> offered) {
-        NodeSettings.Presence usual = settings.presence();
-        return new NodeSettings(
-                new NodeSettings.Presence(
-                        usual.hostname(), mode, roles, offered, usual.version(), usual.info(), usual.load()),
-                settings.heartbeat(),
-                settings.detection(),
-                settings.election(),
-                settings.drainTimeout());
+        return TestNodes.withCapabilities(TestNodes.withRoles(TestNodes.withMode(settings, mode), roles), offered);
     }
 
     List<Integer> effects(UUID id) {

@@ -6,7 +6,6 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.job.EnqueuedJob;
@@ -86,7 +85,8 @@ class JobInterruptionTests extends JobFixture {
 
     @Test
     void long_job_keeps_its_lease_while_its_node_lives() throws Exception {
-        work.lease = Duration.ofMillis(500);
+        // Long enough for a machine that pauses for seconds.
+        work.lease = Duration.ofSeconds(20);
         work.heartbeat = Duration.ofMillis(100);
         work.sweep = Duration.ofMillis(50);
         work.grace = Duration.ZERO;
@@ -138,11 +138,6 @@ class JobInterruptionTests extends JobFixture {
         });
     }
 
-    private static NodeSettings drainingFor(NodeSettings settings, Duration timeout) {
-        return new NodeSettings(
-                settings.presence(), settings.heartbeat(), settings.detection(), settings.election(), timeout);
-    }
-
     @Test
     void drain_that_times_out_interrupts_handlers_and_does_not_count_the_attempt() throws Exception {
         var started = new CountDownLatch(1);
@@ -153,7 +148,7 @@ class JobInterruptionTests extends JobFixture {
             }
             return context.nodeName();
         });
-        Member first = cluster.start("first", work, s -> drainingFor(s, Duration.ofMillis(300)));
+        Member first = cluster.start("first", work, s -> TestNodes.withDrainTimeout(s, Duration.ofMillis(300)));
         UUID id = first.jobs().enqueueNamed("job", null).id();
         until(started);
         first.node().stop();
@@ -181,7 +176,7 @@ class JobInterruptionTests extends JobFixture {
                 }
             }
         });
-        Member first = cluster.start("first", work, s -> drainingFor(s, Duration.ofMillis(300)));
+        Member first = cluster.start("first", work, s -> TestNodes.withDrainTimeout(s, Duration.ofMillis(300)));
         UUID id = first.jobs().enqueueNamed("job", null).id();
         until(started);
         first.node().stop();
@@ -217,12 +212,12 @@ class JobInterruptionTests extends JobFixture {
         UUID id = member.jobs().enqueueNamed("job", null).id();
         until(started);
         UUID former = member.node().id();
-        assertThat(member.node()
-                        .resources()
-                        .nodes()
-                        .declareDead(
-                                former, beats(former), () -> member.engine().releaseHeldByDead(former)))
-                .isPresent();
+        // A heartbeat may come between.
+        await().until(() -> member.node()
+                .resources()
+                .nodes()
+                .declareDead(former, beats(former), () -> member.engine().releaseHeldByDead(former))
+                .isPresent());
         until(interrupted);
         JobInfo job = member.ended(id);
         assertThat(job.result()).isEqualTo("\"again\"");
@@ -272,7 +267,8 @@ class JobInterruptionTests extends JobFixture {
             return Outcome.snooze(Duration.ZERO);
         });
         // Nobody waits that long: the handler returns because it is asked.
-        Member one = cluster.start("one", work, settings -> TestNodes.withDrain(settings, Duration.ofMinutes(10)));
+        Member one =
+                cluster.start("one", work, settings -> TestNodes.withDrainTimeout(settings, Duration.ofMinutes(10)));
         UUID id = one.jobs().enqueueNamed("job", null).id();
         await().until(() -> first.getCount() == 0);
         Member two = cluster.start("two", work, UnaryOperator.identity());

@@ -31,7 +31,6 @@ class JobQueryTests extends JobFixture {
 
     JobQueryTests(TestDatabase database) {
         super(database);
-        jdbc.sql("TRUNCATE forge_jobs, forge_job_pauses").update();
     }
 
     private Jobs jobs() {

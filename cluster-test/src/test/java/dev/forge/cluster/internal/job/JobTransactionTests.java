@@ -22,12 +22,15 @@ import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -91,7 +94,7 @@ class JobTransactionTests extends JobFixture {
     @Test
     void handlers_with_repeatable_read_complete() throws Exception {
         work.heartbeat = Duration.ofMillis(50);
-        work.lease = Duration.ofMillis(300);
+        work.lease = Duration.ofSeconds(20);
         work.sweep = Duration.ofMillis(100);
         work.grace = Duration.ZERO;
         var go = new CountDownLatch(1);
@@ -165,6 +168,9 @@ class JobTransactionTests extends JobFixture {
     @Test
     void job_cancelled_under_an_old_snapshot_releases_its_successor() throws Exception {
         work.sweep = Duration.ofHours(1);
+        // No renewal changes the row after the snapshot.
+        work.lease = Duration.ofHours(1);
+        work.heartbeat = Duration.ofMinutes(30);
         var started = new CountDownLatch(1);
         work.on(job("order").taking(Order.class), (payload, context) -> {
             if (((Order) payload).quantity() == 1) {
@@ -206,28 +212,111 @@ class JobTransactionTests extends JobFixture {
         assertThat(effects(id)).containsExactly(2);
     }
 
-    @Test
-    void transactional_job_is_claimed_only_if_it_starts_immediately() throws Exception {
+    private List<String> statuses() {
+        return jdbc.sql("SELECT status, count(*) FROM forge_jobs GROUP BY 1 ORDER BY 1")
+                .query((row, n) -> row.getString(1) + " " + row.getInt(2))
+                .list();
+    }
+
+    /** Under READ COMMITTED the row may be marked as running while the transaction is open. */
+    @ParameterizedTest
+    @ValueSource(ints = {TransactionDefinition.ISOLATION_DEFAULT, TransactionDefinition.ISOLATION_READ_COMMITTED})
+    void transactional_jobs_are_prefetched_under_read_committed(int isolation) throws Exception {
+        var blocking = new AtomicBoolean();
         var go = new CountDownLatch(1);
         work.slots = 2;
         work.prefetch = 10;
-        work.on(job("job").in(work.transaction()), (payload, context) -> {
-            until(go);
+        work.on(job("job").in(work.transaction(isolation)), (payload, context) -> {
+            effect(context);
+            if (blocking.get()) {
+                until(go);
+            }
             return null;
         });
-        work.on("quick", context -> {});
         Member member = cluster.start("one", work, UnaryOperator.identity());
+        member.ended(member.jobs().enqueueNamed("job", null).id());
+        blocking.set(true);
+        List<UUID> ids = IntStream.range(0, 6)
+                .mapToObj(i -> member.jobs().enqueueNamed("job", null))
+                .map(EnqueuedJob::id)
+                .toList();
+        await().until(() -> statuses().equals(List.of("claimed 4", "completed 1", "running 2")));
+        go.countDown();
+        ids.forEach(id -> {
+            JobInfo job = member.ended(id);
+            assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(job.attempts()).isOne();
+            assertThat(effects(id)).containsExactly(1);
+        });
+    }
+
+    @Test
+    void prefetched_transactional_job_that_takes_longer_is_marked_as_running() throws Exception {
+        var go = new CountDownLatch(1);
+        var calls = new AtomicInteger();
+        work.slots = 1;
+        work.prefetch = 10;
+        work.on(job("job").in(work.transaction(TransactionDefinition.ISOLATION_READ_COMMITTED)), (payload, context) -> {
+            effect(context);
+            if (calls.incrementAndGet() == 2) {
+                until(go);
+            }
+            return null;
+        });
+        cluster.start("one", work, UnaryOperator.identity());
+        // All at once: one starts with its claim, the others are claimed ahead.
+        jdbc.sql("SELECT forge_enqueue('job') FROM generate_series(1, 3)")
+                .query()
+                .listOfRows();
+        await().until(() -> statuses().equals(List.of("claimed 1", "completed 1", "running 1")));
+        go.countDown();
+        await().until(() -> statuses().equals(List.of("completed 3")));
+        assertThat(jdbc.sql("SELECT count(*) FROM effects").query(Long.class).single())
+                .isEqualTo(3);
+    }
+
+    @Test
+    void default_isolation_of_the_database_decides_whether_jobs_are_prefetched() throws Exception {
+        String change = "ALTER DATABASE %s %%s default_transaction_isolation".formatted(database.name());
+        jdbc.sql(change.formatted("SET") + " = 'repeatable read'").update();
+        database.endIdleSessions();
+        try {
+            claimsOnlyWhatStarts(TransactionDefinition.ISOLATION_DEFAULT);
+        } finally {
+            jdbc.sql(change.formatted("RESET")).update();
+            database.endIdleSessions();
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {TransactionDefinition.ISOLATION_REPEATABLE_READ, TransactionDefinition.ISOLATION_SERIALIZABLE})
+    void job_in_a_snapshot_is_claimed_only_if_it_starts_immediately(int isolation) throws Exception {
+        claimsOnlyWhatStarts(isolation);
+    }
+
+    private void claimsOnlyWhatStarts(int isolation) throws Exception {
+        var blocking = new AtomicBoolean();
+        var go = new CountDownLatch(1);
+        work.slots = 2;
+        work.prefetch = 10;
+        work.on(job("job").in(work.transaction(isolation)), (payload, context) -> {
+            if (blocking.get()) {
+                until(go);
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        member.ended(member.jobs().enqueueNamed("job", null).id());
+        blocking.set(true);
         List<UUID> ids = IntStream.range(0, 6)
                 .mapToObj(i -> member.jobs().enqueueNamed("job", null))
                 .map(EnqueuedJob::id)
                 .toList();
         await().until(() -> member.engine().load() == 2);
-        assertThat(jdbc.sql("SELECT status, count(*) FROM forge_jobs GROUP BY 1 ORDER BY 1")
-                        .query((row, n) -> row.getString(1) + " " + row.getInt(2))
-                        .list())
-                .containsExactly("pending 4", "running 2");
+        await().during(Duration.ofMillis(300))
+                .until(() -> statuses().equals(List.of("completed 1", "pending 4", "running 2")));
         go.countDown();
-        ids.forEach(id -> member.ended(id));
+        ids.forEach(id -> assertThat(member.ended(id).attempts()).isOne());
     }
 
     @Test

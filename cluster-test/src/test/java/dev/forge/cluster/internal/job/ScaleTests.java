@@ -6,8 +6,10 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -89,13 +91,18 @@ class ScaleTests {
         handOverUnderLoad(20);
     }
 
+    /** Returns settings with which a term outlasts a pause of the machine. */
+    private static NodeSettings steady(NodeSettings settings) {
+        return TestNodes.withLease(settings, Duration.ofMinutes(1), Duration.ofSeconds(1), Duration.ofSeconds(30));
+    }
+
     /** Simulates slow commits of a busy machine: each holds the fence for longer than a candidate waits at first. */
     @Test
     void slow_fenced_writes_in_flight_only_delay_the_next_term() {
         try (var cluster = new TestCluster(database)) {
-            Member one = cluster.start("one", s -> s);
+            Member one = cluster.start("one", ScaleTests::steady);
             await().until(() -> one.leadership().isLeader(Leadership.SCHEDULER));
-            Member two = cluster.start("two", s -> s);
+            Member two = cluster.start("two", ScaleTests::steady);
             UUID leader = one.node().id();
             var fences = new LeaderStore(cluster.schema, database.dataSource());
             var transaction = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));

@@ -26,6 +26,7 @@ import dev.forge.cluster.job.JobInterceptor;
 import dev.forge.cluster.job.JobPriority;
 import java.lang.reflect.Type;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -116,6 +117,26 @@ public final class TestJobs {
 
     public JobHandler.Transaction transaction() {
         return transaction(TransactionDefinition.ISOLATION_DEFAULT);
+    }
+
+    /** Adds a handler that takes many jobs at a time. */
+    public TestJobs onMany(Declared declared, int size, Duration patience, JobHandler.BulkCode code) {
+        handlers.add(new JobHandler(
+                declared.name,
+                declared.aliases,
+                null,
+                JobPriority.NORMAL.value(),
+                new JobHandler.Limits(declared.maxAttempts, backoff, 0, declared.excluded, declared.timeout, retention),
+                new JobHandler.Target(
+                        declared.payload,
+                        declared.transaction,
+                        (payload, context) -> {
+                            Object returned = code.run(Arrays.asList(payload), List.of(context));
+                            return returned instanceof List<?> list ? list.get(0) : null;
+                        },
+                        new JobHandler.Bulk(size, patience, code),
+                        "TestJobs")));
+        return this;
     }
 
     public TestJobs on(Declared declared, JobHandler.Code code) {

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.internal.runtime.Pace;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipLost;
@@ -58,7 +59,7 @@ class FencingTests {
 
     @Test
     void fencing_token_has_the_servers_timeline_above_the_term() {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         await().until(() -> one.leadership().isLeader(SCHEDULER));
         long timeline = Long.parseLong(
                 jdbc.sql("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)")
@@ -68,7 +69,7 @@ class FencingTests {
         long term = one.leadership().term(SCHEDULER).orElseThrow();
         long token = one.leadership().fencingToken(SCHEDULER).orElseThrow();
         assertThat(token).isEqualTo((timeline << 40) + term);
-        Member two = cluster.start("two", s -> s);
+        Member two = cluster.start("two", TestNodes::steady);
         assertThat(two.leadership().fencingToken(SCHEDULER)).isEmpty();
         one.leadership().leave(SCHEDULER);
         await().until(() -> two.leadership().fencingToken(SCHEDULER).orElse(0) > token);
@@ -79,7 +80,7 @@ class FencingTests {
     void fenced_write_of_the_current_term_commits_and_one_of_an_older_term_does_not() {
         jdbc.sql("CREATE TABLE IF NOT EXISTS fenced (term bigint)").update();
         jdbc.sql("TRUNCATE fenced").update();
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         await().until(() -> one.leadership().isLeader(SCHEDULER));
         one.leadership()
                 .fenced(
@@ -116,9 +117,9 @@ class FencingTests {
 
     @Test
     void slow_fenced_write_delays_the_next_term_and_ends_no_session() throws Exception {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         await().until(() -> one.leadership().isLeader(SCHEDULER));
-        Member two = cluster.start("two", s -> s);
+        Member two = cluster.start("two", TestNodes::steady);
         two.leadership().join("own");
         await().until(() -> two.leadership().isLeader("own"));
         long own = two.leadership().term("own").orElseThrow();
@@ -140,9 +141,9 @@ class FencingTests {
 
     @Test
     void fenced_write_of_a_node_that_does_not_lead_is_not_begun() {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         await().until(() -> one.leadership().isLeader(SCHEDULER));
-        Member two = cluster.start("two", s -> s);
+        Member two = cluster.start("two", TestNodes::steady);
         assertThatExceptionOfType(LeadershipLostException.class)
                 .isThrownBy(() -> two.leadership().fenced(SCHEDULER, () -> {
                     throw new AssertionError("begun");
@@ -151,7 +152,7 @@ class FencingTests {
 
     @Test
     void wait_for_a_fence_is_bounded_and_reported_until_the_fence_is_free() throws Exception {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         one.leadership().join("reports");
         await().until(() -> one.leadership().isLeader("reports"));
         try (Connection blocking = database.dataSource().getConnection()) {
@@ -159,7 +160,7 @@ class FencingTests {
             blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'reports' FOR UPDATE");
             var fenced = CompletableFuture.supplyAsync(() -> one.leadership().fenced("reports", () -> 1));
             assertThatExceptionOfType(ExecutionException.class)
-                    .isThrownBy(() -> fenced.get(8, TimeUnit.SECONDS))
+                    .isThrownBy(() -> fenced.get(60, TimeUnit.SECONDS))
                     .withCauseInstanceOf(CannotAcquireLockException.class)
                     .withMessageContaining("Role reports");
             assertThat(one.node().blockedFences()).containsOnlyKeys("reports");
@@ -171,7 +172,7 @@ class FencingTests {
 
     @Test
     void node_that_lost_a_role_takes_no_fence() throws Exception {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         one.leadership().join("reports");
         await().until(() -> one.leadership().isLeader("reports"));
         try (Connection blocking = database.dataSource().getConnection()) {
@@ -190,20 +191,21 @@ class FencingTests {
 
     @Test
     void roles_whose_row_is_locked_delay_neither_renewals_nor_the_election_to_a_free_role() throws Exception {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start(
+                "one",
+                s -> TestNodes.withLease(s, Duration.ofSeconds(20), Duration.ofSeconds(1), Duration.ofSeconds(8)));
         await().until(() -> one.leadership().isLeader(SCHEDULER));
         long term = cluster.term(SCHEDULER);
-        jdbc.sql("INSERT INTO forge_leaders (role) SELECT 'blocked ' || i FROM generate_series(1, 20) i")
+        jdbc.sql("INSERT INTO forge_leaders (role) SELECT 'blocked ' || i FROM generate_series(1, 50) i")
                 .update();
         try (Connection blocking = database.dataSource().getConnection()) {
             blocking.setAutoCommit(false);
             blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role LIKE 'blocked%' FOR UPDATE");
-            for (int i = 1; i <= 20; i++) {
+            for (int i = 1; i <= 50; i++) {
                 one.leadership().join("blocked " + i);
             }
             // A pass over all of these roles takes longer than a leadership lasts without a renewal.
-            await().during(Duration.ofMillis(4_500))
-                    .atMost(Duration.ofSeconds(20))
+            await().during(Duration.ofMillis(10_500))
                     .until(() -> !one.events().contains(new LeadershipLost(SCHEDULER, term)));
             one.leadership().join("free");
             await().until(() -> one.leadership().isLeader("free"));
@@ -214,7 +216,7 @@ class FencingTests {
 
     @Test
     void role_whose_fence_stays_blocked_is_tried_again_after_two_seconds() throws Exception {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         UUID self = one.node().id();
         var nanos = new AtomicLong();
         var store = new ElectionStore(cluster.schema, database.dataSource());
@@ -248,7 +250,7 @@ class FencingTests {
 
     @Test
     void fence_keeps_the_lock_timeout_of_the_surrounding_transaction() {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         await().until(() -> one.leadership().isLeader(SCHEDULER));
         var transaction = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
         for (String timeout : List.of("0", "150ms", "7s")) {
@@ -268,7 +270,7 @@ class FencingTests {
 
     @Test
     void error_of_fenced_work_for_an_undeclared_role_says_how_to_declare_it() {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         assertThatExceptionOfType(LeadershipLostException.class)
                 .isThrownBy(() -> one.leadership().fenced("import", () -> {}))
                 .withMessage("role import: this node does not lead, and does not stand for election:"

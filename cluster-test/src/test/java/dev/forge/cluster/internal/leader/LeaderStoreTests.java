@@ -59,7 +59,7 @@ class LeaderStoreTests {
 
     @BeforeEach
     void join() {
-        jdbc.sql("TRUNCATE forge_nodes, forge_leaders, forge_leader_leases").update();
+        database.clear();
         one = node("one");
         two = node("two");
         three = node("three");
@@ -101,6 +101,16 @@ class LeaderStoreTests {
         Term second = begin(two);
         assertThat(second.disputed()).isBetween(Duration.ofSeconds(15), Duration.ofSeconds(20));
         assertThat(second.predecessor()).isEqualTo(one);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"infinity", "-infinity", "294276-12-31 12:00+00", "4713-01-02 BC"})
+    void lease_edited_by_hand_does_not_prevent_the_next_term(String time) {
+        begin(one);
+        jdbc.sql("UPDATE forge_leader_leases SET lease_until = ?::timestamptz, disputed_until = ?::timestamptz")
+                .params(time, time)
+                .update();
+        assertThat(begin(two).disputed()).isLessThanOrEqualTo(Duration.ofDays(1));
     }
 
     @Test

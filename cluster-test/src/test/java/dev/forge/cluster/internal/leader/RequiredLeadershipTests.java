@@ -14,11 +14,9 @@ import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LostLeadership;
 import dev.forge.cluster.node.NodeMode;
-import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
-import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -47,24 +45,18 @@ class RequiredLeadershipTests {
     }
 
     private static NodeSettings mustLead(NodeSettings settings) {
-        return new NodeSettings(
-                TestNodes.settings(Duration.ofSeconds(5), NodeMode.LEADER, Set.of(NodeRole.values()))
-                        .presence(),
-                settings.heartbeat(),
-                settings.detection(),
-                new NodeSettings.Election(
-                        LeadershipBasis.LOCK,
-                        Duration.ofMillis(100),
-                        Duration.ofSeconds(2),
-                        Duration.ofMillis(500),
-                        Duration.ofSeconds(1)),
-                settings.drainTimeout());
+        return TestNodes.withMode(
+                TestNodes.withElectionEvery(
+                        TestNodes.withLease(
+                                settings, Duration.ofSeconds(5), Duration.ofMillis(500), Duration.ofSeconds(4)),
+                        Duration.ofMillis(100)),
+                NodeMode.LEADER);
     }
 
     @Test
     void node_of_mode_leader_is_not_ready_until_it_leads_again() {
         Member one = cluster.start("one", RequiredLeadershipTests::mustLead);
-        Member two = cluster.start("two", s -> s);
+        Member two = cluster.start("two", TestNodes::steady);
         one.leadership().leave(SCHEDULER);
         await().until(() -> two.leadership().isLeader(SCHEDULER));
         one.leadership().join(SCHEDULER);
@@ -78,7 +70,7 @@ class RequiredLeadershipTests {
     @Test
     void node_of_mode_leader_exits_after_a_lost_leadership_if_configured() {
         var exits = new AtomicInteger();
-        Member one = cluster.create("one", database.dataSource(), RequiredLeadershipTests::mustLead);
+        Member one = cluster.create("one", RequiredLeadershipTests::mustLead);
         one.node().onLostLeadership(LostLeadership.EXIT, exits::incrementAndGet);
         try {
             one.node().start();
@@ -93,23 +85,10 @@ class RequiredLeadershipTests {
 
     @Test
     void node_of_mode_leader_fails_to_start_while_another_node_leads() {
-        Member one = cluster.start("one", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
         await().until(() -> one.leadership().isLeader(SCHEDULER));
         Member boss = cluster.create(
-                "boss",
-                database.dataSource(),
-                s -> new NodeSettings(
-                        TestNodes.settings(Duration.ofSeconds(5), NodeMode.LEADER, Set.of(NodeRole.values()))
-                                .presence(),
-                        s.heartbeat(),
-                        s.detection(),
-                        new NodeSettings.Election(
-                                s.election().basis(),
-                                s.election().checkInterval(),
-                                Duration.ofMillis(700),
-                                s.election().renewInterval(),
-                                s.election().localDeadline()),
-                        s.drainTimeout()));
+                "boss", s -> TestNodes.withLease(TestNodes.withMode(s, NodeMode.LEADER), Duration.ofMillis(700)));
         assertThatExceptionOfType(ClusterStartupException.class)
                 .isThrownBy(() -> boss.node().start())
                 .withMessageContaining("forge.cluster.node.mode (leader)")

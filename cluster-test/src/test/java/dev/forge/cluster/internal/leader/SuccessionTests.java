@@ -58,14 +58,14 @@ class SuccessionTests {
 
     @Test
     void leader_whose_session_is_terminated_resigns_at_once_and_a_follower_takes_over() {
-        Member one = cluster.start("one", s -> s);
-        Member two = cluster.start("two", s -> s);
+        Member one = cluster.start("one", TestNodes::steady);
+        Member two = cluster.start("two", TestNodes::steady);
         Member leader = leaderOf(one, two);
         long term = cluster.term(SCHEDULER);
         terminateSessionOf(leader);
         await().until(() -> cluster.term(SCHEDULER) > term);
         // The node lost its session, but it is alive.
-        assertThat(cluster.status(leader.node().identity().name())).isEqualTo("active");
+        await().until(() -> cluster.status(leader.node().identity().name()).equals("active"));
     }
 
     private TcpProxy network() {
@@ -82,17 +82,7 @@ class SuccessionTests {
     }
 
     private static NodeSettings lease(NodeSettings settings, Duration lease) {
-        return new NodeSettings(
-                settings.presence(),
-                settings.heartbeat(),
-                settings.detection(),
-                new NodeSettings.Election(
-                        settings.election().basis(),
-                        settings.election().checkInterval(),
-                        lease,
-                        Duration.ofMillis(500),
-                        Duration.ofSeconds(3)),
-                settings.drainTimeout());
+        return TestNodes.withLease(settings, lease, Duration.ofMillis(500), Duration.ofSeconds(6));
     }
 
     /** Ends the session of a leader that is cut off and so still believes that it leads. */
@@ -104,9 +94,9 @@ class SuccessionTests {
     @Test
     void leader_that_is_cut_off_ends_its_leadership_before_another_node_leads() throws Exception {
         try (TcpProxy network = network()) {
-            Member one = cluster.start("one", through(network), s -> s);
+            Member one = cluster.start("one", through(network), s -> lease(s, Duration.ofSeconds(10)));
             await().until(() -> one.leadership().isLeader(SCHEDULER));
-            Member two = cluster.start("two", s -> s);
+            Member two = cluster.start("two", s -> lease(s, Duration.ofSeconds(10)));
             long term = one.leadership().term(SCHEDULER).orElseThrow();
             network.cut();
             while (!two.leadership().isLeader(SCHEDULER)) {
@@ -129,13 +119,9 @@ class SuccessionTests {
         try (TcpProxy network = network()) {
             // Without a liveness lock the node is declared dead only after fifteen seconds of silence.
             Member one = cluster.start(
-                    "one",
-                    through(network),
-                    s -> lease(
-                            TestNodes.with(s, new NodeSettings.Detection(Duration.ofMillis(250), false)),
-                            Duration.ofSeconds(8)));
+                    "one", through(network), s -> lease(TestNodes.withoutLivenessLock(s), Duration.ofSeconds(10)));
             await().until(() -> one.leadership().isLeader(SCHEDULER));
-            Member two = cluster.start("two", s -> lease(s, Duration.ofSeconds(8)));
+            Member two = cluster.start("two", s -> lease(s, Duration.ofSeconds(10)));
             endSessionUnnoticed(one, network);
             await().until(() -> two.leadership().isLeader(SCHEDULER));
             assertThat(two.node().elector().isUndisputed(SCHEDULER)).isFalse();
@@ -159,7 +145,7 @@ class SuccessionTests {
         try (TcpProxy network = network()) {
             Member one = cluster.start("one", through(network), s -> lease(s, Duration.ofMinutes(1)));
             await().until(() -> one.leadership().isLeader(SCHEDULER));
-            Member two = cluster.start("two", s -> s);
+            Member two = cluster.start("two", s -> lease(s, Duration.ofSeconds(10)));
             endSessionUnnoticed(one, network);
             await().until(() -> two.leadership().isLeader(SCHEDULER));
             assertThat(jdbc.sql("""

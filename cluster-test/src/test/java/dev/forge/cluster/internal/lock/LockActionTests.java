@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.lock;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
-import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
@@ -68,6 +68,12 @@ class LockActionTests {
         jdbc.sql("UPDATE forge_locks SET expires_at = clock_timestamp() - interval '1 second' WHERE lock_name = ?")
                 .param(name)
                 .update();
+    }
+
+    /** Returns locks on connections without a limit or timeouts: many callers wait for these, and the machine may pause. */
+    private DefaultClusterLocks patientLocks(Member member) {
+        var store = new LockStore(cluster.schema, database.dataSource());
+        return new DefaultClusterLocks(member.node(), store, new LockKeeper(store, MINUTE, member.node()::nanos));
     }
 
     @Test
@@ -195,8 +201,8 @@ class LockActionTests {
         var most = new AtomicInteger();
         List<Future<Integer>> results = new ArrayList<>();
         for (int i = 0; i < 20; i++) {
-            Member member = i % 2 == 0 ? one : two;
-            results.add(threads.submit(() -> member.locks().withLock("import", MINUTE, () -> {
+            DefaultClusterLocks locks = patientLocks(i % 2 == 0 ? one : two);
+            results.add(threads.submit(() -> locks.withLock("import", MINUTE, () -> {
                 most.accumulateAndGet(inside.incrementAndGet(), Math::max);
                 // Takes long enough for the others to come in.
                 jdbc.sql("SELECT 1").query(Integer.class).single();
@@ -223,7 +229,7 @@ class LockActionTests {
     @Test
     void lease_is_renewed_while_the_action_runs() {
         assertThat(one.locks().tryWithLock("import", () -> {
-                    jdbc.sql("UPDATE forge_locks SET expires_at = clock_timestamp() + interval '5 seconds'")
+                    jdbc.sql("UPDATE forge_locks SET expires_at = clock_timestamp() + interval '20 seconds'")
                             .update();
                     one.keeper().pass();
                     assertThat(jdbc.sql(

@@ -119,7 +119,7 @@ class LogLineTests {
         });
         Member one = cluster.start("one", work, UnaryOperator.identity());
         UUID id = one.jobs().enqueueNamed("job", null).id();
-        assertThat(started.await(20, TimeUnit.SECONDS)).isTrue();
+        assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
         assertThat(one.jobs().cancel(id)).isTrue();
         await().until(() -> one.engine().load() == 0);
         await().untilAsserted(() -> assertThat(lines(Level.INFO))
@@ -140,7 +140,6 @@ class LogLineTests {
                 .singleElement()
                 .satisfies(line ->
                         assertThat(line).contains("junk-1=1", "and 1980 more").hasSizeLessThan(2_000));
-        database.jdbc().sql("TRUNCATE forge_jobs").update();
     }
 
     @Test
@@ -173,7 +172,6 @@ class LogLineTests {
                 .isThrownBy(() -> one.jobs().enqueueNamed("missing", null))
                 .satisfies(e -> assertThat(e.getMessage()).doesNotContain("\n", "\u001b"));
         assertThat(lines(Level.DEBUG)).noneMatch(line -> line.contains("\n") || line.contains("\u001b"));
-        database.jdbc().sql("TRUNCATE forge_jobs").update();
     }
 
     @Test
@@ -198,7 +196,7 @@ class LogLineTests {
         var member = new AtomicReference<Member>();
         TcpProxy network = TcpProxy.to(url.getProperty("PGHOST"), Integer.parseInt(url.getProperty("PGPORT")));
         try {
-            // The drain waits for this job. Meanwhile every loop finds out that the server is unreachable.
+            // The drain waits six seconds for this job. Meanwhile every loop finds out that the server is unreachable.
             var work = new TestJobs(database.dataSource()).on("job", context -> {
                 started.countDown();
                 await().until(() -> member.get().node().state() == Node.State.DRAINING);
@@ -210,17 +208,9 @@ class LogLineTests {
                     database.username(),
                     database.password());
             member.set(cluster.start(
-                    "one",
-                    direct,
-                    work,
-                    settings -> new NodeSettings(
-                            settings.presence(),
-                            settings.heartbeat(),
-                            settings.detection(),
-                            settings.election(),
-                            Duration.ofSeconds(1))));
+                    "one", direct, work, settings -> TestNodes.withDrainTimeout(settings, Duration.ofSeconds(6))));
             member.get().jobs().enqueueNamed("job", null);
-            assertThat(started.await(20, TimeUnit.SECONDS)).isTrue();
+            assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
             member.get().stop();
         } finally {
             network.close();

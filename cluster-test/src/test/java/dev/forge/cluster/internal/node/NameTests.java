@@ -153,7 +153,7 @@ class NameTests {
     @Test
     void node_with_a_line_break_in_its_name_does_not_start() {
         assertThatExceptionOfType(ClusterStartupException.class)
-                .isThrownBy(() -> cluster.create("one\nforged", database.dataSource(), UnaryOperator.identity()))
+                .isThrownBy(() -> cluster.create("one\nforged", UnaryOperator.identity()))
                 .withMessageContaining("'one?forged' holds a control character (U+000A at position 3)");
     }
 }

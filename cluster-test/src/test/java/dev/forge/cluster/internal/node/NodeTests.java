@@ -44,13 +44,13 @@ class NodeTests {
         this.database = database;
         this.schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
         this.jdbc = database.jdbc();
-        this.control = new ControlConnections(database.dataSource(), Pooler.NONE, 2, Duration.ofSeconds(5));
+        this.control = new ControlConnections(database.newSessions(), Pooler.NONE, 2, Duration.ofSeconds(5));
         this.nodes = new NodeStore(schema, control);
     }
 
     @BeforeEach
     void start() {
-        jdbc.sql("TRUNCATE forge_nodes").update();
+        database.clear();
         scheduler.initialize();
     }
 
@@ -61,12 +61,12 @@ class NodeTests {
     }
 
     private Node node(String key, Duration heartbeat) {
-        return TestNodes.node(resources(key), TestNodes.settings(heartbeat), scheduler);
+        return TestNodes.node(resources(key), TestNodes.worker(heartbeat), scheduler);
     }
 
     private Node.Resources resources(String key) {
         return new Node.Resources(
-                schema, database.dataSource(), control, nodes, () -> new NodeIdentity(key, "name of " + key));
+                schema, database.newSessions(), control, nodes, () -> new NodeIdentity(key, "name of " + key));
     }
 
     @Test
@@ -123,8 +123,8 @@ class NodeTests {
         jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
         node.beat();
         assertThat(node.id()).isNotEqualTo(former);
-        jdbc.sql("DELETE FROM forge_nodes").update();
         UUID second = node.id();
+        jdbc.sql("DELETE FROM forge_nodes").update();
         node.beat();
         assertThat(node.id()).isNotEqualTo(second);
         node.stop();
@@ -141,12 +141,12 @@ class NodeTests {
                 jdbc.sql("UPDATE forge_nodes SET status = 'dead'").update();
                 var together = new CyclicBarrier(2);
                 Callable<Void> beat = () -> {
-                    together.await(30, TimeUnit.SECONDS);
+                    together.await(60, TimeUnit.SECONDS);
                     node.beat();
                     return null;
                 };
                 for (Future<Void> beaten : List.of(threads.submit(beat), threads.submit(beat))) {
-                    beaten.get(30, TimeUnit.SECONDS);
+                    beaten.get(60, TimeUnit.SECONDS);
                 }
                 assertThat(node.id()).isNotEqualTo(former);
                 assertThat(jdbc.sql("SELECT id FROM forge_nodes WHERE status <> 'dead'")

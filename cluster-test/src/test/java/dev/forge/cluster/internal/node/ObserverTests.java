@@ -64,7 +64,7 @@ class ObserverTests {
 
     @BeforeEach
     void empty() {
-        jdbc.sql("TRUNCATE forge_nodes").update();
+        database.clear();
     }
 
     private UUID node(Integer livenessKey) {
@@ -288,7 +288,9 @@ class ObserverTests {
             "stale_at = 'infinity', dead_at = 'infinity'",
             "last_heartbeat = '-infinity'",
             "last_heartbeat = 'infinity'",
-            "stale_at = '294000-01-01', dead_at = '294000-01-01', last_heartbeat = now()"
+            "stale_at = '294000-01-01', dead_at = '294000-01-01', last_heartbeat = now()",
+            "stale_at = 'infinity', dead_at = 'infinity', last_heartbeat = '294276-12-31 12:00+00'",
+            "stale_at = '294276-12-31 12:00+00', dead_at = '294276-12-31 12:00+00', last_heartbeat = '4713-01-02 BC'"
         }) {
             jdbc.sql("UPDATE forge_nodes SET %s WHERE id = ?".formatted(edit))
                     .param(edited)

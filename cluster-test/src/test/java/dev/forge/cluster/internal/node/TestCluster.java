@@ -47,6 +47,8 @@ public final class TestCluster implements AutoCloseable {
     /** The data source of the application. */
     public final DataSource source;
 
+    private final DataSource direct;
+
     public final List<Member> members = new ArrayList<>();
 
     public TestCluster(TestDatabase database) {
@@ -54,18 +56,20 @@ public final class TestCluster implements AutoCloseable {
     }
 
     public TestCluster(TestDatabase database, String schemaName) {
-        this(database, schemaName, database.dataSource());
+        this(database, schemaName, database.dataSource(), database.newSessions());
     }
 
+    /** A cluster whose nodes have no other rights than those of a data source. */
     public TestCluster(TestDatabase database, String schemaName, DataSource source) {
+        this(database, schemaName, source, source);
+    }
+
+    private TestCluster(TestDatabase database, String schemaName, DataSource source, DataSource direct) {
         this.database = database;
         this.source = source;
+        this.direct = direct;
         this.schema = Schema.open(database.dataSource(), SchemaMode.MIGRATE, schemaName);
-        database.jdbc()
-                .sql(
-                        "TRUNCATE %1$s.forge_nodes, %1$s.forge_leaders, %1$s.forge_leader_leases, %1$s.forge_locks, %1$s.forge_jobs, %1$s.forge_job_pauses, %1$s.forge_job_names, %1$s.forge_crons, %1$s.forge_cron_runs, %1$s.forge_cron_sets, %1$s.forge_cron_memories"
-                                .formatted(schemaName))
-                .update();
+        database.clear();
     }
 
     /** A node with its connections, locks, jobs and events. */
@@ -96,16 +100,16 @@ public final class TestCluster implements AutoCloseable {
     }
 
     public Member start(String name, UnaryOperator<NodeSettings> change) {
-        return start(name, source, change);
+        return start(name, direct, change);
     }
 
     /** Starts a node that runs these jobs. */
     public Member start(String name, TestJobs jobs, UnaryOperator<NodeSettings> change) {
-        return start(name, source, jobs, change);
+        return start(name, direct, jobs, change);
     }
 
     public Member start(String name, DataSource direct, UnaryOperator<NodeSettings> change) {
-        return start(name, direct, new TestJobs(direct), change);
+        return start(name, direct, new TestJobs(source), change);
     }
 
     public Member start(String name, DataSource direct, TestJobs jobs, UnaryOperator<NodeSettings> change) {
@@ -115,8 +119,16 @@ public final class TestCluster implements AutoCloseable {
         return member;
     }
 
+    public Member create(String name, UnaryOperator<NodeSettings> change) {
+        return create(name, direct, change);
+    }
+
+    public Member create(String name, TestJobs jobs, UnaryOperator<NodeSettings> change) {
+        return create(name, direct, jobs, change);
+    }
+
     public Member create(String name, DataSource direct, UnaryOperator<NodeSettings> change) {
-        return create(name, direct, new TestJobs(direct), change);
+        return create(name, direct, new TestJobs(source), change);
     }
 
     public Member create(String name, DataSource direct, TestJobs work, UnaryOperator<NodeSettings> change) {

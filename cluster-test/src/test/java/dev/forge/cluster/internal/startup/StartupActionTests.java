@@ -18,7 +18,6 @@ import dev.forge.cluster.internal.lock.DefaultClusterLocks;
 import dev.forge.cluster.internal.lock.LockKeeper;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
@@ -27,7 +26,6 @@ import dev.forge.cluster.internal.startup.StartupActions.Timing;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeMode;
-import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.startup.StartupCoordinator;
 import dev.forge.cluster.test.AppProcess;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -38,7 +36,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
@@ -73,7 +70,6 @@ class StartupActionTests {
     @BeforeEach
     void create() {
         cluster = new TestCluster(database);
-        jdbc.sql("TRUNCATE forge_startup_actions").update();
     }
 
     @AfterEach
@@ -189,8 +185,23 @@ class StartupActionTests {
     }
 
     @Test
+    void name_that_forges_a_log_line_is_printed_as_one_line() {
+        StartupCoordinator one = start("one");
+        StartupCoordinator two = start("two");
+        jdbc.sql("UPDATE forge_nodes SET name = E'a\\n2026-01-01 ERROR forged' WHERE name = 'one'")
+                .update();
+        one.once(
+                "seed",
+                "1",
+                () -> assertThatExceptionOfType(ClusterStartupException.class)
+                        .isThrownBy(() -> two.once("seed", "1", Duration.ofMillis(100), () -> {}))
+                        .withMessageContaining("forged")
+                        .matches(e -> e.getMessage().lines().count() == 1));
+    }
+
+    @Test
     void action_runs_before_its_node_has_joined_the_cluster() {
-        Member early = cluster.create("early", database.dataSource(), s -> s);
+        Member early = cluster.create("early", s -> s);
         try {
             assertThat(coordinator(early, FOREVER).once("seed", "1", () -> {})).isTrue();
             assertThat(completedBy("seed")).containsExactly("1 early");
@@ -201,11 +212,12 @@ class StartupActionTests {
 
     @Test
     void lease_is_extended_while_the_action_runs() {
-        StartupCoordinator one = coordinator(cluster.start("one", s -> s), Duration.ofMillis(900));
-        StartupCoordinator two = coordinator(cluster.start("two", s -> s), Duration.ofMillis(900));
+        // Long enough to survive a pause of the machine; extended every three seconds.
+        StartupCoordinator one = coordinator(cluster.start("one", s -> s), Duration.ofSeconds(9));
+        StartupCoordinator two = coordinator(cluster.start("two", s -> s), Duration.ofSeconds(9));
         assertThat(one.once("seed", "1", () -> {
                     await().until(() -> jdbc.sql("""
-                                    SELECT clock_timestamp() > locked_at + interval '2 seconds' FROM forge_locks
+                                    SELECT expires_at > locked_at + interval '10 seconds' FROM forge_locks
                                     WHERE lock_name = 'once:seed'
                                     """).query(Boolean.class).single());
                     assertThatExceptionOfType(ClusterStartupException.class)
@@ -243,12 +255,15 @@ class StartupActionTests {
                 .isTrue();
         assertThat(completedBy("seed")).containsExactly("1 frozen");
         jdbc.sql(lastHolder).update();
-        frozen.node().cleanUp();
-        assertThat(jdbc.sql("SELECT count(*) FROM forge_locks")
-                        .query(Long.class)
-                        .single())
-                .as("locks of completed actions")
-                .isZero();
+        // Cleans up only while it leads: a paused machine may lose its term.
+        await().untilAsserted(() -> {
+            frozen.node().cleanUp();
+            assertThat(jdbc.sql("SELECT count(*) FROM forge_locks")
+                            .query(Long.class)
+                            .single())
+                    .as("locks of completed actions")
+                    .isZero();
+        });
     }
 
     @Test
@@ -367,15 +382,7 @@ class StartupActionTests {
 
     @Test
     void node_that_may_not_change_the_cluster_runs_no_action_but_may_find_it_completed() {
-        Member observer = cluster.start(
-                "observer",
-                s -> new NodeSettings(
-                        TestNodes.settings(Duration.ofSeconds(5), NodeMode.OBSERVER, Set.of(NodeRole.values()))
-                                .presence(),
-                        s.heartbeat(),
-                        s.detection(),
-                        s.election(),
-                        s.drainTimeout()));
+        Member observer = cluster.start("observer", s -> TestNodes.withMode(s, NodeMode.OBSERVER));
         StartupCoordinator watching = coordinator(observer, FOREVER);
         assertThatExceptionOfType(MutationRefusedException.class)
                 .isThrownBy(() -> watching.once("seed", "1", () -> {}));

@@ -74,7 +74,6 @@ public final class TestWorkflows {
         public WorkflowInfo await(UUID run, WorkflowStatus status) {
             dev.forge.cluster.internal.PatientAwaits.await()
                     .alias("run " + run + " " + status)
-                    .atMost(Duration.ofSeconds(20))
                     .pollInterval(Duration.ofMillis(5))
                     .until(() -> workflows.find(run).orElseThrow().status() == status);
             return workflows.find(run).orElseThrow();
@@ -84,7 +83,6 @@ public final class TestWorkflows {
         public WorkflowInfo ended(UUID run) {
             dev.forge.cluster.internal.PatientAwaits.await()
                     .alias("end of run " + run)
-                    .atMost(Duration.ofSeconds(20))
                     .pollInterval(Duration.ofMillis(5))
                     .until(() -> workflows.find(run).orElseThrow().status().isFinal());
             return workflows.find(run).orElseThrow();
@@ -98,7 +96,7 @@ public final class TestWorkflows {
     public Member start(String name, UnaryOperator<NodeSettings> change) {
         var jobs = new TestJobs(source);
         work.accept(jobs);
-        TestCluster.Member member = cluster.create(name, cluster.source, jobs, change);
+        TestCluster.Member member = cluster.create(name, jobs, change);
         var tools = new JobEngine.Dependencies(
                 source, new TestJobs.Json(), jobs.monitor, () -> jobs.interceptors, null, jobs.maxPayload);
         var engine = new WorkflowEngine(

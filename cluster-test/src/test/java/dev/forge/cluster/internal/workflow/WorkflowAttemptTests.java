@@ -23,6 +23,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -49,14 +50,13 @@ class WorkflowAttemptTests {
     private final TestCluster cluster;
     private final TestWorkflows flows;
     private final List<Long> calls = new CopyOnWriteArrayList<>();
+    private final CountDownLatch causeSeen = new CountDownLatch(1);
 
     WorkflowAttemptTests(TestDatabase database) {
         this.jdbc = database.jdbc();
         this.cluster = new TestCluster(database);
         this.flows = new TestWorkflows(cluster);
         flows.attempts = ATTEMPTS;
-        jdbc.sql("TRUNCATE forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
-                .update();
         jdbc.sql("CREATE TABLE IF NOT EXISTS blame (id int PRIMARY KEY)").update();
         jdbc.sql("INSERT INTO blame VALUES (1) ON CONFLICT DO NOTHING").update();
     }
@@ -189,6 +189,7 @@ class WorkflowAttemptTests {
         await().until(() -> one.workflows().find(run).orElseThrow().steps().stream()
                 .anyMatch(it ->
                         it.attempts() == 0 && String.valueOf(it.lastError()).contains("cable")));
+        causeSeen.countDown();
         WorkflowInfo info = one.ended(run);
         assertThat(info.status()).isEqualTo(WorkflowStatus.COMPLETED);
         assertThat(info.steps().get(0).attempts()).isEqualTo(1);
@@ -209,6 +210,7 @@ class WorkflowAttemptTests {
         await().until(() -> one.workflows().find(run).orElseThrow().steps().stream()
                 .anyMatch(it -> it.compensationAttempts() == 0
                         && String.valueOf(it.lastError()).contains("cable")));
+        causeSeen.countDown();
         WorkflowInfo info = one.ended(run);
         assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
         assertThat(info.steps().get(0).compensationAttempts()).isEqualTo(1);
@@ -269,9 +271,13 @@ class WorkflowAttemptTests {
         };
     }
 
-    private void called(AtomicBoolean armed) {
+    private void called(AtomicBoolean armed) throws InterruptedException {
         calls.add(System.nanoTime());
         armed.set(calls.size() <= 3);
+        if (calls.size() > 3) {
+            // The call that succeeds deletes the cause.
+            assertThat(causeSeen.await(1, TimeUnit.MINUTES)).isTrue();
+        }
     }
 
     private void requirePauses() {

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;
+import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
@@ -21,7 +22,6 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
@@ -48,8 +48,6 @@ class WorkflowCommandTests {
         this.jdbc = database.jdbc();
         this.cluster = new TestCluster(database);
         this.flows = new TestWorkflows(cluster);
-        jdbc.sql("TRUNCATE forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
-                .update();
     }
 
     @AfterEach
@@ -142,23 +140,25 @@ class WorkflowCommandTests {
     }
 
     private static NodeSettings withoutWork(NodeSettings settings) {
-        NodeSettings.Presence presence = settings.presence();
-        return new NodeSettings(
-                new NodeSettings.Presence(
-                        presence.hostname(),
-                        presence.mode(),
-                        Set.of(NodeRole.GATEWAY, NodeRole.FUNCTION),
-                        presence.capabilities(),
-                        presence.version(),
-                        presence.info(),
-                        presence.load()),
-                settings.heartbeat(),
-                settings.detection(),
-                settings.election(),
-                settings.drainTimeout());
+        return TestNodes.withRoles(settings, NodeRole.GATEWAY, NodeRole.FUNCTION);
     }
 
     // Cancelling
+
+    @Test
+    void reason_is_read_in_part_however_long_it_is() {
+        flows.on("waits", wf -> wf.awaitSignal("go", String.class));
+        Member one = flows.start("one");
+        UUID run = waiting(one, "waits");
+        assertThat(one.workflows().cancel(run, "x".repeat(100_000))).isTrue();
+        assertThat(one.workflows().find(run).orElseThrow().resolutionReason()).hasSizeLessThanOrEqualTo(2_000);
+        jdbc.sql("UPDATE forge_workflow_runs SET resolution_reason = repeat('y', 1000000)")
+                .update();
+        assertThat(one.workflows().find(run).orElseThrow().resolutionReason()).isEqualTo("y".repeat(2_000));
+        assertThat(one.workflows().list(null, null, 10))
+                .singleElement()
+                .satisfies(listed -> assertThat(listed.resolutionReason()).isNull());
+    }
 
     @Test
     void run_whose_job_was_abandoned_is_compensated_when_it_is_cancelled() {

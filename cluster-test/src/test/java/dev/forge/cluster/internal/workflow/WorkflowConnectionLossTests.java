@@ -48,9 +48,7 @@ class WorkflowConnectionLossTests {
         this.flows = new TestWorkflows(cluster);
         this.source = new Fragile(database.dataSource());
         flows.source = source;
-        jdbc.sql("TRUNCATE forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
-                .update();
-        jdbc.sql("CREATE TABLE IF NOT EXISTS fault_effects (run uuid, step text)")
+        jdbc.sql("CREATE TABLE IF NOT EXISTS fault_effects (position bigserial, run uuid, step text)")
                 .update();
         jdbc.sql("TRUNCATE fault_effects").update();
     }
@@ -63,14 +61,14 @@ class WorkflowConnectionLossTests {
     private String write(UUID run, String step) {
         // Joins the transaction of the step, if it has one.
         JdbcClient.create(source)
-                .sql("INSERT INTO fault_effects VALUES (?, ?)")
+                .sql("INSERT INTO fault_effects (run, step) VALUES (?, ?)")
                 .params(run, step)
                 .update();
         return step;
     }
 
     private List<String> effects(UUID run) {
-        return jdbc.sql("SELECT step FROM fault_effects WHERE run = ? ORDER BY ctid")
+        return jdbc.sql("SELECT step FROM fault_effects WHERE run = ? ORDER BY position")
                 .param(run)
                 .query(String.class)
                 .list();

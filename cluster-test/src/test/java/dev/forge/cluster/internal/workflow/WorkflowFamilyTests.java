@@ -43,8 +43,6 @@ class WorkflowFamilyTests {
         this.jdbc = database.jdbc();
         this.cluster = new TestCluster(database);
         this.flows = new TestWorkflows(cluster);
-        jdbc.sql("TRUNCATE forge_jobs, forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
-                .update();
     }
 
     @AfterEach

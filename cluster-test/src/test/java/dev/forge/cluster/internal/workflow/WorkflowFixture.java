@@ -33,9 +33,7 @@ abstract class WorkflowFixture {
         this.jdbc = database.jdbc();
         this.cluster = new TestCluster(database);
         this.flows = new TestWorkflows(cluster);
-        jdbc.sql("TRUNCATE forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
-                .update();
-        jdbc.sql("CREATE TABLE IF NOT EXISTS flow_effects (run uuid, step text)")
+        jdbc.sql("CREATE TABLE IF NOT EXISTS flow_effects (position bigserial, run uuid, step text)")
                 .update();
         jdbc.sql("TRUNCATE flow_effects").update();
     }
@@ -58,14 +56,14 @@ abstract class WorkflowFixture {
 
     static String wrote(DataSource source, UUID run, String step) {
         JdbcClient.create(source)
-                .sql("INSERT INTO flow_effects VALUES (?, ?)")
+                .sql("INSERT INTO flow_effects (run, step) VALUES (?, ?)")
                 .params(run, step)
                 .update();
         return step;
     }
 
     List<String> written(UUID run) {
-        return jdbc.sql("SELECT step FROM flow_effects WHERE run = ? ORDER BY ctid")
+        return jdbc.sql("SELECT step FROM flow_effects WHERE run = ? ORDER BY position")
                 .param(run)
                 .query(String.class)
                 .list();

@@ -177,7 +177,7 @@ class WorkflowOperationTests extends WorkflowFixture {
 
     @Test
     void ended_runs_are_deleted_with_their_history() {
-        flows.completed = Duration.ofMinutes(1);
+        flows.completed = Duration.ofHours(1);
         flows.on("short", wf -> wf.step("a", String.class, () -> "a") + wf.awaitSignal("s", String.class));
         Member one = flows.start("one");
         UUID old = one.workflows().start("short", null);
@@ -186,7 +186,7 @@ class WorkflowOperationTests extends WorkflowFixture {
         one.workflows().signal(fresh, "s", "x");
         one.ended(old);
         one.ended(fresh);
-        jdbc.sql("UPDATE forge_workflow_runs SET finished_at = now() - interval '2 minutes' WHERE id = ?")
+        jdbc.sql("UPDATE forge_workflow_runs SET finished_at = now() - interval '2 hours' WHERE id = ?")
                 .param(old)
                 .update();
         await().until(() -> {

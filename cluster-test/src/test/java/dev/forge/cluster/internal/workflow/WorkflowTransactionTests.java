@@ -146,7 +146,7 @@ class WorkflowTransactionTests extends WorkflowFixture {
 
     private Member startWith(String name, DataSource source, WorkflowHandler handler) {
         var jobs = new TestJobs(source);
-        TestCluster.Member member = cluster.create(name, database.dataSource(), jobs, settings -> settings);
+        TestCluster.Member member = cluster.create(name, jobs, settings -> settings);
         var tools = new JobEngine.Dependencies(
                 source, new TestJobs.Json(), jobs.monitor, () -> jobs.interceptors, null, jobs.maxPayload);
         var engine = new WorkflowEngine(

@@ -34,7 +34,10 @@ class JobExecutorTests {
     };
 
     private final JobExecutor lane = new JobExecutor(
-            new LaneSettings("default", 1, 10, false), System::nanoTime, running -> ran.add(running.name()), () -> {});
+            new LaneSettings("default", 1, 10, false),
+            System::nanoTime,
+            jobs -> jobs.forEach(running -> ran.add(running.name())),
+            () -> {});
 
     private static RunningJob job(String name, int priority) {
         var claimed = new Claimed(
@@ -51,7 +54,8 @@ class JobExecutorTests {
                 0,
                 false,
                 4,
-                true);
+                true,
+                false);
         var handler = new JobHandler(
                 name,
                 List.of(),
@@ -122,9 +126,9 @@ class JobExecutorTests {
         var measured = new JobExecutor(
                 new LaneSettings("default", slots, null, false),
                 now::get,
-                running -> {
+                jobs -> {
                     now.addAndGet(1_000);
-                    ran.add(running.name());
+                    jobs.forEach(running -> ran.add(running.name()));
                 },
                 () -> {});
         measured.open(executor);

@@ -27,7 +27,8 @@ class WorkflowJobsTests {
                 0,
                 false,
                 2,
-                true);
+                true,
+                false);
     }
 
     @Test

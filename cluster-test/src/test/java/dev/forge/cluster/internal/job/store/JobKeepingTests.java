@@ -119,7 +119,7 @@ class JobKeepingTests extends JobStoreFixture {
         var locks = new LockStore(schema, database.dataSource());
         assertThat(IntStream.range(0, 4).mapToObj(i -> locks.purge(Duration.ofMinutes(30), "", 10)))
                 .containsExactly(10, 10, 5, 0);
-        jdbc.sql("TRUNCATE forge_locks").update();
+        database.clear();
         IntStream.range(0, 5).forEach(i -> node(UUID.randomUUID(), "dead"));
         jdbc.sql("UPDATE forge_nodes SET dead_at = now() - interval '1 hour'").update();
         assertThat(IntStream.range(0, 3).mapToObj(i -> nodes().purgeDead(Duration.ofMinutes(30), 3, dead -> {})))

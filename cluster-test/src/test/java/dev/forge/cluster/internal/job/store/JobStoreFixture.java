@@ -38,6 +38,7 @@ abstract class JobStoreFixture {
     final JobQueueStore queues;
     final JobClaimStore claims;
     final JobFinishStore finishes;
+    final HandlerTransactionStore transactional;
     final JobRecoveryStore recoveries;
     final JobReports reports;
     final JobListReports lists;
@@ -53,6 +54,7 @@ abstract class JobStoreFixture {
         this.queues = new JobQueueStore(schema, database.dataSource());
         this.claims = new JobClaimStore(schema, database.dataSource());
         this.finishes = new JobFinishStore(schema, database.dataSource());
+        this.transactional = new HandlerTransactionStore(schema, database.dataSource());
         this.recoveries = new JobRecoveryStore(schema, database.dataSource());
         this.reports = new JobReports(schema, database.dataSource());
         this.lists = new JobListReports(schema, database.dataSource());
@@ -62,8 +64,7 @@ abstract class JobStoreFixture {
     @BeforeEach
     void empty() {
         jdbc.sql("CREATE SEQUENCE IF NOT EXISTS ids").update();
-        jdbc.sql("TRUNCATE forge_jobs, forge_nodes, forge_job_pauses, forge_job_names")
-                .update();
+        database.clear();
         node(one, "active");
         node(two, "active");
     }

@@ -103,7 +103,7 @@ class JobStoreTests extends JobStoreFixture {
                 "UPDATE forge_jobs SET status = 'cancelled' WHERE id = ?",
                 "UPDATE forge_jobs SET status = 'failed' WHERE id = ?",
                 "DELETE FROM forge_jobs WHERE id = ?")) {
-            jdbc.sql("TRUNCATE forge_jobs").update();
+            empty();
             NewJob first = job("job");
             jobs.insertUnique(first, "k", UniquePolicy.KEEP);
             claimOne(one);

@@ -6,8 +6,8 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -76,15 +76,8 @@ class WorkerDrainTests extends WorkerFixture {
                 }
             }
         });
-        Member member = cluster.start(
-                "one",
-                work,
-                settings -> new NodeSettings(
-                        settings.presence(),
-                        settings.heartbeat(),
-                        settings.detection(),
-                        settings.election(),
-                        Duration.ofMillis(100)));
+        Member member =
+                cluster.start("one", work, settings -> TestNodes.withDrainTimeout(settings, Duration.ofMillis(100)));
         List<UUID> ids = IntStream.range(0, 4)
                 .mapToObj(i -> member.jobs().enqueueNamed("deaf", null))
                 .map(EnqueuedJob::id)
@@ -183,15 +176,8 @@ class WorkerDrainTests extends WorkerFixture {
             }
         });
         work.on("job", context -> {});
-        Member member = cluster.start(
-                "one",
-                work,
-                settings -> new NodeSettings(
-                        settings.presence(),
-                        settings.heartbeat(),
-                        settings.detection(),
-                        settings.election(),
-                        Duration.ofMillis(100)));
+        Member member =
+                cluster.start("one", work, settings -> TestNodes.withDrainTimeout(settings, Duration.ofMillis(100)));
         UUID deaf = member.jobs().enqueueNamed("deaf", null).id();
         until(started);
         member.node().stop();

@@ -44,7 +44,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 @ClusterPostgres
 abstract class WorkerFixture {
 
-    static final Duration SOON = Duration.ofSeconds(15);
+    static final Duration SOON = Duration.ofSeconds(30);
     final TestDatabase database;
     final JdbcClient jdbc;
     final TestCluster cluster;
@@ -168,6 +168,10 @@ abstract class WorkerFixture {
             }
             Connection connection = super.getConnection();
             given.add(connection);
+            if (shut) {
+                // Opened meanwhile: perhaps unseen by shut().
+                connection.abort(Runnable::run);
+            }
             return connection;
         }
 

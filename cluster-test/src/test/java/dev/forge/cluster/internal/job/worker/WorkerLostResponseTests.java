@@ -133,7 +133,8 @@ class WorkerLostResponseTests extends WorkerFixture {
                 """).param(id).update();
         source.open();
         await().until(() -> member.engine().load() == 0);
-        assertThat(misjudged).containsExactly("job");
+        // Reported after the claim is forgotten.
+        await().untilAsserted(() -> assertThat(misjudged).containsExactly("job"));
         jdbc.sql("DELETE FROM forge_jobs").update();
     }
 
@@ -241,7 +242,8 @@ class WorkerLostResponseTests extends WorkerFixture {
                 .param(taken)
                 .update();
         await().until(() -> member.engine().load() == 0);
-        assertThat(lost).containsExactly("job");
+        // Reported after the claim is forgotten.
+        await().untilAsserted(() -> assertThat(lost).containsExactly("job"));
         jdbc.sql("DELETE FROM forge_jobs").update();
     }
 }

@@ -22,6 +22,7 @@ import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
@@ -131,21 +132,23 @@ class WorkerResultTests extends WorkerFixture {
     @Test
     void job_whose_transaction_cannot_begin_waits_longer_each_time_and_shows_the_reason() {
         var begins = new CopyOnWriteArrayList<Long>();
+        var shown = new AtomicBoolean();
         work.on(
                 job("job").attempts(1).in(in(refusing(() -> {
                     begins.add(System.nanoTime());
-                    return begins.size() <= 3 ? exhausted() : null;
+                    return begins.size() <= 3 || !shown.get() ? exhausted() : null;
                 }))),
                 (payload, context) -> null);
         Member member = start();
         UUID id = member.jobs().enqueueNamed("job", null).id();
         await().until(() -> count("status = 'pending' AND attempts = 0 AND last_error LIKE '%HikariPool-1%'") == 1);
+        shown.set(true);
         JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attempts()).isOne();
         assertThat(count("attempt_history IS NOT NULL")).isZero();
-        assertThat(begins).hasSize(4);
-        for (int i = 1; i < begins.size(); i++) {
+        assertThat(begins).hasSizeGreaterThanOrEqualTo(4);
+        for (int i = 1; i < 4; i++) {
             assertThat((begins.get(i) - begins.get(i - 1)) / 1_000_000)
                     .as("pause %d, ms", i)
                     .isGreaterThanOrEqualTo(200L << (i - 1));
@@ -271,6 +274,8 @@ class WorkerResultTests extends WorkerFixture {
             await().until(() -> !member.leadership().isLeader(Leadership.SCHEDULER));
             source.open();
             assertThat(member.ended(running).status()).isEqualTo(JobStatus.COMPLETED);
+            // A wake-up before that has no effect until the next poll, a minute later.
+            await().until(() -> member.node().isInContact() && member.node().isTrusted());
             assertThat(member.ended(member.jobs().enqueueNamed("again", null).id())
                             .status())
                     .isEqualTo(JobStatus.COMPLETED);

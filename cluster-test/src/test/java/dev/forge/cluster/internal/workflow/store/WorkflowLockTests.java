@@ -47,8 +47,6 @@ class WorkflowLockTests {
     WorkflowLockTests(TestDatabase database) {
         this.database = database;
         this.jdbc = database.jdbc();
-        jdbc.sql("TRUNCATE forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
-                .update();
         this.cluster = new TestCluster(database);
         this.transaction = new TransactionTemplate(new JdbcTransactionManager(cluster.source));
         this.node = new TestWorkflows(cluster)
@@ -95,7 +93,7 @@ class WorkflowLockTests {
             Map<UUID, Supplier<Boolean>> commands = commands();
             Map<UUID, CompletableFuture<Boolean>> results = new HashMap<>();
             commands.forEach((run, command) -> results.put(run, CompletableFuture.supplyAsync(command)));
-            results.forEach((run, result) -> assertThatThrownBy(() -> result.get(30, TimeUnit.SECONDS))
+            results.forEach((run, result) -> assertThatThrownBy(() -> result.get(1, TimeUnit.MINUTES))
                     .cause()
                     .isInstanceOf(CannotAcquireLockException.class)
                     .hasMessageContainingAll(run.toString(), "Nothing was changed", "pg_blocking_pids"));

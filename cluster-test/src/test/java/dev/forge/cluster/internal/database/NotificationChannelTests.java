@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.database;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.time.Duration;
+import java.util.UUID;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
+
+/** Notifications do not wait for the disk, and do not weaken the transaction that they are sent in. */
+@ClusterPostgres
+class NotificationChannelTests {
+
+    private final TestDatabase database;
+    private final Schema schema;
+    private SessionConnection listener;
+
+    NotificationChannelTests(TestDatabase database) {
+        this.database = database;
+        this.schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+    }
+
+    @BeforeEach
+    void listen() {
+        listener = SessionConnection.open(database.newSessions(), schema, UUID.randomUUID());
+    }
+
+    @AfterEach
+    void close() {
+        listener.close();
+    }
+
+    @Test
+    void notification_of_its_own_leaves_the_session_as_it_was() throws SQLException {
+        try (Connection connection = connection()) {
+            channel(connection).send("alone");
+            assertThat(listener.notifications(Duration.ofMinutes(1))).containsExactly("alone");
+            assertThat(synchronousCommit(connection)).isEqualTo("on");
+        }
+    }
+
+    @Test
+    void transaction_that_sends_a_notification_is_flushed_when_it_commits() throws SQLException {
+        try (Connection connection = connection()) {
+            connection.setAutoCommit(false);
+            channel(connection).send("with a change");
+            assertThat(synchronousCommit(connection)).isEqualTo("on");
+            connection.commit();
+            assertThat(listener.notifications(Duration.ofMinutes(1))).containsExactly("with a change");
+        }
+    }
+
+    private Connection connection() throws SQLException {
+        Connection connection = database.newSessions().getConnection();
+        connection.createStatement().execute("SET synchronous_commit = on");
+        return connection;
+    }
+
+    private NotificationChannel channel(Connection connection) {
+        return new NotificationChannel(schema, new SingleConnectionDataSource(connection, true));
+    }
+
+    private static String synchronousCommit(Connection connection) {
+        return JdbcClient.create(new SingleConnectionDataSource(connection, true))
+                .sql("SHOW synchronous_commit")
+                .query(String.class)
+                .single();
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job;
+
+import static dev.forge.cluster.internal.PatientAwaits.await;
+import static dev.forge.cluster.internal.job.TestJobs.job;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.node.TestNodes;
+import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.Outcome;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.transaction.TransactionDefinition;
+
+/** Handlers that take many jobs at a time. */
+@ClusterPostgres
+class BulkJobTests extends JobFixture {
+
+    /** Ends as soon as a call is full. */
+    private static final Duration PATIENCE = Duration.ofSeconds(20);
+
+    /** For jobs that come back alone. */
+    private static final Duration SHORT_PATIENCE = Duration.ofMillis(500);
+
+    private final List<List<Integer>> calls = new CopyOnWriteArrayList<>();
+
+    BulkJobTests(TestDatabase database) {
+        super(database);
+        work.slots = 1;
+        work.prefetch = 20;
+    }
+
+    private TestJobs.Declared index(boolean transactional) {
+        TestJobs.Declared plain = job("index").taking(Integer.class);
+        // A declared level: the handler need not show that its jobs can be claimed ahead.
+        return transactional ? plain.in(work.transaction(TransactionDefinition.ISOLATION_READ_COMMITTED)) : plain;
+    }
+
+    private List<Integer> record(List<?> payloads) {
+        List<Integer> numbers = payloads.stream().map(Integer.class::cast).toList();
+        calls.add(numbers);
+        return numbers;
+    }
+
+    private void effects(List<JobContext> contexts) {
+        contexts.forEach(context -> jdbc.sql("INSERT INTO effects VALUES (?, ?)")
+                .params(context.id(), context.attempt())
+                .update());
+    }
+
+    private List<UUID> enqueue(Member member, int count) {
+        return IntStream.range(0, count)
+                .mapToObj(i -> member.jobs().enqueueNamed("index", i))
+                .map(EnqueuedJob::id)
+                .toList();
+    }
+
+    private static void assertCompletedAtFirstAttempt(JobInfo job) {
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isOne();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void jobs_are_handled_by_one_call_with_a_result_each(boolean transactional) {
+        work.onMany(index(transactional), 10, PATIENCE, (payloads, contexts) -> {
+            effects(contexts);
+            return record(payloads).stream().map(number -> number * 2).toList();
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = enqueue(member, 10);
+        for (int i = 0; i < 10; i++) {
+            JobInfo job = member.ended(ids.get(i));
+            assertCompletedAtFirstAttempt(job);
+            assertThat(job.result()).isEqualTo(String.valueOf(i * 2));
+            assertThat(effects(ids.get(i))).containsExactly(1);
+        }
+        assertThat(calls)
+                .as("calls")
+                .containsExactly(IntStream.range(0, 10).boxed().toList());
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void bad_job_fails_alone(boolean transactional) {
+        work.onMany(index(transactional), 5, SHORT_PATIENCE, (payloads, contexts) -> {
+            effects(contexts);
+            if (record(payloads).contains(3)) {
+                throw new IllegalStateException("three");
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = enqueue(member, 5);
+        for (int i = 0; i < 5; i++) {
+            JobInfo job = member.ended(ids.get(i));
+            if (i == 3) {
+                assertThat(job.status()).isEqualTo(JobStatus.FAILED);
+                assertThat(job.attempts()).isEqualTo(3);
+                assertThat(job.lastError()).contains("three");
+            } else {
+                assertCompletedAtFirstAttempt(job);
+            }
+            if (transactional) {
+                assertThat(effects(ids.get(i))).as("committed effects").hasSize(i == 3 ? 0 : 1);
+            }
+        }
+    }
+
+    @Test
+    void outcome_of_each_job_counts() {
+        var retried = new AtomicBoolean();
+        work.onMany(index(false), 4, SHORT_PATIENCE, (payloads, contexts) -> {
+            var outcomes = new ArrayList<Object>();
+            for (Integer number : record(payloads)) {
+                outcomes.add(
+                        switch (number) {
+                            case 1 -> Outcome.fail("one");
+                            case 2 ->
+                                retried.getAndSet(true) ? "two" : Outcome.retryAfter(Duration.ofMillis(1), "again");
+                            default -> number;
+                        });
+            }
+            return outcomes;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = enqueue(member, 4);
+        assertThat(member.ended(ids.get(0)).result()).isEqualTo("0");
+        assertThat(member.ended(ids.get(1)).status()).isEqualTo(JobStatus.FAILED);
+        assertThat(member.ended(ids.get(2)).result()).isEqualTo("\"two\"");
+        assertThat(member.ended(ids.get(2)).attempts()).isEqualTo(2);
+        assertThat(member.ended(ids.get(3)).result()).isEqualTo("3");
+    }
+
+    @Test
+    void payload_that_cannot_be_read_fails_its_job_only() {
+        work.onMany(index(false), 3, PATIENCE, (payloads, contexts) -> {
+            record(payloads);
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID first = enqueue(member, 1).get(0);
+        UUID bad = jdbc.sql("SELECT forge_enqueue('index', '\"none\"')")
+                .query(UUID.class)
+                .single();
+        UUID last = enqueue(member, 1).get(0);
+        assertCompletedAtFirstAttempt(member.ended(first));
+        assertCompletedAtFirstAttempt(member.ended(last));
+        assertThat(member.ended(bad).lastError()).contains("its payload cannot be read as java.lang.Integer");
+    }
+
+    @Test
+    void claim_lost_midway_rolls_back_its_job_only() throws Exception {
+        var inside = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.onMany(index(true), 3, PATIENCE, (payloads, contexts) -> {
+            effects(contexts);
+            if (payloads.size() == 3) {
+                inside.countDown();
+                until(go);
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = enqueue(member, 3);
+        until(inside);
+        jdbc.sql("UPDATE forge_jobs SET claim_epoch = claim_epoch + 1, status = 'cancelled' WHERE id = ?")
+                .param(ids.get(1))
+                .update();
+        go.countDown();
+        assertCompletedAtFirstAttempt(member.ended(ids.get(0)));
+        assertCompletedAtFirstAttempt(member.ended(ids.get(2)));
+        assertThat(effects(ids.get(0))).containsExactly(1);
+        assertThat(effects(ids.get(1))).isEmpty();
+        assertThat(effects(ids.get(2))).containsExactly(1);
+        assertThat(member.jobs().find(ids.get(1)).orElseThrow().status()).isEqualTo(JobStatus.CANCELLED);
+    }
+
+    @Test
+    void drain_returns_all_jobs_of_a_call_without_counting_the_attempt() throws Exception {
+        var inside = new CountDownLatch(1);
+        work.onMany(index(false), 3, PATIENCE, (payloads, contexts) -> {
+            inside.countDown();
+            new CountDownLatch(1).await();
+            return null;
+        });
+        Member member =
+                cluster.start("one", work, settings -> TestNodes.withDrainTimeout(settings, Duration.ofMillis(100)));
+        List<UUID> ids = enqueue(member, 3);
+        until(inside);
+        member.node().stop();
+        ids.forEach(id -> {
+            JobInfo job = member.jobs().find(id).orElseThrow();
+            assertThat(job.status()).isEqualTo(JobStatus.PENDING);
+            assertThat(job.attempts()).isZero();
+        });
+    }
+
+    @Test
+    void timeout_of_a_call_lets_the_jobs_run_one_by_one() {
+        work.onMany(
+                new TestJobs.Declared("index", List.of(), Integer.class, 3, Duration.ofMillis(200), Set.of(), null),
+                3,
+                PATIENCE,
+                (payloads, contexts) -> {
+                    if (record(payloads).size() > 1) {
+                        new CountDownLatch(1).await();
+                    }
+                    return null;
+                });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        enqueue(member, 3).forEach(id -> assertCompletedAtFirstAttempt(member.ended(id)));
+        assertThat(calls).containsExactly(List.of(0, 1, 2), List.of(0), List.of(1), List.of(2));
+    }
+
+    @Test
+    void call_does_not_wait_longer_than_its_patience_and_unique_keys_hold() {
+        work.onMany(index(false), 100, Duration.ofMillis(50), (payloads, contexts) -> {
+            record(payloads);
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        JobOptions key = JobOptions.defaults().withUniqueKey("k");
+        EnqueuedJob first = member.jobs().enqueueNamed("index", 1, key);
+        member.ended(first.id());
+        EnqueuedJob second = member.jobs().enqueueNamed("index", 2, key);
+        assertThat(second.created()).isTrue();
+        member.ended(second.id());
+        await().until(() -> calls.equals(List.of(List.of(1), List.of(2))));
+    }
+}
