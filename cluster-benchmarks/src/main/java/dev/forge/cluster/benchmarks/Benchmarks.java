@@ -36,6 +36,7 @@ public final class Benchmarks {
     private static Map<String, Part> parts() {
         var parts = new LinkedHashMap<String, Part>();
         parts.put("drain", new DrainPart());
+        parts.put("transactional", new TransactionalPart());
         parts.put("enqueue", new EnqueuePart());
         parts.put("pickup", new PickupPart());
         parts.put("claim", new ClaimPart());

@@ -9,13 +9,13 @@ import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Head;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queues;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
@@ -87,11 +87,14 @@ final class ClaimPart implements Part {
         report.atMost(2, what + " : nothing in front", rounds.median(name + " ratio"), "x");
     }
 
-    /** Inserts jobs that are all due at the same time, so that no mark can tell them apart. */
+    /** Inserts jobs that are all due at the same time; their ids ascend with the time of the insertion, as those of all jobs do. */
     private static void insertAtOnce(Server server, int jobs, String due) {
         server.execute("""
                 INSERT INTO forge_jobs (id, name, payload, scheduled_at)
-                SELECT gen_random_uuid(), 'trivial', '{"orderId": 42}', %s FROM generate_series(1, %d)
+                SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0')
+                        || '70008' || substr(md5(n::text), 1, 15))::uuid,
+                       'trivial', '{"orderId": 42}', %s
+                FROM generate_series(1, %d) AS n
                 """.formatted(due, jobs));
     }
 
@@ -181,7 +184,7 @@ final class ClaimPart implements Part {
         final List<Double> claims = new ArrayList<>();
         private final Place place;
         private Queue queue = new Queue("", "", 0);
-        private Instant mark = JobQueueStore.UNMARKED;
+        private Mark mark = JobQueueStore.UNMARKED;
 
         Turn(Place place) {
             this.place = place;
@@ -201,7 +204,7 @@ final class ClaimPart implements Part {
                 throw new IllegalStateException("Unexpected queues: " + due);
             }
             queue = due.get(0).queue();
-            mark = due.get(0).scheduledAt();
+            mark = due.get(0).mark();
         }
 
         void claim() {
@@ -212,7 +215,7 @@ final class ClaimPart implements Part {
             if (claimed.size() != K) {
                 throw new IllegalStateException("Wrong number of claimed jobs: " + claimed.size());
             }
-            mark = claimed.get(K - 1).scheduledAt();
+            mark = claimed.get(K - 1).mark();
         }
     }
 }

@@ -25,7 +25,7 @@ final class DbScheduler implements Contestant {
     DbScheduler(Server server) {
         this.server = server;
         server.execute("""
-                CREATE TABLE scheduled_tasks (
+                CREATE TABLE IF NOT EXISTS scheduled_tasks (
                     task_name text NOT NULL,
                     task_instance text NOT NULL,
                     task_data bytea,
@@ -40,8 +40,8 @@ final class DbScheduler implements Contestant {
                     priority smallint,
                     state text,
                     PRIMARY KEY (task_name, task_instance));
-                CREATE INDEX execution_time_idx ON scheduled_tasks (execution_time);
-                CREATE INDEX last_heartbeat_idx ON scheduled_tasks (last_heartbeat)
+                CREATE INDEX IF NOT EXISTS execution_time_idx ON scheduled_tasks (execution_time);
+                CREATE INDEX IF NOT EXISTS last_heartbeat_idx ON scheduled_tasks (last_heartbeat)
                 """);
     }
 

@@ -22,59 +22,22 @@ final class DrainPart implements Part {
         if (!server.cpu().seesServer()) {
             report.note("No /proc on this system: the CPU time of the server is not measured");
         }
-        // Excludes the work of the JIT compiler from the figures.
-        for (Contestant one : all) {
-            drain(server, one, new Race(one.jobs() / 2, server.cpu()));
-        }
-        var rounds = new Rounds();
-        long doubles = 0;
-        for (int round = 0; round < Rounds.COUNT; round++) {
-            for (Contestant one : all) {
-                var race = new Race(one.jobs(), server.cpu());
-                Race.Result result = drain(server, one, race);
-                rounds.add(one.name(), result.perSecond());
-                rounds.add(one.name() + " client", result.clientMicros());
-                Double micros = result.serverMicros();
-                if (micros != null) {
-                    rounds.add(one.name() + " server", micros);
-                    rounds.add(one.name() + " cpu", result.clientMicros() + micros);
-                } else {
-                    rounds.add(one.name() + " cpu", result.clientMicros());
-                }
-                if (one instanceof OneNode) {
-                    doubles += race.runs() - race.jobs();
-                }
-            }
-        }
-        for (Contestant one : all) {
-            report.add("%s, %,d jobs".formatted(one.name(), one.jobs()), rounds.median(one.name()), "jobs/s");
-        }
-        for (Contestant one : all) {
-            report.add(one.name() + ": CPU per job, client", rounds.median(one.name() + " client"), "us");
-            if (rounds.has(one.name() + " server")) {
-                report.add(one.name() + ": CPU per job, server", rounds.median(one.name() + " server"), "us");
-            }
-        }
-        report.atLeast(0.5, "Forge Cluster : raw SQL", ratio(rounds, ours, raw), "x");
-        report.add("Forge Cluster : " + largeRaw.name(), ratio(rounds, ours, largeRaw), "x");
-        report.atLeast(5, "Forge Cluster : db-scheduler", ratio(rounds, ours, dbScheduler), "x");
-        report.atLeast(5, "Forge Cluster, small table : db-scheduler", ratio(rounds, few, dbScheduler), "x");
-        report.atLeast(20, "Forge Cluster : JobRunr", ratio(rounds, ours, jobRunr), "x");
+        Rounds rounds = Drains.measure(server, all);
+        Drains.report(report, rounds, all);
+        report.atLeast(0.5, "Forge Cluster : raw SQL", Drains.ratio(rounds, ours, raw), "x");
+        report.add("Forge Cluster : " + largeRaw.name(), Drains.ratio(rounds, ours, largeRaw), "x");
+        report.atLeast(5, "Forge Cluster : db-scheduler", Drains.ratio(rounds, ours, dbScheduler), "x");
+        report.atLeast(5, "Forge Cluster, small table : db-scheduler", Drains.ratio(rounds, few, dbScheduler), "x");
+        report.atLeast(20, "Forge Cluster : JobRunr", Drains.ratio(rounds, ours, jobRunr), "x");
         report.atMost(
                 2,
                 "CPU per job, Forge Cluster : raw SQL",
                 rounds.median(ours.name() + " cpu") / rounds.median(raw.name() + " cpu"),
                 "x");
-        report.atMost(0, "Forge Cluster: jobs that ran twice", (double) doubles, "");
-    }
-
-    private static Race.Result drain(Server server, Contestant contestant, Race race) {
-        contestant.fill(race.jobs());
-        server.execute("CHECKPOINT");
-        return contestant.drain(race);
-    }
-
-    private static double ratio(Rounds rounds, Contestant one, Contestant other) {
-        return rounds.median(one.name()) / rounds.median(other.name());
+        report.atMost(
+                0,
+                "Forge Cluster: jobs that ran twice",
+                rounds.sum(ours.name() + " doubles") + rounds.sum(few.name() + " doubles"),
+                "");
     }
 }

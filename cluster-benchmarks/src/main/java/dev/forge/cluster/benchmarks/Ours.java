@@ -66,6 +66,18 @@ final class Ours implements AutoCloseable {
     final WorkflowEngine flows;
 
     Ours(String name, Server server, Set<NodeRole> roles, Consumer<Trivial> handler) {
+        this(name, server, roles, new Handling(null, 1), handler);
+    }
+
+    /**
+     * How the handler is called.
+     *
+     * @param transaction null: without one
+     * @param batchSize how many jobs a call takes
+     */
+    record Handling(JobHandler.@Nullable Transaction transaction, int batchSize) {}
+
+    Ours(String name, Server server, Set<NodeRole> roles, Handling handling, Consumer<Trivial> handler) {
         Schema schema = server.schema();
         DataSource direct = server.direct();
         DataSource application = server.pool();
@@ -101,11 +113,17 @@ final class Ours implements AutoCloseable {
                         null),
                 new JobHandler.Target(
                         Trivial.class,
-                        null,
+                        handling.transaction,
                         (payload, context) -> {
                             handler.accept((Trivial) payload);
                             return null;
                         },
+                        handling.batchSize == 1
+                                ? null
+                                : new JobHandler.Bulk(handling.batchSize, Duration.ZERO, (payloads, contexts) -> {
+                                    payloads.forEach(payload -> handler.accept((Trivial) payload));
+                                    return null;
+                                }),
                         "Ours")));
         var tools = new JobEngine.Dependencies(application, new Json(), JobMonitor.NONE, List::of, null, 1 << 20);
         var engine = new JobEngine(
@@ -173,10 +191,12 @@ final class Ours implements AutoCloseable {
 
     /** Returns the CPU load of the process, by which an overloaded node claims fewer jobs. */
     private static @Nullable Double cpuLoad() {
-        return ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean system
-                        && system.getProcessCpuLoad() >= 0
-                ? (Double) system.getProcessCpuLoad()
-                : null;
+        if (ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean system) {
+            // Asked once: each call measures the time since the one before.
+            double load = system.getProcessCpuLoad();
+            return load >= 0 ? (Double) load : null;
+        }
+        return null;
     }
 
     private static NodeSettings settings(Set<NodeRole> roles) {

@@ -22,6 +22,12 @@ final class Rounds {
         return values.containsKey(name);
     }
 
+    double sum(String name) {
+        return values.getOrDefault(name, List.of()).stream()
+                .mapToDouble(Double::doubleValue)
+                .sum();
+    }
+
     double median(String name) {
         return percentile(values.getOrDefault(name, List.of()), 50);
     }

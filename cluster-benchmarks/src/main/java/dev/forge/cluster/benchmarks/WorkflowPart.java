@@ -60,7 +60,7 @@ final class WorkflowPart implements Part {
                     INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version)
                     SELECT id, id, '%s', '%s' FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, %d)) AS ids
                     RETURNING id)
-                INSERT INTO forge_jobs (id, name, scheduled_at) SELECT id, '%s', %s FROM run
+                INSERT INTO forge_jobs (id, name, carries_run, scheduled_at) SELECT id, '%s', true, %s FROM run
                 """.formatted(version.workflow(), version.version(), runs, version.jobName(), at));
         server.execute("ANALYZE forge_jobs, forge_workflow_runs");
     }

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.benchmarks;
+
+import java.util.List;
+
+/** Measures handlers with a transaction of their own, which is what users write first. */
+final class TransactionalPart implements Part {
+
+    @Override
+    public void run(Server server, Report report) {
+        Contestant bare = new BareTransactions(server);
+        Contestant ours = new TransactionalNode(server, 1);
+        Contestant bulk = new TransactionalNode(server, 100);
+        Contestant dbScheduler = new DbScheduler(server);
+        List<Contestant> all = List.of(bare, ours, bulk, dbScheduler);
+        Rounds rounds = Drains.measure(server, all);
+        Drains.report(report, rounds, all);
+        report.atLeast(0.7, "transactional : bare transactions", Drains.ratio(rounds, ours, bare), "x");
+        report.atLeast(1.2, "transactional : db-scheduler", Drains.ratio(rounds, ours, dbScheduler), "x");
+        report.atLeast(8, "batches of 100 : single transactional", Drains.ratio(rounds, bulk, ours), "x");
+        report.atMost(
+                1.5,
+                "CPU per job, transactional : bare transactions",
+                rounds.median(ours.name() + " cpu") / rounds.median(bare.name() + " cpu"),
+                "x");
+    }
+}
