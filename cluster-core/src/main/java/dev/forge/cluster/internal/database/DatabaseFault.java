@@ -17,9 +17,11 @@ public final class DatabaseFault {
 
     /** Returns whether the database has caused a failure. */
     public static boolean caused(Throwable failure) {
-        if (ConnectionLoss.caused(failure)) {
-            return true;
-        }
+        return ConnectionLoss.caused(failure) || isRolledBackForOthers(failure);
+    }
+
+    /** Returns whether the server has rolled a transaction back because of another one, and expects that it is repeated. */
+    public static boolean isRolledBackForOthers(Throwable failure) {
         for (Throwable cause : Causes.of(failure)) {
             if (cause instanceof SQLException sql
                     && sql.getSQLState() != null

@@ -13,11 +13,25 @@ import java.util.UUID;
  */
 public final class DatabaseFaultPauses {
 
-    private static final Backoff BACKOFF =
-            new Backoff(Backoff.Growth.EXPONENTIAL, Duration.ofMillis(250), 2, Duration.ofSeconds(30));
     private static final int MOST_JOBS = 10_000;
 
+    private final Backoff backoff;
     private final Map<UUID, Integer> failures = new LinkedHashMap<>();
+
+    /** Creates pauses for a database that cannot be reached. */
+    public DatabaseFaultPauses() {
+        this(Duration.ofMillis(250));
+    }
+
+    /** @param first the pause after the first fault */
+    public DatabaseFaultPauses(Duration first) {
+        this.backoff = new Backoff(Backoff.Growth.EXPONENTIAL, first, 2, Duration.ofSeconds(30));
+    }
+
+    /** Returns the number of faults in a row. */
+    public synchronized int inARow(UUID job) {
+        return failures.getOrDefault(job, 0);
+    }
 
     /** Returns the pause after one more fault. */
     public synchronized Duration next(UUID job) {
@@ -28,7 +42,7 @@ public final class DatabaseFaultPauses {
         if (failures.size() > MOST_JOBS) {
             failures.remove(failures.keySet().iterator().next());
         }
-        return BACKOFF.delay(count);
+        return backoff.delay(count);
     }
 
     /** Called when a job has made progress or has ended. */

@@ -320,6 +320,51 @@ class JobTransactionTests extends JobFixture {
     }
 
     @Test
+    void serializable_transactions_that_conflict_only_in_the_tables_of_the_cluster_cost_no_attempt() {
+        work.slots = 10;
+        work.on(job("job").in(work.transaction(TransactionDefinition.ISOLATION_SERIALIZABLE)), (payload, context) -> {
+            jdbc.sql("INSERT INTO effects VALUES (?, ?)")
+                    .params(context.id(), context.attempt())
+                    .update();
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        IntStream.range(0, 300).forEach(i -> member.jobs().enqueueNamed("job", null));
+        await().until(() -> statuses().equals(List.of("completed 300")));
+        assertThat(jdbc.sql("SELECT DISTINCT attempts FROM forge_jobs")
+                        .query(Integer.class)
+                        .list())
+                .containsExactly(1);
+        assertThat(jdbc.sql("SELECT count(*) FROM effects").query(Integer.class).single())
+                .isEqualTo(300);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"40001", "40P01"})
+    void conflict_with_another_transaction_costs_no_attempt_unless_it_repeats(String state) {
+        var conflicts = new AtomicInteger();
+        var tries = new AtomicInteger();
+        work.on(job("job").attempts(2).in(work.transaction()), (payload, context) -> {
+            tries.incrementAndGet();
+            if (conflicts.getAndDecrement() > 0) {
+                jdbc.sql("DO $$ BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '%s'; END $$".formatted(state))
+                        .update();
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        conflicts.set(5);
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).attempts())
+                .isOne();
+        conflicts.set(Integer.MAX_VALUE);
+        tries.set(0);
+        JobInfo failed = member.ended(member.jobs().enqueueNamed("job", null).id());
+        assertThat(failed.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(failed.lastError()).contains("conflict");
+        assertThat(tries).as("two attempts of six tries each").hasValue(12);
+    }
+
+    @Test
     void enqueueing_joins_the_transaction_of_the_caller() {
         work.on("job", context -> {});
         Member member = cluster.start("one", work, UnaryOperator.identity());

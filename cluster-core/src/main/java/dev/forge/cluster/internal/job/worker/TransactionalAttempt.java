@@ -40,6 +40,12 @@ final class TransactionalAttempt {
     private final RandomGenerator random = RandomGenerator.getDefault();
     private final DatabaseFaultPauses pauses = new DatabaseFaultPauses();
 
+    /** Pauses after conflicts with other transactions. */
+    private final DatabaseFaultPauses conflicts = new DatabaseFaultPauses(Duration.ofMillis(20));
+
+    /** How many conflicts in a row cost no attempt. A handler that conflicts each time must fail in the end. */
+    private static final int FREE_CONFLICTS = 5;
+
     /** How many transactions in a row could not begin. */
     private final AtomicInteger beginFailures = new AtomicInteger();
 
@@ -82,6 +88,24 @@ final class TransactionalAttempt {
      */
     @Nullable
     Finish run(RunningJob running, JobHandler.Transaction transaction, Invocation handler) throws Throwable {
+        try {
+            Finish unbegun = runOnce(running, transaction, handler);
+            conflicts.forget(running.id());
+            return unbegun;
+        } catch (Throwable e) {
+            if (running.stopReason() == null
+                    && DatabaseFault.isRolledBackForOthers(e)
+                    && !running.limits().isPermanent(e)
+                    && conflicts.inARow(running.id()) < FREE_CONFLICTS) {
+                return returnRolledBack(running, e);
+            }
+            conflicts.forget(running.id());
+            throw e;
+        }
+    }
+
+    private @Nullable Finish runOnce(RunningJob running, JobHandler.Transaction transaction, Invocation handler)
+            throws Throwable {
         TransactionStatus status;
         try {
             status = transaction.manager().getTransaction(transaction.definition());
@@ -207,7 +231,7 @@ final class TransactionalAttempt {
 
     /** Returns a job whose transaction could not begin. The database or the pool is the cause, so the delay grows each time. */
     private Finish returnUnbegun(RunningJob running, TransactionException failure) {
-        long pause = (long) (pauses.next(running.id()).toMillis() * (1 + random.nextDouble()));
+        long pause = jittered(pauses.next(running.id()));
         String cause = ErrorText.brief(Causes.root(failure));
         log.atLevel(beginFailures.getAndIncrement() == 0 ? Level.WARN : Level.DEBUG)
                 .log(
@@ -221,6 +245,27 @@ final class TransactionalAttempt {
         return running.givenBack(
                 Duration.ofMillis(pause),
                 ErrorText.storable("Its transaction could not begin, the attempt is not counted: " + cause));
+    }
+
+    /** Returns a job whose transaction the database rolled back because of another one: a serialization failure or a deadlock. */
+    private Finish returnRolledBack(RunningJob running, Throwable failure) {
+        long pause = jittered(conflicts.next(running.id()));
+        String cause = ErrorText.brief(Causes.root(failure));
+        log.debug(
+                "Job {} ({}): its transaction conflicted with another one, the attempt is not counted; next try in {} ms: {}",
+                running.name(),
+                running.id(),
+                pause,
+                cause);
+        running.ended(Kind.RETURNED, null);
+        return running.givenBack(
+                Duration.ofMillis(pause),
+                ErrorText.storable(
+                        "Its transaction conflicted with another one, the attempt is not counted: " + cause));
+    }
+
+    private long jittered(Duration pause) {
+        return (long) (pause.toMillis() * (1 + random.nextDouble()));
     }
 
     /** Commits. If that fails, the row of the job shows whether the transaction was committed nevertheless. */
