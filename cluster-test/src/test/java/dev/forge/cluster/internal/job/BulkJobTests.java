@@ -12,6 +12,7 @@ import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -51,8 +52,7 @@ class BulkJobTests extends JobFixture {
 
     private TestJobs.Declared index(boolean transactional) {
         TestJobs.Declared plain = job("index").taking(Integer.class);
-        // A declared level: the handler need not show that its jobs can be claimed ahead.
-        return transactional ? plain.in(work.transaction(TransactionDefinition.ISOLATION_READ_COMMITTED)) : plain;
+        return transactional ? plain.in(work.transaction()) : plain;
     }
 
     private List<Integer> record(List<?> payloads) {
@@ -246,5 +246,52 @@ class BulkJobTests extends JobFixture {
         assertThat(second.created()).isTrue();
         member.ended(second.id());
         await().until(() -> calls.equals(List.of(List.of(1), List.of(2))));
+    }
+
+    @Test
+    void calls_are_full_although_the_handler_is_slow_and_occupy_one_slot_each() throws Exception {
+        work.slots = 2;
+        work.prefetch = null;
+        var go = new CountDownLatch(1);
+        var inside = new CountDownLatch(1);
+        work.onMany(index(false), 50, Duration.ZERO, (payloads, contexts) -> {
+            record(payloads);
+            inside.countDown();
+            go.await();
+            return null;
+        });
+        work.on(job("other"), (payload, context) -> null);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        enqueue(member, 1);
+        until(inside);
+        EnqueuedJob other = member.jobs().enqueueNamed("other", null);
+        assertThat(member.ended(other.id()).status()).isEqualTo(JobStatus.COMPLETED);
+        member.jobs().enqueueAll(IntStream.range(0, 200).boxed().toList());
+        await().until(() -> calls.size() == 2);
+        go.countDown();
+        await().until(() -> calls.stream().mapToInt(List::size).sum() == 201);
+        assertThat(calls).extracting(List::size).containsExactly(1, 50, 50, 50, 50);
+    }
+
+    @Test
+    void call_is_filled_although_a_more_urgent_job_waits_for_its_slot() throws Exception {
+        work.onMany(index(false), 3, PATIENCE, (payloads, contexts) -> {
+            record(payloads);
+            return null;
+        });
+        work.on(
+                job("urgent").in(work.transaction(TransactionDefinition.ISOLATION_REPEATABLE_READ)),
+                (payload, context) -> null);
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        enqueue(member, 1);
+        await().until(() -> jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status <> 'pending'")
+                        .query(Integer.class)
+                        .single()
+                == 1);
+        EnqueuedJob urgent =
+                member.jobs().enqueueNamed("urgent", null, JobOptions.defaults().withPriority(JobPriority.CRITICAL));
+        enqueue(member, 2);
+        assertThat(member.ended(urgent.id()).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(calls).extracting(List::size).containsExactly(3);
     }
 }

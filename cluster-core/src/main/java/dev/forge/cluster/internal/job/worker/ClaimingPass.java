@@ -179,6 +179,7 @@ final class ClaimingPass {
         long began = node.nanos();
         for (Lane lane : lanes) {
             lane.skipped.clear();
+            lane.keepsSlots = false;
             if (!queueFailures.isEmpty()) {
                 lane.due.keySet().stream().filter(queueFailures::isPaused).forEach(lane.skipped::add);
             }
@@ -260,7 +261,7 @@ final class ClaimingPass {
     /** Claims from the next queue of a lane; false if there is none, or no room. */
     private boolean claimOnce(Lane lane, UUID holder) {
         while (!quiesced && lane.hasRoom() && lane.due.size() > lane.skipped.size() && lane.mayClaim()) {
-            Queue queue = lane.nextQueue();
+            Queue queue = lane.keepsSlots ? nextAwaited(lane) : lane.nextQueue(any -> true);
             if (queue == null) {
                 return false;
             }
@@ -273,17 +274,19 @@ final class ClaimingPass {
             // A row that cannot be marked as running later is claimed only if its handler starts immediately.
             boolean immediately = !claims.isolation().allowsChanges(handler) || claims.bytes() > MOST_BYTES_AHEAD;
             Integer cautiousLimit = queueFailures.cautiousLimit(queue);
+            int idle = lane.executor.idleFor(queue, handler);
             int limit = Math.min(
-                    immediately ? lane.executor.idle() : lane.executor.room(),
+                    immediately || lane.keepsSlots ? idle : lane.executor.roomFor(queue, handler),
                     cautiousLimit == null ? LARGEST_CLAIM : cautiousLimit);
             if (limit == 0) {
-                // It waits for an idle slot. If other jobs were prefetched meanwhile, no slot would ever be idle.
-                return false;
+                // It waits for an idle slot. Until then only calls that are not full yet take jobs.
+                lane.keepsSlots = true;
+                continue;
             }
             var claiming = new Claiming(
                     holder,
                     limit,
-                    Math.min(lane.executor.idle(), limit),
+                    Math.min(idle, limit),
                     handler.limits().maxAttempts(),
                     handler.isTransactional()
                             ? null
@@ -316,6 +319,16 @@ final class ClaimingPass {
         return false;
     }
 
+    /** Returns the next queue of a lane among those that a call waits for; null if there is none. */
+    private @Nullable Queue nextAwaited(Lane lane) {
+        return lane.executor.isWaitingForJobs()
+                ? lane.nextQueue(queue -> {
+                    JobHandler handler = dependencies.handlers().named(queue.name());
+                    return handler != null && lane.executor.missingFor(queue, handler) > 0;
+                })
+                : null;
+    }
+
     private void claim(Lane lane, Queue queue, Mark mark, Claiming claiming, JobHandler handler) {
         long sent = node.nanos();
         List<Claimed> claimed = dependencies.stores().claims().claim(queue, mark, claiming);
@@ -337,6 +350,7 @@ final class ClaimingPass {
 
     private void take(JobExecutor executor, List<Claimed> claimed, Origin origin) {
         var postponed = new ArrayList<Finish>();
+        var taken = new ArrayList<RunningJob>(claimed.size());
         for (Claimed unread : claimed) {
             Claimed job = reader.read(unread, origin.holder.id());
             if (job == null) {
@@ -353,11 +367,12 @@ final class ClaimingPass {
                 postponed.add(running.givenBack(LAST_CHANCES_APART));
             } else {
                 claims.add(running);
-                if (!quiesced) {
-                    // Otherwise it is returned before it starts.
-                    executor.add(running);
-                }
+                taken.add(running);
             }
+        }
+        if (!quiesced) {
+            // Otherwise they are returned before they start.
+            executor.add(taken);
         }
         if (!postponed.isEmpty()) {
             dependencies.stores().finishes().finishUnlocked(origin.holder.id(), postponed);

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.worker;
 
 import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
@@ -10,8 +11,10 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.Deque;
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -29,6 +32,8 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
  * enough to keep the slots busy while the next batch is claimed, and few enough that no job waits here while another node is
  * idle. The most urgent job starts first. If the handlers have become slow meanwhile, the queue is too long: the caller must
  * return jobs that have {@linkplain #takeOverdue() waited for a second}.
+ *
+ * <p>A call occupies one slot, however many jobs it takes.
  */
 final class JobExecutor {
 
@@ -124,33 +129,74 @@ final class JobExecutor {
         return lacksThreads ? Math.min(slots(), runners.get()) : slots();
     }
 
-    /** Returns how many jobs could start immediately. */
+    /** Returns how many calls could start immediately. */
     int idle() {
-        return Math.max(0, usableSlots() - inFlight.get());
+        return Math.max(0, usableSlots() - waiting.calls());
+    }
+
+    /** Returns how many jobs of a queue could start immediately: those that idle slots and calls that are not full yet take. */
+    int idleFor(Queue queue, JobHandler handler) {
+        return missingFor(queue, handler) + idle() * callSize(handler);
+    }
+
+    /** Returns how many jobs of a queue are awaited by calls that are not full yet. */
+    int missingFor(Queue queue, JobHandler handler) {
+        return waiting.missing(new Kind(handler.name(), queue.priority()));
     }
 
     private int capacity() {
+        return usableSlots() + ahead();
+    }
+
+    /** Returns how many jobs may wait for a slot. */
+    private int ahead() {
+        if (throttled || lacksThreads) {
+            return 0;
+        }
         Integer configured = settings.prefetch();
-        int ahead = throttled || lacksThreads
-                ? 0
-                : configured != null
-                        ? configured
-                        : isStalled()
-                                ? 0
-                                : (int) Math.min(MOST_AHEAD, slots() * (AHEAD.toNanos() / Math.max(1, meanNanos)));
-        return usableSlots() + ahead;
+        if (configured != null) {
+            return configured;
+        }
+        return isStalled() ? 0 : (int) Math.min(MOST_AHEAD, slots() * (AHEAD.toNanos() / Math.max(1, meanNanos)));
     }
 
     /** Returns whether all slots have been busy for longer than prefetched jobs should wait: the measured mean is outdated. */
     private boolean isStalled() {
-        return inFlight.get() >= slots() && nanos.getAsLong() - lastEnd > AHEAD.toNanos();
+        return waiting.calls() >= slots() && nanos.getAsLong() - lastEnd > AHEAD.toNanos();
     }
 
-    /** Returns how many jobs to claim now; 0 while there are enough. */
-    int room() {
-        int capacity = capacity();
-        int present = inFlight.get();
-        return present < usableSlots() || present <= capacity / 2 ? Math.max(0, capacity - present) : 0;
+    /** Returns how many more jobs may wait for a slot; 0 while there are enough. */
+    private int roomAhead() {
+        int usable = usableSlots();
+        int capacity = usable + ahead();
+        int present = waiting.present();
+        return present < usable || present <= capacity / 2 ? Math.max(0, capacity - Math.max(present, usable)) : 0;
+    }
+
+    /** Returns whether there is room for jobs of any handler. */
+    boolean hasRoom() {
+        return idle() > 0 || isWaitingForJobs() || roomAhead() > 0;
+    }
+
+    /** Returns whether a call is not full yet and waits for more jobs. */
+    boolean isWaitingForJobs() {
+        return waiting.missing() > 0;
+    }
+
+    /**
+     * Returns how many jobs of a queue to claim now; 0 while there are enough. Jobs of a handler that takes many at a time wait only in
+     * the number of a full call: a slot that became idle would take the few that wait.
+     */
+    int roomFor(Queue queue, JobHandler handler) {
+        int size = callSize(handler);
+        int present = size == 1 ? 0 : waiting.count(new Kind(handler.name(), queue.priority()));
+        int fullCalls = (present + roomAhead()) / size;
+        return idleFor(queue, handler) + Math.max(0, fullCalls * size - present);
+    }
+
+    private static int callSize(JobHandler handler) {
+        JobHandler.Bulk bulk = handler.target().bulk();
+        return bulk == null ? 1 : bulk.size();
     }
 
     /**
@@ -175,10 +221,13 @@ final class JobExecutor {
                 : Duration.ofNanos(Math.max(0, oldest + LONGEST_WAIT.toNanos() - nanos.getAsLong()));
     }
 
-    void add(RunningJob running) {
-        inFlight.incrementAndGet();
-        waiting.add(running, nanos.getAsLong());
-        startRunner();
+    /** Adds claimed jobs of one queue: all at once, so that a handler that takes many of them gets them together. */
+    void add(List<RunningJob> claimed) {
+        inFlight.addAndGet(claimed.size());
+        int calls = waiting.add(claimed, nanos.getAsLong());
+        for (int i = 0; i < calls; i++) {
+            startRunner();
+        }
     }
 
     /** Returns whether claimed jobs may wait for a thread that could not be started. */
@@ -224,13 +273,14 @@ final class JobExecutor {
 
     private void runAll() {
         try {
-            for (List<RunningJob> next = waiting.poll(); !next.isEmpty(); next = waiting.poll()) {
+            for (List<RunningJob> next = next(); !next.isEmpty(); next = next()) {
                 long start = nanos.getAsLong();
                 try {
                     runJobs.accept(next);
                 } finally {
                     measured(start, nanos.getAsLong(), next.size());
-                    int left = inFlight.addAndGet(-next.size());
+                    inFlight.addAndGet(-next.size());
+                    int left = waiting.ended();
                     int half = capacity() / 2;
                     if (left < slots() || (left <= half && left + next.size() > half)) {
                         onRoom.run();
@@ -246,6 +296,20 @@ final class JobExecutor {
         }
     }
 
+    /** Returns the jobs of the next call; empty if no job waits. */
+    private List<RunningJob> next() {
+        Call call = waiting.poll();
+        if (call == null) {
+            return List.of();
+        }
+        if (call.missing() > 0 && !call.patience.isZero()) {
+            // Its jobs may be claimed although no slot is idle.
+            onRoom.run();
+            waiting.fill(call);
+        }
+        return call.jobs;
+    }
+
     private void measured(long start, long end, int jobs) {
         double took = (double) (end - start) / jobs;
         double mean = meanNanos;
@@ -253,25 +317,106 @@ final class JobExecutor {
         lastEnd = end;
     }
 
-    /** Claimed jobs without a slot: the most urgent first, and every sixteenth time the oldest. */
+    /** Jobs that one call can take. */
+    private record Kind(String name, int priority) {
+
+        static Kind of(RunningJob job) {
+            return new Kind(job.handler().name(), job.claimed().queue().priority());
+        }
+    }
+
+    /** A call that occupies a slot. */
+    private static final class Call {
+
+        private final Kind kind;
+        private final int size;
+        private final Duration patience;
+        private final List<RunningJob> jobs = new ArrayList<>(1);
+
+        Call(Kind kind, JobHandler.@Nullable Bulk bulk) {
+            this.kind = kind;
+            this.size = bulk == null ? 1 : bulk.size();
+            this.patience = bulk == null ? Duration.ZERO : bulk.patience();
+        }
+
+        int missing() {
+            return size - jobs.size();
+        }
+    }
+
+    /** Calls that run, and claimed jobs without a slot: the most urgent first, and every sixteenth time the oldest. */
     private static final class Waiting {
 
         private static final int AGING = 16;
 
         private record Entry(long number, RunningJob running, long addedAt) {}
 
+        /** Waiting jobs of a handler that takes many at a time. */
+        private record Many(int jobs, int callSize) {
+
+            int calls() {
+                return (jobs + callSize - 1) / callSize;
+            }
+        }
+
         private final SortedMap<Integer, Deque<Entry>> byPriority = new TreeMap<>(Comparator.reverseOrder());
+        /** Counts of the waiting jobs whose handlers take many at a time. */
+        private final Map<Kind, Many> many = new HashMap<>();
+        /** Calls that wait for more jobs. */
+        private final List<Call> open = new ArrayList<>();
+
         private long added;
         private long polled;
-        private int size;
+        private final AtomicInteger size = new AtomicInteger();
+        /** The number of calls that the waiting jobs make. */
+        private final AtomicInteger waitingCalls = new AtomicInteger();
 
-        synchronized void add(RunningJob running, long now) {
-            byPriority
-                    .computeIfAbsent(running.claimed().queue().priority(), p -> new ArrayDeque<>())
-                    .add(new Entry(added++, running, now));
-            size++;
-            // Wakes those who wait for more jobs of a handler that takes many at a time.
-            notifyAll();
+        private final AtomicInteger running = new AtomicInteger();
+
+        /** Adds jobs of one queue; returns how many more calls wait for a slot. */
+        synchronized int add(List<RunningJob> claimed, long now) {
+            int before = waitingCalls.get();
+            for (RunningJob job : claimed) {
+                if (!completes(job)) {
+                    byPriority
+                            .computeIfAbsent(job.claimed().queue().priority(), p -> new ArrayDeque<>())
+                            .add(new Entry(added++, job, now));
+                    count(job, 1);
+                }
+            }
+            return Math.max(0, waitingCalls.get() - before);
+        }
+
+        /** Adds a job to a call that waits for more; false if there is none. */
+        private boolean completes(RunningJob job) {
+            for (Call call : open) {
+                if (call.missing() > 0 && call.kind.equals(Kind.of(job))) {
+                    call.jobs.add(job);
+                    if (call.missing() == 0) {
+                        notifyAll();
+                    }
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        private void count(RunningJob job, int change) {
+            size.addAndGet(change);
+            JobHandler.Bulk bulk = job.handler().target().bulk();
+            if (bulk == null) {
+                waitingCalls.addAndGet(change);
+                return;
+            }
+            Kind kind = Kind.of(job);
+            Many before = many.getOrDefault(kind, new Many(0, bulk.size()));
+            var after = new Many(before.jobs + change, before.callSize);
+            waitingCalls.addAndGet(after.calls() - before.calls());
+            if (after.jobs == 0) {
+                many.remove(kind);
+            } else {
+                many.put(kind, after);
+            }
         }
 
         /** Returns when the oldest job was added; null if there is none. */
@@ -292,14 +437,14 @@ final class JobExecutor {
                 }
                 return entries.isEmpty();
             });
-            size -= taken.size();
+            taken.forEach(job -> count(job, -1));
             return taken;
         }
 
-        /** Removes the next job, with as many jobs of the same handler as it takes at a time; empty if there is none. */
-        synchronized List<RunningJob> poll() {
-            if (size == 0) {
-                return List.of();
+        /** Begins a call for the next job, with as many jobs of the same handler as it takes at a time; null if no job waits. */
+        synchronized @Nullable Call poll() {
+            if (size.get() == 0) {
+                return null;
             }
             Deque<Entry> entries = Objects.requireNonNull(byPriority.get(byPriority.firstKey()));
             if (polled++ % AGING == AGING - 1) {
@@ -307,64 +452,77 @@ final class JobExecutor {
                     entries = others.element().number < entries.element().number ? others : entries;
                 }
             }
-            RunningJob next = entries.element().running;
-            JobHandler.Bulk bulk = next.handler().target().bulk();
-            if (bulk == null) {
-                entries.remove();
-                removed(next, entries, 1);
-                return List.of(next);
-            }
-            var together = new ArrayList<RunningJob>();
-            take(next, bulk.size(), together);
-            long deadline = System.nanoTime() + bulk.patience().toNanos();
-            while (together.size() < bulk.size() && awaitMore(deadline)) {
-                take(next, bulk.size(), together);
-            }
-            return together;
-        }
-
-        /** Moves jobs that have the priority and the handler of this one. */
-        private void take(RunningJob like, int most, List<RunningJob> together) {
-            Deque<Entry> entries = byPriority.get(like.claimed().queue().priority());
-            if (entries == null) {
-                return;
-            }
-            int before = together.size();
-            for (Iterator<Entry> each = entries.iterator(); each.hasNext() && together.size() < most; ) {
-                RunningJob running = each.next().running;
-                if (running.handler().name().equals(like.handler().name())) {
-                    together.add(running);
+            RunningJob first = entries.element().running;
+            var call = new Call(Kind.of(first), first.handler().target().bulk());
+            for (Iterator<Entry> each = entries.iterator(); each.hasNext() && call.missing() > 0; ) {
+                RunningJob job = each.next().running;
+                if (job.handler().name().equals(first.handler().name())) {
                     each.remove();
+                    count(job, -1);
+                    call.jobs.add(job);
                 }
             }
-            removed(like, entries, together.size() - before);
-        }
-
-        private void removed(RunningJob like, Deque<Entry> entries, int number) {
             if (entries.isEmpty()) {
-                byPriority.remove(like.claimed().queue().priority());
+                byPriority.remove(call.kind.priority);
             }
-            size -= number;
+            running.incrementAndGet();
+            return call;
         }
 
-        /** Waits until a job is added; false if the time is over or the thread is interrupted. */
-        @SuppressWarnings("WaitNotInLoop") // The caller looks again.
-        private boolean awaitMore(long deadline) {
-            long millis = (deadline - System.nanoTime()) / 1_000_000;
-            if (millis <= 0) {
-                return false;
-            }
+        /** Waits until a call is full, its patience is over or the thread is interrupted. */
+        synchronized void fill(Call call) {
+            long deadline = System.nanoTime() + call.patience.toNanos();
+            open.add(call);
             try {
-                wait(millis);
-                return true;
+                long millis = call.patience.toMillis();
+                while (call.missing() > 0 && millis > 0) {
+                    wait(millis);
+                    millis = (deadline - System.nanoTime()) / 1_000_000;
+                }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
-                return false;
+            } finally {
+                open.remove(call);
             }
         }
 
-        synchronized int size() {
-            return size;
+        /** Ends a call; returns what is still {@linkplain #present() present}. */
+        int ended() {
+            return running.decrementAndGet() + size.get();
+        }
+
+        /** Returns the number of calls that run or wait for a slot. */
+        int calls() {
+            return running.get() + waitingCalls.get();
+        }
+
+        /** Returns the number of calls that run and jobs that wait for a slot. */
+        int present() {
+            return running.get() + size.get();
+        }
+
+        /** Returns how many jobs the calls that are not full wait for. */
+        synchronized int missing() {
+            return open.stream().mapToInt(Call::missing).sum();
+        }
+
+        synchronized int missing(Kind kind) {
+            return open.isEmpty()
+                    ? 0
+                    : open.stream()
+                            .filter(call -> call.kind.equals(kind))
+                            .mapToInt(Call::missing)
+                            .sum();
+        }
+
+        /** Returns the number of waiting jobs of a handler that takes many at a time. */
+        synchronized int count(Kind kind) {
+            Many waiting = many.get(kind);
+            return waiting == null ? 0 : waiting.jobs;
+        }
+
+        int size() {
+            return size.get();
         }
     }
 }

@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -56,6 +57,9 @@ public final class Lane {
 
     /** Queues that are skipped for the rest of this pass. */
     final Set<Queue> skipped = new HashSet<>();
+
+    /** Whether jobs of this lane wait for an idle slot: none would ever be idle if others were prefetched meanwhile. */
+    boolean keepsSlots;
 
     Lane(Selection selection, JobExecutor executor) {
         this.selection = selection;
@@ -100,7 +104,7 @@ public final class Lane {
     }
 
     boolean hasRoom() {
-        return isSearched() && executor.room() > 0;
+        return isSearched() && executor.hasRoom();
     }
 
     void replaceDue(List<Head> heads) {
@@ -116,12 +120,12 @@ public final class Lane {
 
     /** Returns the most urgent queue, of equally urgent ones the oldest; every {@value #AGING}th time the oldest of all. */
     @Nullable
-    Queue nextQueue() {
+    Queue nextQueue(Predicate<Queue> eligible) {
         Comparator<Map.Entry<Queue, Mark>> oldest = Map.Entry.comparingByValue();
         Comparator<Map.Entry<Queue, Mark>> urgent =
                 Comparator.comparingInt(entry -> -entry.getKey().priority());
         return due.entrySet().stream()
-                .filter(entry -> !skipped.contains(entry.getKey()))
+                .filter(entry -> !skipped.contains(entry.getKey()) && eligible.test(entry.getKey()))
                 .min(Math.floorMod(claims, AGING) == AGING - 1 ? oldest : urgent.thenComparing(oldest))
                 .map(Map.Entry::getKey)
                 .orElse(null);

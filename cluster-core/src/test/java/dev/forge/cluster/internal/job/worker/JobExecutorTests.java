@@ -17,6 +17,8 @@ import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.springframework.core.task.AsyncTaskExecutor;
 
@@ -40,6 +42,10 @@ class JobExecutorTests {
             () -> {});
 
     private static RunningJob job(String name, int priority) {
+        return job(name, priority, null);
+    }
+
+    private static RunningJob job(String name, int priority, JobHandler.@Nullable Bulk bulk) {
         var claimed = new Claimed(
                 UUID.randomUUID(),
                 new Queue(name, "", priority),
@@ -62,13 +68,18 @@ class JobExecutorTests {
                 null,
                 priority,
                 new JobHandler.Limits(1, (attempts, failure) -> Duration.ZERO, 0, Set.of(), null, null),
-                new JobHandler.Target(null, null, (payload, context) -> null, name));
+                new JobHandler.Target(null, null, (payload, context) -> null, bulk, name));
         return new RunningJob(
                 claimed,
                 new RunningJob.Holder(UUID.randomUUID(), "node"),
                 handler,
                 0,
                 new RunningJob.Persistence(null, null));
+    }
+
+    private static int room(JobExecutor lane) {
+        RunningJob any = job("any", 50);
+        return lane.roomFor(any.claimed().queue(), any.handler());
     }
 
     private void runThreads() {
@@ -81,7 +92,7 @@ class JobExecutorTests {
     void failed_thread_start_costs_no_slot() {
         lane.open(executor);
         exhausted = true;
-        lane.add(job("first", 50));
+        lane.add(List.of(job("first", 50)));
         assertThat(lane.lacksThreads()).isTrue();
         lane.startMissingThreads();
         assertThat(lane.inFlight()).isOne();
@@ -90,7 +101,7 @@ class JobExecutorTests {
         runThreads();
         assertThat(ran).containsExactly("first");
         assertThat(lane.lacksThreads()).isFalse();
-        lane.add(job("second", 50));
+        lane.add(List.of(job("second", 50)));
         runThreads();
         assertThat(ran).containsExactly("first", "second");
         assertThat(lane.idle()).isOne();
@@ -99,9 +110,9 @@ class JobExecutorTests {
     @Test
     void most_urgent_job_starts_first_and_equally_urgent_ones_in_their_order() {
         lane.open(executor);
-        lane.add(job("usual", 50));
-        lane.add(job("later", 50));
-        lane.add(job("urgent", 100));
+        lane.add(List.of(job("usual", 50)));
+        lane.add(List.of(job("later", 50)));
+        lane.add(List.of(job("urgent", 100)));
         runThreads();
         assertThat(ran).containsExactly("urgent", "usual", "later");
     }
@@ -138,18 +149,18 @@ class JobExecutorTests {
     @Test
     void prefetched_jobs_that_waited_for_a_second_are_returned_and_no_others_prefetched() {
         JobExecutor lane = measured(1);
-        lane.add(job("quick", 50));
+        lane.add(List.of(job("quick", 50)));
         runThreads();
-        assertThat(lane.room()).isGreaterThan(500);
-        lane.add(job("runs", 50));
+        assertThat(room(lane)).isGreaterThan(500);
+        lane.add(List.of(job("runs", 50)));
         Runnable slow = threads.remove();
-        lane.add(job("waits", 50));
-        lane.add(job("urgent", 100));
+        lane.add(List.of(job("waits", 50)));
+        lane.add(List.of(job("urgent", 100)));
         assertThat(lane.untilOverdue()).isEqualTo(Duration.ofSeconds(1));
         now.addAndGet(Duration.ofMillis(500).toNanos());
-        lane.add(job("late", 100));
+        lane.add(List.of(job("late", 100)));
         assertThat(lane.takeOverdue()).isEmpty();
-        assertThat(lane.room()).isZero();
+        assertThat(room(lane)).isZero();
         now.addAndGet(Duration.ofMillis(501).toNanos());
         assertThat(lane.takeOverdue())
                 .extracting(RunningJob::name)
@@ -165,11 +176,51 @@ class JobExecutorTests {
     void executor_without_threads_requests_no_jobs() {
         JobExecutor lane = measured(4);
         exhausted = true;
-        lane.add(job("first", 50));
-        assertThat(lane.room()).isZero();
+        lane.add(List.of(job("first", 50)));
+        assertThat(room(lane)).isZero();
         assertThat(lane.idle()).isZero();
         exhausted = false;
         lane.startMissingThreads();
-        assertThat(lane.room()).isPositive();
+        assertThat(room(lane)).isPositive();
+    }
+
+    private static final JobHandler.Bulk FIVE = new JobHandler.Bulk(5, Duration.ZERO, (payloads, contexts) -> null);
+
+    private static List<RunningJob> index(int number) {
+        return Stream.generate(() -> job("index", 50, FIVE)).limit(number).toList();
+    }
+
+    private static int roomForIndex(JobExecutor lane) {
+        RunningJob any = job("index", 50, FIVE);
+        return lane.roomFor(any.claimed().queue(), any.handler());
+    }
+
+    @Test
+    void call_for_many_jobs_occupies_one_slot() {
+        var calls = new ArrayList<Integer>();
+        var lane = new JobExecutor(
+                new LaneSettings("default", 3, 0, false), System::nanoTime, jobs -> calls.add(jobs.size()), () -> {});
+        lane.open(executor);
+        assertThat(roomForIndex(lane)).isEqualTo(15);
+        lane.add(index(7));
+        assertThat(threads).as("threads for seven jobs in calls of five").hasSize(2);
+        assertThat(lane.idle()).isOne();
+        assertThat(room(lane)).isOne();
+        assertThat(lane.inFlight()).isEqualTo(7);
+        runThreads();
+        assertThat(calls).containsExactly(5, 2);
+        assertThat(lane.idle()).isEqualTo(3);
+        assertThat(lane.inFlight()).isZero();
+    }
+
+    @Test
+    void jobs_of_a_handler_that_takes_many_are_prefetched_in_full_calls() {
+        var lane = new JobExecutor(new LaneSettings("default", 1, 12, false), System::nanoTime, jobs -> {}, () -> {});
+        lane.open(executor);
+        assertThat(roomForIndex(lane)).as("one call to start and two to wait").isEqualTo(15);
+        lane.add(index(3));
+        assertThat(roomForIndex(lane))
+                .as("what makes three jobs two full calls")
+                .isEqualTo(7);
     }
 }
