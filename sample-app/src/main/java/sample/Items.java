@@ -24,11 +24,11 @@ class Items {
         this.jdbc = jdbc;
     }
 
-    record Item(String name, BigDecimal price) {}
+    record Item(String name, BigDecimal price, long views) {}
 
     @GetMapping("/items")
     List<Item> list() {
-        return jdbc.sql("SELECT name, price FROM items ORDER BY name")
+        return jdbc.sql("SELECT name, price, views FROM items ORDER BY name")
                 .query(Item.class)
                 .list();
     }
@@ -56,7 +56,8 @@ class Items {
         }
 
         private void insert() {
-            jdbc.sql("INSERT INTO items VALUES ('anvil', 100), ('rocket skates', 250) ON CONFLICT DO NOTHING")
+            jdbc.sql(
+                            "INSERT INTO items (name, price) VALUES ('anvil', 100), ('rocket skates', 250) ON CONFLICT DO NOTHING")
                     .update();
         }
     }

@@ -89,6 +89,25 @@ class SampleApplicationTests {
     }
 
     @Test
+    void views_are_counted_by_a_handler_that_takes_many_jobs() {
+        for (int i = 0; i < 30; i++) {
+            http.post()
+                    .uri("/items/{name}/views", i % 3 == 0 ? "rocket skates" : "anvil")
+                    .exchange()
+                    .expectStatus()
+                    .isAccepted();
+        }
+        await().untilAsserted(() -> assertThat(jdbc.sql("SELECT name || ' ' || views FROM items ORDER BY name")
+                        .query(String.class)
+                        .list())
+                .containsExactly("anvil 20", "rocket skates 10"));
+        assertThat(jdbc.sql("SELECT DISTINCT status || ' ' || attempts FROM forge_jobs WHERE name = 'count-view'")
+                        .query(String.class)
+                        .list())
+                .containsExactly("completed 1");
+    }
+
+    @Test
     void application_is_a_node_and_ready() {
         await().untilAsserted(() -> http.get()
                 .uri("/actuator/health/readiness")

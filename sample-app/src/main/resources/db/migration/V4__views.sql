@@ -1,0 +1,1 @@
+ALTER TABLE items ADD COLUMN views bigint NOT NULL DEFAULT 0;
