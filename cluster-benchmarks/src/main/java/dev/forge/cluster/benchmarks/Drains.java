@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import java.time.Duration;
 import java.util.List;
 
 /** Drains that several parts compare: throughput and CPU time per job of each contestant. */
@@ -9,10 +10,16 @@ final class Drains {
 
     private Drains() {}
 
-    /** Measures all contestants in turn, after a round that excludes the work of the JIT compiler from the figures. */
+    /** How long each contestant runs before it is measured: the compiler of the JVM is busy for 100,000 transactional jobs and more. */
+    private static final Duration WARM_UP = Duration.ofSeconds(20);
+
+    /** Measures all contestants in turn, after rounds that exclude the work of the compiler from the figures. */
     static Rounds measure(Server server, List<Contestant> all) {
         for (Contestant one : all) {
-            drain(server, one, new Race(one.jobs() / 2, server.cpu()));
+            long began = System.nanoTime();
+            while (System.nanoTime() - began < WARM_UP.toNanos()) {
+                drain(server, one, new Race(one.jobs(), server.cpu()));
+            }
         }
         var rounds = new Rounds();
         for (int round = 0; round < Rounds.COUNT; round++) {
