@@ -43,6 +43,7 @@ public final class ControlConnections extends AbstractDataSource implements Auto
     private final int size;
     private final Permits permits;
     private final Semaphore sharedPermits;
+    private final Semaphore reportPermit = new Semaphore(1, true);
     private final Deque<PhysicalConnection> idle = new ArrayDeque<>();
     private final LongSupplier nanos;
     private final RandomGenerator random = RandomGenerator.getDefault();
@@ -102,7 +103,15 @@ public final class ControlConnections extends AbstractDataSource implements Auto
      * wait for them.
      */
     public DataSource shared() {
-        return new Shared();
+        return new Shared(null);
+    }
+
+    /**
+     * Returns a view of these connections for reports to operators. They read one after another, so that others who {@linkplain
+     * #shared() share} the connections, such as the renewal of locks, wait for one report at most, however many are requested.
+     */
+    public DataSource reports() {
+        return new Shared(reportPermit);
     }
 
     /**
@@ -138,21 +147,42 @@ public final class ControlConnections extends AbstractDataSource implements Auto
 
     private final class Shared extends AbstractDataSource {
 
+        private final @Nullable Semaphore gate;
+
+        /** @param gate limits these callers further; null: it does not */
+        Shared(@Nullable Semaphore gate) {
+            this.gate = gate;
+        }
+
         ControlConnections all() {
             return ControlConnections.this;
         }
 
         @Override
         public Connection getConnection() throws SQLException {
-            requireInTime(sharedPermits::tryAcquire, patience);
+            if (gate == null) {
+                return acquire(sharedPermits, returned -> ControlConnections.this.getConnection(false, returned));
+            }
+            return acquire(
+                    gate,
+                    left -> acquire(
+                            sharedPermits,
+                            returned -> ControlConnections.this.getConnection(false, () -> {
+                                returned.run();
+                                left.run();
+                            })));
+        }
+
+        private Connection acquire(Semaphore semaphore, Lending lending) throws SQLException {
+            requireInTime(semaphore::tryAcquire, patience);
             boolean lent = false;
             try {
-                Connection connection = ControlConnections.this.getConnection(false, sharedPermits::release);
+                Connection connection = lending.lend(semaphore::release);
                 lent = true;
                 return connection;
             } finally {
                 if (!lent) {
-                    sharedPermits.release();
+                    semaphore.release();
                 }
             }
         }
@@ -224,6 +254,10 @@ public final class ControlConnections extends AbstractDataSource implements Auto
         synchronized (idle) {
             closed = false;
         }
+    }
+
+    private interface Lending {
+        Connection lend(Runnable returned) throws SQLException;
     }
 
     private interface Acquisition {

@@ -30,8 +30,12 @@ public final class ErrorText {
     private static final int MOST_CAUSES = 20;
     private static final int MOST_SUPPRESSED = 5;
 
-    /** What a message could quote to forge a log line or to control a terminal. Lines that begin with a blank forge none. */
-    private static final Pattern HARMFUL = Pattern.compile("[\\p{Cc}&&[^\\n\\t]]|\\n(?![ \\t])");
+    /**
+     * What a message could quote to forge a log line, to control a terminal or to reverse what it displays. Lines that begin with a
+     * blank forge none.
+     */
+    private static final Pattern HARMFUL =
+            Pattern.compile("[\\p{Cc}\\p{Zl}\\p{Zp}\\u202a-\\u202e\\u2066-\\u2069&&[^\\n\\t]]|\\n(?![ \\t])");
 
     private ErrorText() {}
 

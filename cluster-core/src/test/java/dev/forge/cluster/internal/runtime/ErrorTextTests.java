@@ -27,6 +27,8 @@ class ErrorTextTests {
         assertThat(logged.getStackTrace()).isEqualTo(failure.getStackTrace());
         assertThat(ErrorText.storable(failure)).contains("\n\t2026-01-01 ERROR forged\n\tand?[2J more?'");
         assertThat(ErrorText.firstLine("red \u001b[31m text\nmore")).isEqualTo("red ?[31m text");
+        assertThat(ErrorText.firstLine("new\u2028line, \u202edesrever\u202c and \u2066apart\u2069"))
+                .isEqualTo("new?line, ?desrever? and ?apart?");
         Throwable indented = failure.getSuppressed()[0];
         assertThat(ErrorText.loggable(indented)).isSameAs(indented);
     }

@@ -127,7 +127,7 @@ public final class ClusterActuatorAutoConfiguration {
                 Crons crons,
                 Daemons daemons,
                 ObjectProvider<Workflows> workflows) {
-            DataSource control = runtime.control().shared();
+            DataSource control = runtime.control().reports();
             return new ClusterEndpoint(
                     name.text(),
                     runtime.node(),

@@ -27,6 +27,9 @@ final class EndpointValues {
     private final PayloadCodec codec;
     private final ClusterEndpointProperties properties;
 
+    /** Members of values whose keys are longer are hidden. */
+    private static final int LONGEST_KEY = 1_000;
+
     EndpointValues(Sanitizer sanitizer, PayloadCodec codec, ClusterEndpointProperties properties) {
         this.sanitizer = sanitizer;
         this.codec = codec;
@@ -51,6 +54,10 @@ final class EndpointValues {
         @Nullable
         Object value(String key, @Nullable Object value) {
             if (value instanceof Map<?, ?> || value instanceof List<?>) {
+                if (key.length() > LONGEST_KEY) {
+                    // The key of each member contains this one: a few long names would make gigabytes of keys.
+                    return SanitizableData.SANITIZED_VALUE;
+                }
                 Object replaced = sanitizer.sanitize(new SanitizableData(null, key, value), true);
                 if (replaced == value) {
                     return members(key, value);

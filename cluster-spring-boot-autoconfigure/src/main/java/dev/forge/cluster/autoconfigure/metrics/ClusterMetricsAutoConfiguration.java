@@ -54,14 +54,14 @@ public final class ClusterMetricsAutoConfiguration {
                     leadership,
                     new ClusterMetrics.Sources(
                             runtime.node(),
-                            new NodeReports(schema, runtime.control().shared()),
-                            new JobReports(schema, runtime.control().shared()),
-                            new DaemonStore(schema, runtime.control().shared()),
-                            new WorkflowReports(schema, runtime.control().shared()),
+                            new NodeReports(schema, runtime.control().reports()),
+                            new JobReports(schema, runtime.control().reports()),
+                            new DaemonStore(schema, runtime.control().reports()),
+                            new WorkflowReports(schema, runtime.control().reports()),
                             new StateStore(
                                     schema,
-                                    runtime.control().shared(),
-                                    runtime.control().shared()),
+                                    runtime.control().reports(),
+                                    runtime.control().reports()),
                             runtime.scheduler()));
         }
 

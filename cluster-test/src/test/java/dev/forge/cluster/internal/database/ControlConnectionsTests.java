@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.database;
 import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -118,6 +119,24 @@ class ControlConnectionsTests {
             ControlConnections.replace(ageing.shared());
             assertThat(own.sql("SELECT pg_backend_pid()").query(Integer.class).single())
                     .isNotEqualTo(first);
+        }
+    }
+
+    @Test
+    void reports_get_one_connection_at_a_time_and_leave_the_others_to_other_callers() throws Exception {
+        try (var own = new ControlConnections(
+                database.newSessions(), Pooler.NONE, 3, Duration.ofMillis(50), System::nanoTime)) {
+            try (Connection report = own.reports().getConnection()) {
+                assertThat(report.isValid(10)).isTrue();
+                assertThatThrownBy(() -> own.reports().getConnection())
+                        .isInstanceOf(SQLTransientConnectionException.class);
+                try (Connection other = own.shared().getConnection()) {
+                    assertThat(other.isValid(10)).isTrue();
+                }
+            }
+            try (Connection next = own.reports().getConnection()) {
+                assertThat(next.isValid(10)).isTrue();
+            }
         }
     }
 
