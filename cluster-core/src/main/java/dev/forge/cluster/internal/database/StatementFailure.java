@@ -17,6 +17,11 @@ public final class StatementFailure {
         return "55P03".equals(SqlState.of(failure));
     }
 
+    /** Returns whether a transaction did not see what others had committed meanwhile. */
+    public static boolean isSerialization(Throwable failure) {
+        return "40001".equals(SqlState.of(failure));
+    }
+
     /** Returns whether an earlier error had aborted the transaction. */
     public static boolean isAborted(Throwable failure) {
         return "25P02".equals(SqlState.of(failure));

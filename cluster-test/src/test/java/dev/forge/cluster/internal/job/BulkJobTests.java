@@ -6,8 +6,10 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.node.TestNodes;
+import dev.forge.cluster.job.BulkJobInterceptor;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
@@ -17,19 +19,25 @@ import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.SQLTransientConnectionException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.CannotCreateTransactionException;
 import org.springframework.transaction.TransactionDefinition;
 
 /** Handlers that take many jobs at a time. */
@@ -124,6 +132,9 @@ class BulkJobTests extends JobFixture {
                 assertThat(effects(ids.get(i))).as("committed effects").hasSize(i == 3 ? 0 : 1);
             }
         }
+        assertThat(calls.stream().filter(call -> call.contains(3) && call.size() > 1))
+                .as("calls that the bad job has failed")
+                .hasSize(1);
     }
 
     @Test
@@ -166,6 +177,7 @@ class BulkJobTests extends JobFixture {
         assertCompletedAtFirstAttempt(member.ended(first));
         assertCompletedAtFirstAttempt(member.ended(last));
         assertThat(member.ended(bad).lastError()).contains("its payload cannot be read as java.lang.Integer");
+        assertThat(calls).as("calls").containsExactly(List.of(0, 0));
     }
 
     @Test
@@ -293,5 +305,132 @@ class BulkJobTests extends JobFixture {
         enqueue(member, 2);
         assertThat(member.ended(urgent.id()).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(calls).extracting(List::size).containsExactly(3);
+    }
+
+    @Test
+    void interceptor_of_single_jobs_surrounds_each_job_alone() {
+        Map<Thread, UUID> current = new ConcurrentHashMap<>();
+        work.interceptors = List.of((job, handler) -> {
+            current.put(Thread.currentThread(), job.id());
+            try {
+                return handler.proceed();
+            } finally {
+                current.remove(Thread.currentThread());
+            }
+        });
+        var strangers = new CopyOnWriteArrayList<UUID>();
+        work.onMany(index(true), 5, PATIENCE, (payloads, contexts) -> {
+            record(payloads);
+            contexts.stream()
+                    .map(JobContext::id)
+                    .filter(id -> !id.equals(current.get(Thread.currentThread())))
+                    .forEach(strangers::add);
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        enqueue(member, 5).forEach(id -> assertCompletedAtFirstAttempt(member.ended(id)));
+        assertThat(calls).extracting(List::size).containsOnly(1);
+        assertThat(strangers).as("jobs that ran in the context of another one").isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void interceptor_of_many_jobs_surrounds_their_call_once_and_may_change_the_results(boolean fails) {
+        var together = new CopyOnWriteArrayList<Integer>();
+        work.interceptors = List.of(new BulkJobInterceptor() {
+            @Override
+            public Object intercept(JobContext job, Handler handler) throws Throwable {
+                return handler.proceed();
+            }
+
+            @Override
+            public Object interceptAll(List<JobContext> jobs, Handler handler) throws Throwable {
+                together.add(jobs.size());
+                List<?> results = (List<?>) handler.proceed();
+                if (fails) {
+                    throw new IllegalStateException("after the handler");
+                }
+                return results.stream().map(result -> result + "!").toList();
+            }
+        });
+        work.onMany(index(true), 5, PATIENCE, (payloads, contexts) -> record(payloads));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = enqueue(member, 5);
+        for (int i = 0; i < 5; i++) {
+            JobInfo job = member.ended(ids.get(i));
+            assertCompletedAtFirstAttempt(job);
+            assertThat(job.result()).isEqualTo(fails ? String.valueOf(i) : "\"%d!\"".formatted(i));
+        }
+        assertThat(together).containsExactly(5);
+    }
+
+    @Test
+    void drain_returns_jobs_that_wait_to_run_one_by_one() throws Exception {
+        var inside = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.onMany(index(false), 3, PATIENCE, (payloads, contexts) -> {
+            if (payloads.size() > 1) {
+                throw new IllegalStateException("only one by one");
+            }
+            record(payloads);
+            inside.countDown();
+            until(go);
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = enqueue(member, 3);
+        until(inside);
+        var stop = new Thread(member.node()::stop);
+        stop.start();
+        for (UUID waiting : ids.subList(1, 3)) {
+            await().until(() -> member.jobs().find(waiting).orElseThrow().status() == JobStatus.PENDING);
+            assertThat(member.jobs().find(waiting).orElseThrow().attempts()).isZero();
+        }
+        go.countDown();
+        stop.join();
+        assertThat(calls).containsExactly(List.of(0));
+        assertCompletedAtFirstAttempt(member.jobs().find(ids.get(0)).orElseThrow());
+    }
+
+    @Test
+    void transaction_that_cannot_begin_returns_all_jobs_at_once() {
+        var begins = new AtomicInteger();
+        JobHandler.Transaction real = work.transaction();
+        var manager = new JdbcTransactionManager(database.dataSource()) {
+            @Override
+            protected void doBegin(Object transaction, TransactionDefinition definition) {
+                if (begins.getAndIncrement() == 0) {
+                    throw new CannotCreateTransactionException(
+                            "no connection", new SQLTransientConnectionException("request timed out"));
+                }
+                super.doBegin(transaction, definition);
+            }
+        };
+        work.onMany(
+                job("index").taking(Integer.class).in(new JobHandler.Transaction(manager, real.definition())),
+                5,
+                PATIENCE,
+                (payloads, contexts) -> record(payloads));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        enqueue(member, 5).forEach(id -> assertCompletedAtFirstAttempt(member.ended(id)));
+        assertThat(calls).extracting(List::size).containsExactly(5);
+        assertThat(begins).hasValue(2);
+    }
+
+    @Test
+    void result_that_cannot_be_stored_fails_its_job_only() {
+        work.onMany(
+                index(false),
+                3,
+                PATIENCE,
+                (payloads, contexts) -> record(payloads).stream()
+                        .map(number -> number == 1 ? "x".repeat(20_000_000) : (Object) number)
+                        .toList());
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = enqueue(member, 3);
+        assertCompletedAtFirstAttempt(member.ended(ids.get(0)));
+        assertThat(member.ended(ids.get(1)).status()).isEqualTo(JobStatus.FAILED);
+        assertCompletedAtFirstAttempt(member.ended(ids.get(2)));
+        assertThat(calls).as("calls").containsExactly(List.of(0, 1, 2));
     }
 }

@@ -25,12 +25,7 @@ public interface JobMonitor {
 
     /** Runs an attempt of several jobs at a time including its transaction, perhaps within observations. */
     default void observeTogether(List<? extends Attempt> attempts, Runnable run) {
-        Runnable observed = run;
-        for (Attempt attempt : attempts) {
-            Runnable inner = observed;
-            observed = () -> observe(attempt, inner);
-        }
-        observed.run();
+        run.run();
     }
 
     /** Runs or compensates a step of a workflow including its transaction, perhaps within an observation. */

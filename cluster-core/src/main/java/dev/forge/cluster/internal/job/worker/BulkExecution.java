@@ -11,11 +11,14 @@ import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
+import dev.forge.cluster.job.JobInterceptor;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -28,6 +31,12 @@ import org.slf4j.MDC;
 final class BulkExecution {
 
     private static final Logger log = GuardedLogger.of(BulkExecution.class);
+
+    /** When jobs are due again whose common transaction may or may not be committed. */
+    private static final Duration UNCONFIRMED_PAUSE = Duration.ofSeconds(1);
+
+    /** Handlers whose jobs run one by one because of an interceptor. */
+    private final Set<String> reported = ConcurrentHashMap.newKeySet();
 
     private final Worker.Dependencies dependencies;
     private final Worker.NodeView node;
@@ -43,7 +52,7 @@ final class BulkExecution {
             TransactionalAttempt transactional,
             Finisher finisher) {}
 
-    /** @param alone runs a started job again, alone */
+    /** @param alone runs a job alone */
     BulkExecution(
             Worker.Dependencies dependencies,
             Worker.NodeView node,
@@ -59,42 +68,119 @@ final class BulkExecution {
 
     /** Runs jobs of the same handler on the current thread. */
     void run(List<RunningJob> jobs) {
-        var started = new ArrayList<RunningJob>();
+        var apart = new ArrayList<RunningJob>();
+        if (mayRunTogether(jobs)) {
+            List<Item> items = readable(jobs, apart);
+            List<Item> started = items.size() > 1 ? start(items) : List.of();
+            if (started.isEmpty()) {
+                items.forEach(item -> apart.add(item.running));
+            } else if (!endTogether(started)) {
+                started.forEach(item -> item.running.requeue());
+                started.forEach(item -> apart.add(item.running));
+            }
+        } else {
+            apart.addAll(jobs);
+        }
+        runApart(apart);
+    }
+
+    /** A job with its payload. */
+    private record Item(RunningJob running, @Nullable Object payload) {}
+
+    private boolean mayRunTogether(List<RunningJob> jobs) {
+        RunningJob first = jobs.get(0);
+        JobInterceptor single = parts.interceptors.ofSingleJobs();
+        if (single == null) {
+            return true;
+        }
+        if (reported.add(first.name())) {
+            log.warn(
+                    "Jobs {}: they run one by one, because the interceptor {} does not implement BulkJobInterceptor",
+                    first.name(),
+                    single.getClass().getName());
+        }
+        return false;
+    }
+
+    /**
+     * Reads the payloads. Jobs that run apart are those with unreadable payloads, those that failed or made a node crash before, because
+     * they may fail their neighbours once more, and those that another node id has claimed.
+     */
+    private List<Item> readable(List<RunningJob> jobs, List<RunningJob> apart) {
+        RunningJob first = jobs.get(0);
+        Type type = first.handler().target().payloadType();
+        var items = new ArrayList<Item>();
         for (RunningJob running : jobs) {
-            if (!node.isTrusted() || !claims.isHeld(running) || !running.start(node.nanos())) {
-                claims.lose(running, "its lease was over before it could start");
-            } else {
-                started.add(running);
+            boolean isSuspect = running.attempt() > 1 || running.claimed().recoveries() > 0;
+            if (isSuspect || !running.node().equals(first.node())) {
+                apart.add(running);
+                continue;
+            }
+            try {
+                items.add(new Item(
+                        running,
+                        type == null
+                                ? null
+                                : dependencies.json().read(running.claimed().payload(), type)));
+            } catch (RuntimeException e) {
+                apart.add(running);
             }
         }
-        if (!started.isEmpty() && !endTogether(started)) {
-            started.forEach(alone);
+        return items;
+    }
+
+    private List<Item> start(List<Item> items) {
+        var started = new ArrayList<Item>();
+        for (Item item : items) {
+            if (!node.isTrusted() || !claims.isHeld(item.running)) {
+                claims.lose(item.running, "its lease was over before it could start");
+            } else if (item.running.start(node.nanos())) {
+                started.add(item);
+            }
+        }
+        return started;
+    }
+
+    /** Runs jobs one by one, and returns those that are left when the node drains or no transaction can begin. */
+    private void runApart(List<RunningJob> apart) {
+        for (int i = 0; i < apart.size(); i++) {
+            RunningJob next = apart.get(i);
+            boolean isUnable = i > 0 && next.handler().isTransactional() && parts.transactional.isUnable();
+            if (next.isAsked() || next.stopReason() == Stop.DRAIN || isUnable) {
+                claims.giveBack(apart.subList(i, apart.size()).stream()
+                        .filter(RunningJob::withdraw)
+                        .toList());
+                return;
+            }
+            try {
+                alone.accept(next);
+            } catch (RuntimeException | Error e) {
+                log.error("Job {} ({}): its attempt failed in an unexpected way", next.name(), next.id(), e);
+            }
         }
     }
 
     /** Makes a common attempt; false if the jobs must run one by one. */
-    private boolean endTogether(List<RunningJob> started) {
-        RunningJob first = started.get(0);
-        if (started.size() == 1
-                || started.stream().anyMatch(running -> !running.node().equals(first.node()))) {
-            return false;
-        }
+    private boolean endTogether(List<Item> items) {
+        List<RunningJob> started = items.stream().map(Item::running).toList();
         Map<String, String> before = MDC.getCopyOfContextMap();
         node.setLogContext();
-        Mdc.put("forge.job.name", first.name());
+        Mdc.put("forge.job.name", started.get(0).name());
         started.forEach(parts.stuck::began);
         try {
-            return observed(started);
+            return observed(items, started);
         } finally {
             started.forEach(parts.stuck::ended);
             Mdc.restore(before);
         }
     }
 
-    private boolean observed(List<RunningJob> started) {
-        var attempt = new Attempt(started);
+    private boolean observed(List<Item> items, List<RunningJob> started) {
+        var attempt = new Attempt(items, started);
         try {
-            started.forEach(running -> dependencies.monitor().started(running.name(), JobExecution.waited(running)));
+            started.stream()
+                    .filter(RunningJob::reportStart)
+                    .forEach(running -> dependencies.monitor().started(running.name(), JobExecution.waited(running)));
             dependencies.monitor().observeTogether(started, attempt);
         } catch (Throwable e) {
             // A failing observation must not decide how the jobs end.
@@ -112,70 +198,102 @@ final class BulkExecution {
 
     private final class Attempt implements Runnable {
 
+        private final List<Item> items;
         private final List<RunningJob> started;
         private boolean made;
         private boolean ended;
 
-        Attempt(List<RunningJob> started) {
+        Attempt(List<Item> items, List<RunningJob> started) {
+            this.items = items;
             this.started = started;
         }
 
         @Override
         public void run() {
             made = true;
-            ended = attempt(started);
+            try {
+                attempt(items, started);
+                ended = true;
+            } catch (Throwable e) {
+                started.forEach(RunningJob::returned);
+                started.forEach(running -> running.ended(Kind.RETURNED, null));
+                ended = returnedAfter(e);
+            }
         }
-    }
 
-    private boolean attempt(List<RunningJob> started) {
-        RunningJob first = started.get(0);
-        try {
-            JobHandler.Transaction transaction = first.handler().target().transaction();
-            if (transaction != null) {
-                parts.transactional.runTogether(started, transaction, () -> call(started));
-                started.forEach(parts.finisher::settleWritten);
+        /** Returns all jobs if the database is the cause; otherwise false. */
+        private boolean returnedAfter(Throwable failure) {
+            if (failure instanceof TransactionalAttempt.Unbegun unbegun) {
+                started.forEach(running ->
+                        parts.finisher.add(running, parts.transactional.returnUnbegun(running, unbegun.failure())));
                 return true;
             }
-            List<Finish> finishes = call(started);
-            for (int i = 0; i < started.size(); i++) {
-                RunningJob running = started.get(i);
-                running.returned();
-                running.ending();
-                if (running.stopReason() == Stop.LOST) {
-                    running.ended(Kind.LOST, null);
-                    claims.cancelOrLose(running, "another node had taken it before it ended");
-                } else {
-                    parts.finisher.add(running, finishes.get(i));
-                }
+            if (started.get(0).isEndUnconfirmed()) {
+                // They may be committed; if they are, they are not returned.
+                started.forEach(running -> parts.finisher.add(running, running.givenBack(UNCONFIRMED_PAUSE)));
+                return true;
             }
-            return true;
-        } catch (Throwable e) {
-            started.forEach(RunningJob::returned);
-            started.forEach(running -> running.ended(Kind.RETURNED, null));
             log.info(
                     "{} jobs {}: their common attempt failed, so they run one by one: {}",
                     started.size(),
-                    first.name(),
-                    ErrorText.brief(e));
+                    started.get(0).name(),
+                    ErrorText.brief(failure));
             return false;
         }
     }
 
-    private List<Finish> call(List<RunningJob> started) throws Throwable {
-        JobHandler handler = started.get(0).handler();
-        Type type = handler.target().payloadType();
-        var payloads = new ArrayList<@Nullable Object>(started.size());
-        for (RunningJob running : started) {
-            payloads.add(
-                    type == null
-                            ? null
-                            : dependencies.json().read(running.claimed().payload(), type));
+    private void attempt(List<Item> items, List<RunningJob> started) throws Throwable {
+        JobHandler.Transaction transaction = started.get(0).handler().target().transaction();
+        if (transaction != null) {
+            parts.transactional.runTogether(started, transaction, () -> finishes(started, call(items, started)));
+            started.forEach(parts.finisher::settleWritten);
+            return;
         }
+        List<?> results = call(items, started);
+        for (int i = 0; i < started.size(); i++) {
+            endAlone(started.get(i), results.isEmpty() ? null : results.get(i));
+        }
+    }
+
+    /** Ends a job without a transaction. Whatever fails here concerns this job only: the handler has done its work for all of them. */
+    private void endAlone(RunningJob running, @Nullable Object result) {
+        Finish finish;
+        try {
+            finish = parts.results.ofReturn(running, result);
+        } catch (RuntimeException e) {
+            finish = parts.results.ofFailure(running, e);
+        }
+        running.returned();
+        running.ending();
+        if (running.stopReason() == Stop.LOST) {
+            running.ended(Kind.LOST, null);
+            claims.cancelOrLose(running, "another node had taken it before it ended");
+        } else {
+            parts.finisher.add(running, finish);
+        }
+    }
+
+    private List<Finish> finishes(List<RunningJob> started, List<?> results) {
+        var finishes = new ArrayList<Finish>(started.size());
+        for (int i = 0; i < started.size(); i++) {
+            finishes.add(parts.results.ofReturn(started.get(i), results.isEmpty() ? null : results.get(i)));
+        }
+        return finishes;
+    }
+
+    /** Calls the handler; returns a result for each job, or none at all. */
+    private List<?> call(List<Item> items, List<RunningJob> started) throws Throwable {
+        var payloads = new ArrayList<@Nullable Object>(items.size());
+        items.forEach(item -> payloads.add(item.payload));
         Object returned = parts.interceptors.callTogether(payloads, started);
-        Object result =
-                handler.isTransactional() ? AsyncResults.requireFinished(returned) : AsyncResults.await(returned);
-        requireInTime(started.get(0));
-        if (result != null && !(result instanceof List<?> list && list.size() == started.size())) {
+        Object result = started.get(0).handler().isTransactional()
+                ? AsyncResults.requireFinished(returned)
+                : AsyncResults.await(returned);
+        started.forEach(this::requireInTime);
+        if (result == null) {
+            return List.of();
+        }
+        if (!(result instanceof List<?> list && list.size() == started.size())) {
             throw new IllegalStateException(
                     "the handler must return nothing, or a list with one result or Outcome for each of the %d jobs; it returned %s"
                             .formatted(
@@ -184,11 +302,7 @@ final class BulkExecution {
                                             ? list.size() + " results"
                                             : result.getClass().getName()));
         }
-        var finishes = new ArrayList<Finish>(started.size());
-        for (int i = 0; i < started.size(); i++) {
-            finishes.add(parts.results.ofReturn(started.get(i), result == null ? null : ((List<?>) result).get(i)));
-        }
-        return finishes;
+        return list;
     }
 
     private void requireInTime(RunningJob running) {

@@ -272,12 +272,14 @@ final class ClaimingPass {
             }
             Mark mark = lane.due.getOrDefault(queue, JobQueueStore.UNMARKED);
             // A row that cannot be marked as running later is claimed only if its handler starts immediately.
-            boolean immediately = !claims.isolation().allowsChanges(handler) || claims.bytes() > MOST_BYTES_AHEAD;
+            boolean immediately = !claims.isolation().allowsChanges(handler);
             Integer cautiousLimit = queueFailures.cautiousLimit(queue);
-            int idle = lane.executor.idleFor(queue, handler);
+            int idle = idleFor(lane, queue, handler);
             int limit = Math.min(
-                    immediately || lane.keepsSlots ? idle : lane.executor.roomFor(queue, handler),
-                    cautiousLimit == null ? LARGEST_CLAIM : cautiousLimit);
+                    immediately || lane.keepsSlots || claims.bytes() > MOST_BYTES_AHEAD
+                            ? idle
+                            : lane.executor.roomFor(queue, handler),
+                    cautiousLimit == null ? Math.max(LARGEST_CLAIM, JobExecutor.callSize(handler)) : cautiousLimit);
             if (limit == 0) {
                 // It waits for an idle slot. Until then only calls that are not full yet take jobs.
                 lane.keepsSlots = true;
@@ -319,6 +321,15 @@ final class ClaimingPass {
         return false;
     }
 
+    /** Returns how many jobs of a queue can start immediately. */
+    private int idleFor(Lane lane, Queue queue, JobHandler handler) {
+        if (lane.keepsSlots) {
+            return lane.executor.missingFor(queue, handler);
+        }
+        // Calls for many jobs must not fill the memory, either.
+        return claims.bytes() > MOST_BYTES_AHEAD ? lane.executor.idle() : lane.executor.idleFor(queue, handler);
+    }
+
     /** Returns the next queue of a lane among those that a call waits for; null if there is none. */
     private @Nullable Queue nextAwaited(Lane lane) {
         return lane.executor.isWaitingForJobs()
@@ -351,28 +362,32 @@ final class ClaimingPass {
     private void take(JobExecutor executor, List<Claimed> claimed, Origin origin) {
         var postponed = new ArrayList<Finish>();
         var taken = new ArrayList<RunningJob>(claimed.size());
-        for (Claimed unread : claimed) {
-            Claimed job = reader.read(unread, origin.holder.id());
-            if (job == null) {
-                continue;
+        try {
+            for (Claimed unread : claimed) {
+                Claimed job = reader.read(unread, origin.holder.id());
+                if (job == null) {
+                    continue;
+                }
+                var running = new RunningJob(
+                        job,
+                        origin.holder,
+                        origin.handler,
+                        origin.sent,
+                        new RunningJob.Persistence(
+                                dependencies.json(), dependencies.stores().claims()));
+                if (claims.isLastChance(job) && claims.hasLastChance()) {
+                    postponed.add(running.givenBack(LAST_CHANCES_APART));
+                } else {
+                    claims.add(running);
+                    taken.add(running);
+                }
             }
-            var running = new RunningJob(
-                    job,
-                    origin.holder,
-                    origin.handler,
-                    origin.sent,
-                    new RunningJob.Persistence(
-                            dependencies.json(), dependencies.stores().claims()));
-            if (claims.isLastChance(job) && claims.hasLastChance()) {
-                postponed.add(running.givenBack(LAST_CHANCES_APART));
-            } else {
-                claims.add(running);
-                taken.add(running);
+        } finally {
+            // Even if another job of the claim could not be read: nobody else would run these.
+            if (!quiesced) {
+                // Otherwise they are returned before they start.
+                executor.add(taken);
             }
-        }
-        if (!quiesced) {
-            // Otherwise they are returned before they start.
-            executor.add(taken);
         }
         if (!postponed.isEmpty()) {
             dependencies.stores().finishes().finishUnlocked(origin.holder.id(), postponed);

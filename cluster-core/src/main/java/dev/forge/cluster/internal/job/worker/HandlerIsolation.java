@@ -45,6 +45,11 @@ final class HandlerIsolation {
         return level.isReadCommitted;
     }
 
+    /** Called when a transaction of a handler failed because of a change that it did not see: its level may have changed. */
+    void forget(JobHandler handler) {
+        levels.remove(handler.name());
+    }
+
     /** Returns whether the row of a job may change while its handler runs. */
     boolean allowsChanges(JobHandler handler) {
         if (handler.target().transaction() == null) {

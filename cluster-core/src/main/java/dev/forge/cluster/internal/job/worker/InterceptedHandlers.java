@@ -6,6 +6,8 @@ import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.job.BulkJobInterceptor;
+import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInterceptor;
 import java.util.List;
 import java.util.Objects;
@@ -47,33 +49,32 @@ final class InterceptedHandlers {
         return handlers.ownerOf(running.name()).isPresent() ? callOwned(next, handler, running) : next.proceed();
     }
 
-    /**
-     * Calls the handler of several jobs once; every interceptor surrounds the call for each of them.
-     *
-     * @throws IllegalStateException if an interceptor did not call the handler: it may decide so for each job alone
-     */
+    /** Returns an interceptor that can only surround the call of a single job; null if there is none. */
+    @Nullable
+    JobInterceptor ofSingleJobs() {
+        return interceptors.get().stream()
+                .filter(interceptor -> !(interceptor instanceof BulkJobInterceptor))
+                .findFirst()
+                .orElse(null);
+    }
+
+    /** Calls the handler of several jobs once. All interceptors must be able to surround such a call. */
     @Nullable
     Object callTogether(List<?> payloads, List<RunningJob> runnings) throws Throwable {
         JobHandler.BulkCode code = Objects.requireNonNull(
                         runnings.get(0).handler().target().bulk())
                 .code();
+        List<JobContext> jobs = List.copyOf(runnings);
         List<JobInterceptor> all = interceptors.get();
-        var handler = new Handler(() -> code.run(payloads, List.copyOf(runnings)), "the handler");
-        JobInterceptor.Handler next = handler;
-        for (RunningJob running : runnings) {
-            for (int i = all.size() - 1; i >= 0; i--) {
-                JobInterceptor interceptor = all.get(i);
-                JobInterceptor.Handler inner = next;
-                next = new Handler(
-                        () -> interceptor.intercept(running, inner),
-                        interceptor.getClass().getName());
-            }
+        JobInterceptor.Handler next = new Handler(() -> code.run(payloads, jobs), "the handler");
+        for (int i = all.size() - 1; i >= 0; i--) {
+            var interceptor = (BulkJobInterceptor) all.get(i);
+            JobInterceptor.Handler inner = next;
+            next = new Handler(
+                    () -> interceptor.interceptAll(jobs, inner),
+                    interceptor.getClass().getName());
         }
-        next.proceed();
-        if (!handler.called) {
-            throw new IllegalStateException("a JobInterceptor did not call the handler");
-        }
-        return handler.result;
+        return next.proceed();
     }
 
     /**

@@ -58,7 +58,7 @@ final class JobExecution {
                 node,
                 claims,
                 new BulkExecution.Parts(stuck, interceptors, results, transactional, finisher),
-                this::runAlone);
+                this::run);
     }
 
     void start() {
@@ -108,27 +108,14 @@ final class JobExecution {
         }
     }
 
-    /** Runs a job that was started together with others, because their common attempt failed. */
-    private void runAlone(RunningJob running) {
-        if (!node.isTrusted() || !claims.isHeld(running)) {
-            claims.lose(running, "its lease was over before it could start");
-        } else if (running.startAlone(node.nanos())) {
-            runStarted(running);
-        } else if (running.stopReason() == Stop.LOST) {
-            claims.cancelOrLose(running, "another node had taken it before it ended");
-        } else {
-            running.ended(Kind.RETURNED, null);
-            finisher.add(running, running.givenBack(Duration.ZERO));
-        }
-    }
-
     /** Runs a job on the current thread. */
     void run(RunningJob running) {
-        if (!node.isTrusted() || !claims.isHeld(running) || !running.start(node.nanos())) {
+        if (!node.isTrusted() || !claims.isHeld(running)) {
             claims.lose(running, "its lease was over before it could start");
-            return;
+        } else if (running.start(node.nanos())) {
+            // Otherwise it was withdrawn or lost meanwhile, and whoever did that ends it.
+            runStarted(running);
         }
-        runStarted(running);
     }
 
     private void runStarted(RunningJob running) {
@@ -181,7 +168,9 @@ final class JobExecution {
     private @Nullable Finish observed(RunningJob running) {
         var attempt = new Attempt(running);
         try {
-            monitor.started(running.name(), waited(running));
+            if (running.reportStart()) {
+                monitor.started(running.name(), waited(running));
+            }
             monitor.observe(running, attempt);
         } catch (Throwable e) {
             // A failing observation must not decide how the job ends. Languages without checked exceptions throw any

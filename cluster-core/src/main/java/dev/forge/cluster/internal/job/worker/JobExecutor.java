@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.worker;
 
 import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -194,7 +195,8 @@ final class JobExecutor {
         return idleFor(queue, handler) + Math.max(0, fullCalls * size - present);
     }
 
-    private static int callSize(JobHandler handler) {
+    /** Returns the largest number of jobs that a call of a handler takes. */
+    static int callSize(JobHandler handler) {
         JobHandler.Bulk bulk = handler.target().bulk();
         return bulk == null ? 1 : bulk.size();
     }
@@ -235,10 +237,14 @@ final class JobExecutor {
         return lacksThreads;
     }
 
-    /** Tries again to start a thread if the last attempt failed. */
+    /** Starts threads for waiting calls, if that failed before, or if there were fewer slots when the calls were added. */
     void startMissingThreads() {
-        if (lacksThreads) {
+        int missing = Math.min(waiting.waitingCalls(), slots() - runners.get());
+        for (int i = 0; i < missing; i++) {
             startRunner();
+            if (lacksThreads) {
+                return;
+            }
         }
     }
 
@@ -282,7 +288,7 @@ final class JobExecutor {
                     inFlight.addAndGet(-next.size());
                     int left = waiting.ended();
                     int half = capacity() / 2;
-                    if (left < slots() || (left <= half && left + next.size() > half)) {
+                    if (waiting.calls() < slots() || (left <= half && left + next.size() > half)) {
                         onRoom.run();
                     }
                 }
@@ -302,10 +308,18 @@ final class JobExecutor {
         if (call == null) {
             return List.of();
         }
-        if (call.missing() > 0 && !call.patience.isZero()) {
-            // Its jobs may be claimed although no slot is idle.
-            onRoom.run();
-            waiting.fill(call);
+        try {
+            boolean isOpen = waiting.open(call);
+            if (isOpen || call.jobs.size() > 1) {
+                // More jobs may be claimed although no slot is idle.
+                onRoom.run();
+            }
+            if (isOpen) {
+                waiting.fill(call);
+            }
+        } catch (RuntimeException | Error e) {
+            // The jobs that it has would be lost.
+            log.warn("Executor {}: a call could not wait for more jobs", settings.name(), e);
         }
         return call.jobs;
     }
@@ -325,13 +339,14 @@ final class JobExecutor {
         }
     }
 
-    /** A call that occupies a slot. */
+    /** A call that occupies a slot. It is full when it has enough jobs, or enough bytes. */
     private static final class Call {
 
         private final Kind kind;
         private final int size;
         private final Duration patience;
         private final List<RunningJob> jobs = new ArrayList<>(1);
+        private long bytes;
 
         Call(Kind kind, JobHandler.@Nullable Bulk bulk) {
             this.kind = kind;
@@ -339,8 +354,13 @@ final class JobExecutor {
             this.patience = bulk == null ? Duration.ZERO : bulk.patience();
         }
 
+        void add(RunningJob job) {
+            jobs.add(job);
+            bytes += job.claimed().bytes();
+        }
+
         int missing() {
-            return size - jobs.size();
+            return bytes < JobClaimStore.CLAIM_BYTES ? size - jobs.size() : 0;
         }
     }
 
@@ -391,7 +411,7 @@ final class JobExecutor {
         private boolean completes(RunningJob job) {
             for (Call call : open) {
                 if (call.missing() > 0 && call.kind.equals(Kind.of(job))) {
-                    call.jobs.add(job);
+                    call.add(job);
                     if (call.missing() == 0) {
                         notifyAll();
                     }
@@ -459,7 +479,7 @@ final class JobExecutor {
                 if (job.handler().name().equals(first.handler().name())) {
                     each.remove();
                     count(job, -1);
-                    call.jobs.add(job);
+                    call.add(job);
                 }
             }
             if (entries.isEmpty()) {
@@ -469,10 +489,20 @@ final class JobExecutor {
             return call;
         }
 
-        /** Waits until a call is full, its patience is over or the thread is interrupted. */
+        /**
+         * Lets a call take jobs that are added; false if it need not or must not wait for more. Only one call of a handler waits: jobs of
+         * many priorities would occupy all slots otherwise.
+         */
+        synchronized boolean open(Call call) {
+            boolean waits = call.missing() > 0
+                    && !call.patience.isZero()
+                    && open.stream().noneMatch(other -> other.kind.name.equals(call.kind.name));
+            return waits && open.add(call);
+        }
+
+        /** Waits until an open call is full, its patience is over or the thread is interrupted; closes the call. */
         synchronized void fill(Call call) {
             long deadline = System.nanoTime() + call.patience.toNanos();
-            open.add(call);
             try {
                 long millis = call.patience.toMillis();
                 while (call.missing() > 0 && millis > 0) {
@@ -489,6 +519,11 @@ final class JobExecutor {
         /** Ends a call; returns what is still {@linkplain #present() present}. */
         int ended() {
             return running.decrementAndGet() + size.get();
+        }
+
+        /** Returns the number of calls that wait for a slot. */
+        int waitingCalls() {
+            return waitingCalls.get();
         }
 
         /** Returns the number of calls that run or wait for a slot. */

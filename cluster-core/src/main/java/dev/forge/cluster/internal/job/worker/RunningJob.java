@@ -67,6 +67,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.QUEUED);
     private volatile @Nullable Stop stop;
     private volatile boolean asked;
+    private volatile boolean startReported;
     private volatile long confirmedAt;
     private volatile long startedAt;
     private volatile boolean marked;
@@ -185,22 +186,20 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     }
 
     /**
-     * Starts the job once more on the current thread, alone, after an attempt together with other jobs has failed. The timeout begins
-     * anew; false if the job was stopped for another reason.
+     * Puts a started job back into the queue of its executor, because its attempt together with other jobs has failed. It waits like
+     * any other: it can be withdrawn, and no timeout passes. A timeout of the common attempt is forgotten.
      */
-    boolean startAlone(long now) {
+    void requeue() {
         synchronized (this) {
-            if (stop != null && stop != Stop.TIMEOUT) {
-                return false;
+            if (stop == Stop.TIMEOUT) {
+                stop = null;
             }
-            stop = null;
+            thread = null;
             ending = false;
             returning = false;
             failure = null;
             error = null;
-            startedAt = now;
-            thread = Thread.currentThread();
-            return true;
+            stage.compareAndSet(Stage.STARTED, Stage.QUEUED);
         }
     }
 
@@ -273,6 +272,17 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     /** Asks the handler to stop when it can, because the node drains; it is not interrupted yet. */
     void ask() {
         asked = true;
+    }
+
+    /** Returns whether the start was not reported yet; a job that runs again, alone, waited only once. */
+    boolean reportStart() {
+        boolean first = !startReported;
+        startReported = true;
+        return first;
+    }
+
+    boolean isAsked() {
+        return asked;
     }
 
     // Handlers that ignore the request to stop ----------------------------------------------------------------

@@ -74,6 +74,22 @@ final class TransactionalAttempt {
         }
     }
 
+    /** A common transaction could not begin; the jobs are to be returned. */
+    static final class Unbegun extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        private final TransactionException failure;
+
+        Unbegun(TransactionException failure) {
+            super("the transaction could not begin", failure, false, false);
+            this.failure = failure;
+        }
+
+        TransactionException failure() {
+            return failure;
+        }
+    }
+
     TransactionalAttempt(Worker.Stores stores, AttemptResults results, HandlerIsolation isolation) {
         this.stores = stores;
         this.results = results;
@@ -97,6 +113,9 @@ final class TransactionalAttempt {
                     && DatabaseFault.isRolledBackForOthers(e)
                     && !running.limits().isPermanent(e)
                     && conflicts.inARow(running.id()) < FREE_CONFLICTS) {
+                if (StatementFailure.isSerialization(e)) {
+                    isolation.forget(running.handler());
+                }
                 return returnRolledBack(running, e);
             }
             conflicts.forget(running.id());
@@ -148,6 +167,11 @@ final class TransactionalAttempt {
         return null;
     }
 
+    /** Returns whether the last transaction of a job could not begin. */
+    boolean isUnable() {
+        return beginFailures.get() > 0;
+    }
+
     /** Calls a handler for several jobs and returns their ends. */
     interface BulkInvocation {
 
@@ -159,11 +183,17 @@ final class TransactionalAttempt {
      * lost: then the guards prevent that a job is committed twice.
      *
      * @throws ClaimLost if this node no longer holds one of the jobs
+     * @throws Unbegun if the transaction could not begin
      */
     void runTogether(List<RunningJob> runnings, JobHandler.Transaction transaction, BulkInvocation handler)
             throws Throwable {
         RunningJob first = runnings.get(0);
-        TransactionStatus status = transaction.manager().getTransaction(transaction.definition());
+        TransactionStatus status;
+        try {
+            status = transaction.manager().getTransaction(transaction.definition());
+        } catch (TransactionException e) {
+            throw BeginFailure.isTemporary(e) ? new Unbegun(e) : e;
+        }
         boolean readCommitted;
         try {
             List<Finish> finishes = handler.call();
@@ -193,6 +223,9 @@ final class TransactionalAttempt {
         try {
             transaction.manager().commit(status);
         } catch (RuntimeException | Error e) {
+            if (!DatabaseFault.isAnswered(e)) {
+                runnings.forEach(RunningJob::markEndUnconfirmed);
+            }
             // All or none of them are committed.
             if (!isCommitted(runnings.get(0))) {
                 throw e;
@@ -230,7 +263,7 @@ final class TransactionalAttempt {
     }
 
     /** Returns a job whose transaction could not begin. The database or the pool is the cause, so the delay grows each time. */
-    private Finish returnUnbegun(RunningJob running, TransactionException failure) {
+    Finish returnUnbegun(RunningJob running, TransactionException failure) {
         long pause = jittered(pauses.next(running.id()));
         String cause = ErrorText.brief(Causes.root(failure));
         log.atLevel(beginFailures.getAndIncrement() == 0 ? Level.WARN : Level.DEBUG)

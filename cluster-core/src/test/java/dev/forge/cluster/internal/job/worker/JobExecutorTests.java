@@ -16,6 +16,9 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -46,6 +49,10 @@ class JobExecutorTests {
     }
 
     private static RunningJob job(String name, int priority, JobHandler.@Nullable Bulk bulk) {
+        return job(name, priority, bulk, 4);
+    }
+
+    private static RunningJob job(String name, int priority, JobHandler.@Nullable Bulk bulk, long bytes) {
         var claimed = new Claimed(
                 UUID.randomUUID(),
                 new Queue(name, "", priority),
@@ -59,7 +66,7 @@ class JobExecutorTests {
                 "{}",
                 0,
                 false,
-                4,
+                bytes,
                 true,
                 false);
         var handler = new JobHandler(
@@ -222,5 +229,45 @@ class JobExecutorTests {
         assertThat(roomForIndex(lane))
                 .as("what makes three jobs two full calls")
                 .isEqualTo(7);
+    }
+
+    @Test
+    void call_takes_no_more_bytes_than_a_claim() {
+        var calls = new ArrayList<Integer>();
+        var lane = new JobExecutor(
+                new LaneSettings("default", 1, 0, false), System::nanoTime, jobs -> calls.add(jobs.size()), () -> {});
+        lane.open(executor);
+        lane.add(Stream.generate(() -> job("index", 50, FIVE, 3_000_000))
+                .limit(5)
+                .toList());
+        runThreads();
+        assertThat(calls).containsExactly(3, 2);
+    }
+
+    @Test
+    void one_call_of_a_handler_waits_for_more_jobs_and_the_others_run() throws Exception {
+        var patient = new JobHandler.Bulk(5, Duration.ofHours(1), (payloads, contexts) -> null);
+        var calls = new CopyOnWriteArrayList<Integer>();
+        var waits = new CountDownLatch(1);
+        var lane = new JobExecutor(
+                new LaneSettings("default", 3, 0, false),
+                System::nanoTime,
+                jobs -> calls.add(jobs.get(0).claimed().queue().priority()),
+                waits::countDown);
+        lane.open(executor);
+        lane.add(List.of(job("index", 50, patient)));
+        var waiting = new Thread(threads.remove());
+        waiting.start();
+        assertThat(waits.await(1, TimeUnit.MINUTES)).isTrue();
+        lane.add(List.of(job("index", 60, patient)));
+        runThreads();
+        assertThat(calls).containsExactly(60);
+        assertThat(lane.missingFor(
+                        new Queue("index", "", 50), job("index", 50, patient).handler()))
+                .isEqualTo(4);
+        lane.add(Stream.generate(() -> job("index", 50, patient)).limit(4).toList());
+        waiting.join();
+        assertThat(calls).containsExactly(60, 50);
+        assertThat(lane.idle()).isEqualTo(3);
     }
 }

@@ -30,6 +30,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 
@@ -123,6 +124,45 @@ class WorkerClaimTests extends WorkerFixture {
             jdbc.sql("DROP SEQUENCE searches").update();
         }
         assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void jobs_run_although_another_job_of_their_claim_could_not_be_read() {
+        work.on("job", context -> {});
+        List<UUID> ids = Stream.of("{}", "repeat", "{}")
+                .map(kind -> jdbc.sql("""
+                                INSERT INTO forge_jobs (id, name, payload)
+                                VALUES (gen_random_uuid(), 'job', CASE WHEN ? = '{}' THEN '{}'
+                                    ELSE jsonb_build_object('text', repeat('x', 1500000)) END)
+                                RETURNING id
+                                """).param(kind).query(UUID.class).single())
+                .toList();
+        var reads = new AtomicInteger();
+        // Simulates a connection that is lost while the large job is read.
+        var source = new DelegatingDataSource(database.dataSource()) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection connection = super.getConnection();
+                return (Connection) Proxy.newProxyInstance(
+                        WorkerClaimTests.class.getClassLoader(),
+                        new Class<?>[] {Connection.class},
+                        (proxy, method, arguments) -> {
+                            if (method.getName().equals("prepareStatement")
+                                    && arguments[0].toString().contains("AS measured")
+                                    && reads.getAndIncrement() == 0) {
+                                throw new SQLException("the connection has died", "08006");
+                            }
+                            try {
+                                return method.invoke(connection, arguments);
+                            } catch (InvocationTargetException e) {
+                                throw e.getTargetException();
+                            }
+                        });
+            }
+        };
+        Member member = cluster.start("one", source, work, UnaryOperator.identity());
+        ids.forEach(id -> assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED));
+        assertThat(reads).hasPositiveValue();
     }
 
     @Test
