@@ -88,18 +88,21 @@ final class BulkExecution {
     private record Item(RunningJob running, @Nullable Object payload) {}
 
     private boolean mayRunTogether(List<RunningJob> jobs) {
-        RunningJob first = jobs.get(0);
-        JobInterceptor single = parts.interceptors.ofSingleJobs();
-        if (single == null) {
-            return true;
+        JobInterceptor single;
+        try {
+            single = parts.interceptors.ofSingleJobs();
+        } catch (RuntimeException e) {
+            // A bean cannot be created: each job fails with that reason.
+            return false;
         }
-        if (reported.add(first.name())) {
+        String name = jobs.get(0).name();
+        if (single != null && reported.add(name)) {
             log.warn(
                     "Jobs {}: they run one by one, because the interceptor {} does not implement BulkJobInterceptor",
-                    first.name(),
+                    name,
                     single.getClass().getName());
         }
-        return false;
+        return single == null;
     }
 
     /**
