@@ -196,6 +196,16 @@ public final class JobFinishStore {
                 """), node, List.copyOf(keys)));
     }
 
+    /** Returns whether a job was completed under that claim. */
+    public boolean isCompleted(ClaimKey key) {
+        return Boolean.TRUE.equals(jdbc.queryForObject(
+                schema.sql(
+                        "SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND status = 'completed')"),
+                Boolean.class,
+                key.id(),
+                key.epoch()));
+    }
+
     /**
      * Returns those of these claims that their node itself seems to have ended: completed or failed, deleted, or returned. Used
      * when the response to a statement that ends them was lost. A job that was taken from its node has one recovery more, so it

@@ -13,7 +13,9 @@ import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
@@ -362,19 +364,15 @@ final class ClaimingPass {
     private void take(JobExecutor executor, List<Claimed> claimed, Origin origin) {
         var postponed = new ArrayList<Finish>();
         var taken = new ArrayList<RunningJob>(claimed.size());
+        var unread = new ArrayDeque<>(claimed);
         try {
-            for (Claimed unread : claimed) {
-                Claimed job = reader.read(unread, origin.holder.id());
+            while (!unread.isEmpty()) {
+                Claimed job = reader.read(unread.element(), origin.holder.id());
+                unread.remove();
                 if (job == null) {
                     continue;
                 }
-                var running = new RunningJob(
-                        job,
-                        origin.holder,
-                        origin.handler,
-                        origin.sent,
-                        new RunningJob.Persistence(
-                                dependencies.json(), dependencies.stores().claims()));
+                RunningJob running = running(job, origin);
                 if (claims.isLastChance(job) && claims.hasLastChance()) {
                     postponed.add(running.givenBack(LAST_CHANCES_APART));
                 } else {
@@ -388,9 +386,39 @@ final class ClaimingPass {
                 // Otherwise they are returned before they start.
                 executor.add(taken);
             }
+            if (!unread.isEmpty()) {
+                returnUnread(unread, origin);
+            }
         }
         if (!postponed.isEmpty()) {
             dependencies.stores().finishes().finishUnlocked(origin.holder.id(), postponed);
+        }
+    }
+
+    private RunningJob running(Claimed job, Origin origin) {
+        return new RunningJob(
+                job,
+                origin.holder,
+                origin.handler,
+                origin.sent,
+                new RunningJob.Persistence(
+                        dependencies.json(), dependencies.stores().claims()));
+    }
+
+    /** Returns jobs that are claimed but were not read. If that fails, too, they are returned as claims that this node does not know. */
+    private void returnUnread(Collection<Claimed> unread, Origin origin) {
+        try {
+            dependencies
+                    .stores()
+                    .finishes()
+                    .finishUnlocked(
+                            origin.holder.id(),
+                            unread.stream()
+                                    .map(job -> running(job, origin).givenBack(Duration.ZERO))
+                                    .toList());
+            node.jobReturned();
+        } catch (RuntimeException e) {
+            log.debug("{} jobs could not be returned", unread.size(), e);
         }
     }
 }

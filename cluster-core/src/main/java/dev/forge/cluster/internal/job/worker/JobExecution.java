@@ -23,6 +23,7 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.MDC;
+import org.springframework.dao.DataAccessException;
 
 /**
  * Runs a claimed job: calls its handler, in a transaction if the handler declares one. {@link AttemptResults} decides how the
@@ -35,6 +36,7 @@ final class JobExecution {
     private final Worker.NodeView node;
     private final Claims claims;
     private final StuckHandlers stuck;
+    private final Worker.Stores stores;
     private final PayloadJson json;
     private final InterceptedHandlers interceptors;
     private final JobMonitor monitor;
@@ -47,6 +49,7 @@ final class JobExecution {
         this.node = node;
         this.claims = claims;
         this.stuck = stuck;
+        this.stores = dependencies.stores();
         this.json = dependencies.json();
         this.interceptors = new InterceptedHandlers(dependencies.handlers(), dependencies.interceptors());
         this.monitor = dependencies.monitor();
@@ -82,7 +85,7 @@ final class JobExecution {
     private void settled(RunningJob running, boolean written) {
         if (written) {
             boolean first = claims.forget(running);
-            if (first && running.outcome() == Kind.FAILED) {
+            if (first && running.outcome() == Kind.FAILED && !isCompleted(running)) {
                 String error = running.error();
                 monitor.failed(
                         running.id(), running.name(), JobStatus.FAILED, error != null ? error : "no error recorded");
@@ -96,6 +99,19 @@ final class JobExecution {
             }
         } else {
             claims.cancelOrLose(running, "another node had taken it before its result was written");
+        }
+    }
+
+    /** Returns whether a job was completed by a transaction that seemed to have failed, because the response to its commit was lost. */
+    private boolean isCompleted(RunningJob running) {
+        if (!running.isEndUnconfirmed()) {
+            return false;
+        }
+        try {
+            return stores.finishes().isCompleted(running.key());
+        } catch (DataAccessException e) {
+            log.debug("Job {} ({}): could not check whether it is completed", running.name(), running.id(), e);
+            return false;
         }
     }
 

@@ -151,6 +151,7 @@ final class LeaseKeeper {
                 .returnUnknown(holder, claims.all().stream().map(RunningJob::id).toList(), UNKNOWN_AFTER);
         if (unknown > 0) {
             log.warn("Released {} claims unknown to this node", unknown);
+            node.jobReturned();
         }
     }
 

@@ -6,6 +6,7 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.JobInfo;
@@ -25,8 +26,11 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionSystemException;
@@ -138,11 +142,8 @@ class WorkerLostResponseTests extends WorkerFixture {
         jdbc.sql("DELETE FROM forge_jobs").update();
     }
 
-    @Test
-    void commit_whose_response_was_lost_completes_its_job() {
-        List<String> misjudged = misjudged();
-        var runs = new AtomicInteger();
-        var manager = new JdbcTransactionManager(database.dataSource()) {
+    private JdbcTransactionManager losingCommits() {
+        return new JdbcTransactionManager(database.dataSource()) {
             private static final long serialVersionUID = 1L;
 
             @Override
@@ -152,6 +153,13 @@ class WorkerLostResponseTests extends WorkerFixture {
                         "Could not commit JDBC transaction", new SQLException("somebody pulled the cable", "08006"));
             }
         };
+    }
+
+    @Test
+    void commit_whose_response_was_lost_completes_its_job() {
+        List<String> misjudged = misjudged();
+        var runs = new AtomicInteger();
+        JdbcTransactionManager manager = losingCommits();
         work.on(job("kept").in(in(manager)), (payload, context) -> runs.incrementAndGet());
         work.retention = Duration.ZERO;
         work.on(job("deleted").in(in(manager)), (payload, context) -> runs.incrementAndGet());
@@ -164,6 +172,42 @@ class WorkerLostResponseTests extends WorkerFixture {
                 member.jobs().find(deleted).isEmpty() && member.engine().load() == 0);
         assertThat(runs).hasValue(2);
         assertThat(misjudged).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 3})
+    void commit_whose_check_is_lost_too_is_found_later_and_reported_as_no_failure(int together) {
+        var reported = new CopyOnWriteArrayList<String>();
+        work.monitor = new JobMonitor() {
+            @Override
+            public void failed(UUID id, String name, JobStatus status, String error) {
+                reported.add(name);
+            }
+
+            @Override
+            public void claimLost(String name) {
+                reported.add(name);
+            }
+        };
+        var runs = new AtomicInteger();
+        TestJobs.Declared declared = job("job").attempts(1).in(in(losingCommits()));
+        if (together == 1) {
+            work.on(declared, (payload, context) -> runs.incrementAndGet());
+        } else {
+            work.onMany(declared, together, Duration.ofSeconds(20), (payloads, contexts) -> {
+                runs.addAndGet(contexts.size());
+                return null;
+            });
+        }
+        Member member =
+                cluster.start("one", losingAnswers("d (id, epoch, recoveries)"), work, UnaryOperator.identity());
+        List<UUID> ids = IntStream.range(0, together)
+                .mapToObj(i -> member.jobs().enqueueNamed("job", null).id())
+                .toList();
+        ids.forEach(id -> assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED));
+        await().until(() -> member.engine().load() == 0);
+        assertThat(reported).isEmpty();
+        assertThat(runs).hasValue(together);
     }
 
     @Test
