@@ -308,20 +308,26 @@ final class JobExecutor {
         if (call == null) {
             return List.of();
         }
+        if (call.size > 1) {
+            takeMore(call);
+        }
+        return call.jobs;
+    }
+
+    /** Lets a call wait for more jobs, and others be claimed in the place of those that it has, although no slot is idle. */
+    private void takeMore(Call call) {
         try {
             boolean isOpen = waiting.open(call);
-            if (isOpen || call.jobs.size() > 1) {
-                // More jobs may be claimed although no slot is idle.
-                onRoom.run();
-            }
+            onRoom.run();
             if (isOpen) {
                 waiting.fill(call);
             }
         } catch (RuntimeException | Error e) {
             // The jobs that it has would be lost.
             log.warn("Executor {}: a call could not wait for more jobs", settings.name(), e);
+        } finally {
+            waiting.close(call);
         }
-        return call.jobs;
     }
 
     private void measured(long start, long end, int jobs) {
@@ -500,7 +506,12 @@ final class JobExecutor {
             return waits && open.add(call);
         }
 
-        /** Waits until an open call is full, its patience is over or the thread is interrupted; closes the call. */
+        /** From now on a call takes no more jobs. */
+        synchronized void close(Call call) {
+            open.remove(call);
+        }
+
+        /** Waits until an open call is full, its patience is over or the thread is interrupted. */
         synchronized void fill(Call call) {
             long deadline = System.nanoTime() + call.patience.toNanos();
             try {
@@ -511,8 +522,6 @@ final class JobExecutor {
                 }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
-            } finally {
-                open.remove(call);
             }
         }
 
