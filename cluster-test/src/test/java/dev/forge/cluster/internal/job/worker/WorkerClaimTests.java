@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.node.NodeRole;
@@ -163,6 +164,25 @@ class WorkerClaimTests extends WorkerFixture {
         Member member = cluster.start("one", source, work, UnaryOperator.identity());
         ids.forEach(id -> assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED));
         assertThat(reads).hasPositiveValue();
+    }
+
+    @Test
+    void claim_that_its_node_does_not_know_is_released_and_runs_without_a_poll() {
+        work.heartbeat = Duration.ofMillis(100);
+        work.poll = Duration.ofHours(1);
+        work.on("job", context -> {});
+        Member member = start();
+        member.ended(member.jobs().enqueueNamed("job", null).id());
+        await().until(() -> member.engine().load() == 0);
+        // As after a claim whose response was lost.
+        UUID id = jdbc.sql("""
+                        INSERT INTO forge_jobs (id, name, status, worker_id, claim_epoch, attempts, claimed_at)
+                        VALUES (gen_random_uuid(), 'job', 'running', ?, 1, 1, now() - interval '1 minute')
+                        RETURNING id
+                        """).param(member.node().id()).query(UUID.class).single();
+        JobInfo job = member.ended(id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.epoch()).isEqualTo(2);
     }
 
     @Test
