@@ -259,37 +259,39 @@ COMMENT ON DOMAIN forge_job_epoch IS
     'Number of claims. A job whose number is at the upper limit is not claimed, so no row makes a claim fail for the other rows.';
 COMMENT ON DOMAIN forge_job_retention IS 'Retention. The sum of it and the time at which a job finished must be a valid time.';
 
+-- Each change of a job reads all columns and writes them again. Columns of fixed length that are never NULL come first, because
+-- PostgreSQL knows where they begin; then those that claims and ends of jobs set; values that may be large come last.
 CREATE TABLE forge_jobs (
     id                uuid PRIMARY KEY,
-    name              forge_job_name NOT NULL,
-    payload           jsonb NOT NULL DEFAULT '{}',
-    status            forge_job_status NOT NULL DEFAULT 'pending',
-    priority          forge_job_priority NOT NULL DEFAULT 50,
-    worker_capability forge_job_capability,
     scheduled_at      forge_job_time NOT NULL DEFAULT now(),
-    attempts          forge_job_count NOT NULL DEFAULT 0,
-    max_attempts      forge_job_limit,
-    recoveries        forge_job_count NOT NULL DEFAULT 0,
-    worker_id         uuid,
+    created_at        timestamptz NOT NULL DEFAULT now(),
     claim_epoch       forge_job_epoch NOT NULL DEFAULT 0,
+    priority          forge_job_priority NOT NULL DEFAULT 50,
+    attempts          forge_job_count NOT NULL DEFAULT 0,
+    recoveries        forge_job_count NOT NULL DEFAULT 0,
+    status            forge_job_status NOT NULL DEFAULT 'pending',
+    name              forge_job_name NOT NULL,
+    worker_id         uuid,
     claimed_at        timestamptz,
     started_at        timestamptz,
     last_heartbeat    timestamptz,
     lease_expires_at  timestamptz,
     finished_at       timestamptz,
-    progress          jsonb,
-    checkpoint        jsonb,
-    result            jsonb,
-    last_error        text,
-    attempt_history   jsonb,
-    unique_key        forge_job_key,
-    metadata          jsonb NOT NULL DEFAULT '{}',
-    created_at        timestamptz NOT NULL DEFAULT now(),
+    max_attempts      forge_job_limit,
     body_bytes        forge_job_count,
     checkpoint_bytes  forge_job_count,
     waits_for         uuid,
     retention         forge_job_retention,
-    carries_run       boolean
+    carries_run       boolean,
+    worker_capability forge_job_capability,
+    unique_key        forge_job_key,
+    payload           jsonb NOT NULL DEFAULT '{}',
+    metadata          jsonb NOT NULL DEFAULT '{}',
+    progress          jsonb,
+    checkpoint        jsonb,
+    result            jsonb,
+    last_error        text,
+    attempt_history   jsonb
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.05);
 COMMENT ON TABLE forge_jobs IS 'Jobs: waiting, running and finished ones. Finished jobs are deleted after their retention.';
@@ -649,7 +651,8 @@ CREATE INDEX forge_workflow_runs_in_flight_by_id ON forge_workflow_runs (id)
     WHERE status NOT IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
 CREATE INDEX forge_workflow_runs_blocked ON forge_workflow_runs (workflow_name, workflow_version)
     WHERE status = 'blocked_missing_version';
-CREATE INDEX forge_workflow_runs_finished ON forge_workflow_runs (finished_at)
+-- Deletion of finished runs. Completed runs and the others have retentions of their own; the deletion reads only runs that are due.
+CREATE INDEX forge_workflow_runs_finished ON forge_workflow_runs ((status = 'completed'), finished_at)
     WHERE status IN ('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator');
 
 CREATE TABLE forge_workflow_steps (

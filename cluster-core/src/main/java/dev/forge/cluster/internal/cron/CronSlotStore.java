@@ -311,10 +311,11 @@ final class CronSlotStore {
 
     /** Deletes up to {@code limit} ledger rows that are older than the retention; returns how many. */
     int purge(Duration retention, int limit) {
+        // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
         return client.sql(schema.sql("""
                 DELETE FROM ~.forge_cron_runs WHERE ctid = ANY (ARRAY(
                     SELECT ctid FROM ~.forge_cron_runs
-                    WHERE fired_at < clock_timestamp() - :millis * interval '1 millisecond'
+                    WHERE fired_at < statement_timestamp() - :millis * interval '1 millisecond'
                     ORDER BY fired_at LIMIT :limit))
                 """))
                 .param("millis", retention.toMillis())

@@ -123,9 +123,10 @@ public final class StateStore {
 
     /** Deletes up to that many expired rows. A row that is replaced at the same moment stays. */
     public int purge(int batch) {
+        // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
         return control.run(jdbc -> jdbc.sql(schema.sql("""
                 DELETE FROM ~.forge_state WHERE state_key = ANY (ARRAY(
-                    SELECT state_key FROM ~.forge_state WHERE expires_at <= clock_timestamp()
+                    SELECT state_key FROM ~.forge_state WHERE expires_at <= statement_timestamp()
                     ORDER BY expires_at LIMIT ? FOR UPDATE SKIP LOCKED))
                 """)).param(batch).update());
     }

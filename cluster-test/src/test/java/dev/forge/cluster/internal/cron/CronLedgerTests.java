@@ -5,7 +5,10 @@ package dev.forge.cluster.internal.cron;
 import static dev.forge.cluster.internal.job.TestJobs.cron;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.cron.CronRun;
+import dev.forge.cluster.internal.TableReads;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.PermanentJobFailure;
@@ -121,5 +124,23 @@ class CronLedgerTests extends AbstractCronTests {
                         .list())
                 .hasSize(2)
                 .startsWith("recent");
+    }
+
+    @Test
+    void purge_reads_only_slots_that_it_deletes() {
+        jdbc.sql("""
+                INSERT INTO forge_cron_runs (cron, slot, outcome, fired_at)
+                SELECT 'report', now() + n * interval '1 second', 'skipped',
+                       now() - CASE WHEN n <= 100 THEN interval '8 days' ELSE interval '1 day' END
+                FROM generate_series(1, 20000) AS n
+                """).update();
+        jdbc.sql("VACUUM ANALYZE forge_cron_runs").update();
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        long read = TableReads.during(
+                database,
+                "forge_cron_runs",
+                source -> assertThat(new CronSlotStore(schema, source).purge(Duration.ofDays(7), 1_000))
+                        .isEqualTo(100));
+        assertThat(read).isLessThan(1_000);
     }
 }

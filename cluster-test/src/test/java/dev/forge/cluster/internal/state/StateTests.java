@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.internal.TableReads;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
@@ -308,5 +309,21 @@ class StateTests {
         assertThatExceptionOfType(MutationRefusedException.class)
                 .isThrownBy(() -> states.takeOnce("key", String.class));
         assertThat(states.find("key", String.class)).isEmpty();
+    }
+
+    @Test
+    void purge_reads_only_values_that_it_deletes() {
+        jdbc.sql("""
+                INSERT INTO forge_state (state_key, state_value, expires_at)
+                SELECT n::text, '{}', now() + CASE WHEN n <= 100 THEN interval '-1 hour' ELSE interval '1 hour' END
+                FROM generate_series(1, 20000) AS n
+                """).update();
+        jdbc.sql("VACUUM ANALYZE forge_state").update();
+        long read = TableReads.during(
+                database,
+                "forge_state",
+                source -> assertThat(new StateStore(cluster.schema, source, source).purge(1_000))
+                        .isEqualTo(100));
+        assertThat(read).isLessThan(1_000);
     }
 }

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.fail;
 import static org.assertj.core.api.Assertions.tuple;
 
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.TableReads;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.ClaimKey;
@@ -26,6 +27,8 @@ import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -664,5 +667,37 @@ class WorkflowStoreTests {
                     SELECT sum(pg_stat_get_xact_blocks_fetched(i.oid)) FROM pg_class i WHERE i.relname LIKE 'forge_%'
                     """).query(Long.class).single();
         });
+    }
+
+    @Test
+    void purge_reads_only_runs_that_it_deletes() {
+        finishedRuns(10_000, "completed", "now()");
+        finishedRuns(10_000, "failed", "now() - interval '3 days'");
+        finishedRuns(500, "completed", "now() - interval '2 days'");
+        jdbc.sql("VACUUM ANALYZE forge_workflow_runs, forge_workflow_steps").update();
+        var deleted = new ArrayList<Integer>();
+        long read = TableReads.during(
+                database,
+                "forge_workflow_",
+                source -> deleted.add(
+                        new WorkflowKeeping(schema, source).purge(Duration.ofDays(1), Duration.ofDays(7), 1_000)));
+        assertThat(deleted).containsExactly(500);
+        assertThat(count("forge_workflow_steps")).isEqualTo(40_000);
+        // Per run two index entries, two steps and the search for its parent.
+        assertThat(read).isLessThan(8 * 500);
+    }
+
+    private void finishedRuns(int count, String status, String finishedAt) {
+        jdbc.sql("""
+                WITH run AS (
+                    INSERT INTO forge_workflow_runs (id, workflow_name, workflow_version, status, finished_at)
+                    SELECT gen_random_uuid(), 'old', '1', '%s', %s FROM generate_series(1, %d) RETURNING id)
+                INSERT INTO forge_workflow_steps (run_id, position, name, kind, status)
+                SELECT id, step, 'step', 'step', 'completed' FROM run, generate_series(0, 1) AS step
+                """.formatted(status, finishedAt, count)).update();
+    }
+
+    private long count(String table) {
+        return jdbc.sql("SELECT count(*) FROM " + table).query(Long.class).single();
     }
 }
