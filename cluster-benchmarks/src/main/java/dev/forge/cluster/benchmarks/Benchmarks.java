@@ -21,7 +21,7 @@ public final class Benchmarks {
             throw new IllegalArgumentException("Unknown part: valid are " + parts.keySet() + ", given " + wanted);
         }
         long start = System.nanoTime();
-        try (var server = new Server()) {
+        try (var server = Server.start()) {
             var report = new Report(System.out, machine(server));
             for (String name : wanted) {
                 report.begin(name);
@@ -36,10 +36,13 @@ public final class Benchmarks {
     private static Map<String, Part> parts() {
         var parts = new LinkedHashMap<String, Part>();
         parts.put("drain", new DrainPart());
+        parts.put("first-jobs", new FirstJobsPart());
         parts.put("transactional", new TransactionalPart());
         parts.put("enqueue", new EnqueuePart());
         parts.put("pickup", new PickupPart());
         parts.put("claim", new ClaimPart());
+        parts.put("large-table", new LargeTablePart());
+        parts.put("steady", new SteadyPart());
         parts.put("idle", new IdlePart());
         parts.put("crons", new CronPart());
         parts.put("rate-limits", new RateLimitPart());

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
-import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
@@ -12,6 +11,7 @@ import dev.forge.cluster.internal.job.store.JobQueueStore.Head;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queues;
+import java.io.IOException;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -38,15 +38,14 @@ final class ClaimPart implements Part {
     private static final List<String> CAPABILITIES = List.of("general", "");
 
     @Override
-    public void run(Server server, Report report) throws SQLException {
+    public void run(Server server, Report report) throws SQLException, IOException {
         var rounds = new Rounds();
         var raw = new RawSql(server.pool());
         Runnable more = () -> raw.insert(K * CLAIMS);
-        Place obstructed = Place.in(server.schema(), server.pool());
-        server.execute("CREATE DATABASE unobstructed");
+        Place obstructed = Place.in(server);
         // A separate database, because a snapshot retains dead rows only in its own database.
-        try (var pool = server.pool("unobstructed")) {
-            Place free = Place.in(Schema.open(pool, SchemaMode.MIGRATE, "public"), pool);
+        try (Server unobstructed = server.createDatabase("unobstructed")) {
+            Place free = Place.in(unobstructed);
             raw.empty();
             measure(server, new Rounds(), "warm-up", free, obstructed, more);
 
@@ -165,7 +164,9 @@ final class ClaimPart implements Part {
     /** A database to claim in, and the node that claims there. */
     private record Place(JobQueueStore queues, JobClaimStore claims, RawSql rows, UUID node) {
 
-        static Place in(Schema schema, DataSource source) {
+        static Place in(Server server) {
+            Schema schema = server.schema();
+            DataSource source = server.pool();
             UUID node = UUID.randomUUID();
             JdbcClient.create(source).sql("""
                     INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at)

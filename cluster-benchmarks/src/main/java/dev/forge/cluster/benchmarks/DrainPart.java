@@ -10,30 +10,38 @@ final class DrainPart implements Part {
 
     @Override
     public void run(Server server, Report report) throws IOException {
-        Contestant raw = new RawSql(server.pool(), RawSql.CLAIM);
+        Contestant raw = new RawSql(server.pool(), RawSql.Table.FORGE_JOBS, RawSql.CLAIM);
         // Shows the effect of larger batches alone: Forge Cluster enlarges its batches with the load.
-        Contestant largeRaw = new RawSql(server.pool(), RawSql.LARGE_CLAIM);
+        Contestant largeRaw = new RawSql(server.pool(), RawSql.Table.FORGE_JOBS, RawSql.LARGE_CLAIM);
+        Contestant handWritten = new RawSql(server.pool(), RawSql.Table.OWN, RawSql.LARGE_CLAIM);
         Contestant ours = new OneNode(server, OneNode.MANY);
         // As many jobs as db-scheduler gets, because the planner may choose other plans for a small table.
         Contestant few = new OneNode(server, DbScheduler.JOBS);
         Contestant dbScheduler = new DbScheduler(server);
         Contestant jobRunr = new JobRunr(server);
-        List<Contestant> all = List.of(raw, largeRaw, ours, few, dbScheduler, jobRunr, new Quartz(server));
+        Contestant quartz = new Quartz(server);
+        List<Contestant> all = List.of(raw, largeRaw, handWritten, ours, few, dbScheduler, jobRunr, quartz);
         if (!server.cpu().seesServer()) {
             report.note("No /proc on this system: the CPU time of the server is not measured");
         }
         Rounds rounds = Drains.measure(server, all);
         Drains.report(report, rounds, all);
-        report.atLeast(0.5, "Forge Cluster : raw SQL", Drains.ratio(rounds, ours, raw), "x");
-        report.add("Forge Cluster : " + largeRaw.name(), Drains.ratio(rounds, ours, largeRaw), "x");
-        report.atLeast(5, "Forge Cluster : db-scheduler", Drains.ratio(rounds, ours, dbScheduler), "x");
-        report.atLeast(5, "Forge Cluster, small table : db-scheduler", Drains.ratio(rounds, few, dbScheduler), "x");
-        report.atLeast(20, "Forge Cluster : JobRunr", Drains.ratio(rounds, ours, jobRunr), "x");
-        report.atMost(
-                2,
-                "CPU per job, Forge Cluster : raw SQL",
-                rounds.median(ours.name() + " cpu") / rounds.median(raw.name() + " cpu"),
-                "x");
+        report.add("Forge Cluster : raw SQL", Drains.ratio(rounds, ours, raw), "x");
+        report.atLeast(0.8, "Forge Cluster : " + largeRaw.name(), Drains.ratio(rounds, ours, largeRaw), "x");
+        report.atLeast(0.8, "Forge Cluster : " + handWritten.name(), Drains.ratio(rounds, ours, handWritten), "x");
+        report.atLeast(10, "Forge Cluster : db-scheduler", Drains.ratio(rounds, ours, dbScheduler), "x");
+        report.atLeast(10, "Forge Cluster, small table : db-scheduler", Drains.ratio(rounds, few, dbScheduler), "x");
+        report.atLeast(30, "Forge Cluster : JobRunr", Drains.ratio(rounds, ours, jobRunr), "x");
+        report.atLeast(90, "Forge Cluster : Quartz", Drains.ratio(rounds, ours, quartz), "x");
+        if (server.cpu().seesServer()) {
+            for (Contestant reference : List.of(largeRaw, handWritten)) {
+                report.atMost(
+                        1.3,
+                        "CPU per job of the server, Forge Cluster : " + reference.name(),
+                        rounds.median(ours.name() + " server") / rounds.median(reference.name() + " server"),
+                        "x");
+            }
+        }
         report.atMost(
                 0,
                 "Forge Cluster: jobs that ran twice",

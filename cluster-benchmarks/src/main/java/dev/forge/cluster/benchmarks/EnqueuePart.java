@@ -50,7 +50,7 @@ final class EnqueuePart implements Part {
         raw.empty();
         report.add("single, own transaction: bare INSERT", rounds.median("single raw"), "jobs/s");
         report.add("single, own transaction: Forge Cluster", rounds.median("single"), "jobs/s");
-        report.atLeast(0.9, "single, Forge Cluster : bare INSERT", rounds.median("single ratio"), "x");
+        report.atLeast(0.93, "single, Forge Cluster : bare INSERT", rounds.median("single ratio"), "x");
         report.add("%d callers: bare INSERT".formatted(CALLERS), rounds.median("callers raw"), "jobs/s");
         report.add("%d callers: Forge Cluster".formatted(CALLERS), rounds.median("callers"), "jobs/s");
         report.add("%d callers, Forge Cluster : bare INSERT".formatted(CALLERS), rounds.median("callers ratio"), "x");

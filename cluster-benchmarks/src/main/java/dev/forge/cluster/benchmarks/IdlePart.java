@@ -30,7 +30,8 @@ final class IdlePart implements Part {
         report.add("transactions of one idle node", rounds.median("idle"), "/s");
     }
 
-    private static long transactions(Server server) {
+    /** Returns how many transactions the server has ended in this database. */
+    static long transactions(Server server) {
         return server.number(
                 "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()");
     }

@@ -66,18 +66,40 @@ final class Ours implements AutoCloseable {
     final WorkflowEngine flows;
 
     Ours(String name, Server server, Set<NodeRole> roles, Consumer<Trivial> handler) {
-        this(name, server, roles, new Handling(null, 1), handler);
+        this(name, server, roles, Setup.DEFAULT, handler);
     }
 
     /**
-     * How the handler is called.
+     * What differs between parts.
      *
-     * @param transaction null: without one
-     * @param batchSize how many jobs a call takes
+     * @param transaction the transaction in which the handler is called; null: none
+     * @param batchSize how many jobs a call of the handler takes
+     * @param retention how long completed jobs are kept
+     * @param controlConnections how many connections the node has for its own statements
      */
-    record Handling(JobHandler.@Nullable Transaction transaction, int batchSize) {}
+    record Setup(
+            JobHandler.@Nullable Transaction transaction, int batchSize, Duration retention, int controlConnections) {
 
-    Ours(String name, Server server, Set<NodeRole> roles, Handling handling, Consumer<Trivial> handler) {
+        static final Setup DEFAULT = new Setup(null, 1, Duration.ofDays(1), 2);
+
+        Setup withTransaction(JobHandler.Transaction transaction) {
+            return new Setup(transaction, batchSize, retention, controlConnections);
+        }
+
+        Setup withBatchSize(int batchSize) {
+            return new Setup(transaction, batchSize, retention, controlConnections);
+        }
+
+        Setup withRetention(Duration retention) {
+            return new Setup(transaction, batchSize, retention, controlConnections);
+        }
+
+        Setup withControlConnections(int controlConnections) {
+            return new Setup(transaction, batchSize, retention, controlConnections);
+        }
+    }
+
+    Ours(String name, Server server, Set<NodeRole> roles, Setup setup, Consumer<Trivial> handler) {
         Schema schema = server.schema();
         DataSource direct = server.direct();
         DataSource application = server.pool();
@@ -85,7 +107,7 @@ final class Ours implements AutoCloseable {
         scheduler.setRemoveOnCancelPolicy(true);
         scheduler.setThreadNamePrefix(name + "-");
         scheduler.initialize();
-        control = new ControlConnections(direct, Pooler.NONE, 2, Duration.ofSeconds(2));
+        control = new ControlConnections(direct, Pooler.NONE, setup.controlConnections, Duration.ofSeconds(2));
         control.warm();
         var crash = new CrashRule(false, 10, 3);
         node = new Node(
@@ -113,14 +135,14 @@ final class Ours implements AutoCloseable {
                         null),
                 new JobHandler.Target(
                         Trivial.class,
-                        handling.transaction,
+                        setup.transaction,
                         (payload, context) -> {
                             handler.accept((Trivial) payload);
                             return null;
                         },
-                        handling.batchSize == 1
+                        setup.batchSize == 1
                                 ? null
-                                : new JobHandler.Bulk(handling.batchSize, Duration.ZERO, (payloads, contexts) -> {
+                                : new JobHandler.Bulk(setup.batchSize, Duration.ZERO, (payloads, contexts) -> {
                                     payloads.forEach(payload -> handler.accept((Trivial) payload));
                                     return null;
                                 }),
@@ -136,10 +158,7 @@ final class Ours implements AutoCloseable {
                         new WorkerSettings.Leases(
                                 Duration.ofSeconds(60), Duration.ofSeconds(10), Duration.ofMinutes(5), crash),
                         new WorkerSettings.Keeping(
-                                Duration.ofSeconds(10),
-                                Duration.ofSeconds(60),
-                                Duration.ofDays(1),
-                                Duration.ofDays(7))),
+                                Duration.ofSeconds(10), Duration.ofSeconds(60), setup.retention, Duration.ofDays(7))),
                 handlers,
                 tools,
                 job -> "default");
@@ -153,13 +172,13 @@ final class Ours implements AutoCloseable {
                         Duration.ofSeconds(10),
                         Duration.ofDays(7),
                         new CronEngine.Defaults("UTC", Misfire.FIRE_ONCE, 10))));
-        var setup = new DefaultJobs.Dependencies(application, control.shared(), tools);
-        jobs = new DefaultJobs(node, engine, handlers, setup);
+        var access = new DefaultJobs.Dependencies(application, control.shared(), tools);
+        jobs = new DefaultJobs(node, engine, handlers, access);
         flows = new WorkflowEngine(
                 node,
                 engine,
                 handlers,
-                new WorkflowEngine.Resources(setup, new JdbcTransactionManager(application)),
+                new WorkflowEngine.Resources(access, new JdbcTransactionManager(application)),
                 new WorkflowSettings(
                         10,
                         new Backoff(Backoff.Growth.EXPONENTIAL, Duration.ofSeconds(2), 2, Duration.ofMinutes(5)),

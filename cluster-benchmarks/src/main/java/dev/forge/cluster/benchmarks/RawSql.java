@@ -18,7 +18,7 @@ import java.util.concurrent.Future;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 
-/** The upper bound: hand-written statements on the same rows, without an engine. */
+/** The upper bound: hand-written statements without an engine, on the same rows or on those of a hand-written queue. */
 final class RawSql implements Contestant {
 
     private static final int INSERT_BATCH = 1_000;
@@ -27,22 +27,77 @@ final class RawSql implements Contestant {
     private static final int CONNECTIONS = 2;
     private static final String PAYLOAD = "{\"orderId\": 42}";
 
+    /** The table with the jobs. */
+    enum Table {
+        /** Shows the cost of the engine. */
+        FORGE_JOBS(
+                "forge_jobs",
+                "raw SQL",
+                "(id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, body_bytes)",
+                "'trivial', d.payload::jsonb, 50, NULL, now(), NULL, '{}', 17",
+                "claim_epoch = claim_epoch + 1, started_at = now(), lease_expires_at = now() + interval '60 seconds',",
+                "waits_for IS NULL AND name = 'trivial' AND coalesce(worker_capability, '') = '' AND priority = 50"),
+        /** Shows the cost of the features, too: as few columns and indexes as a queue that keeps its rows can have. */
+        OWN(
+                "hand_written_jobs",
+                "hand-written queue",
+                "(id, name, payload, scheduled_at)",
+                "'trivial', d.payload::jsonb, now()",
+                "",
+                "true");
+
+        private final String table;
+        private final String text;
+        private final String columns;
+        private final String values;
+        private final String changes;
+        private final String condition;
+
+        Table(String table, String text, String columns, String values, String changes, String condition) {
+            this.table = table;
+            this.text = text;
+            this.columns = columns;
+            this.values = values;
+            this.changes = changes;
+            this.condition = condition;
+        }
+    }
+
     private final DataSource source;
+    private final Table table;
     private final int batch;
 
     /** @param claim the number of jobs per claim */
-    RawSql(DataSource source, int claim) {
+    RawSql(DataSource source, Table table, int claim) {
         this.source = source;
+        this.table = table;
         this.batch = claim;
+        if (table == Table.OWN) {
+            execute("""
+                    CREATE TABLE IF NOT EXISTS hand_written_jobs (
+                        id uuid PRIMARY KEY,
+                        name text NOT NULL,
+                        payload jsonb NOT NULL,
+                        status text NOT NULL DEFAULT 'pending',
+                        scheduled_at timestamptz NOT NULL,
+                        attempts int NOT NULL DEFAULT 0,
+                        worker_id uuid,
+                        claimed_at timestamptz,
+                        finished_at timestamptz);
+                    CREATE INDEX IF NOT EXISTS hand_written_jobs_due ON hand_written_jobs (scheduled_at)
+                        WHERE status = 'pending'
+                    """);
+        }
     }
 
+    /** Jobs of Forge Cluster. */
     RawSql(DataSource source) {
-        this(source, CLAIM);
+        this(source, Table.FORGE_JOBS, CLAIM);
     }
 
     @Override
     public String name() {
-        return batch == CLAIM ? "raw SQL" : "raw SQL, k=" + batch;
+        return batch == CLAIM ? table.text : table.text + ", k=" + batch;
     }
 
     @Override
@@ -54,11 +109,11 @@ final class RawSql implements Contestant {
     public void fill(int jobs) {
         empty();
         insert(jobs);
-        execute("VACUUM ANALYZE forge_jobs");
+        execute("VACUUM ANALYZE " + table.table);
     }
 
     void empty() {
-        execute("TRUNCATE forge_jobs");
+        execute("TRUNCATE " + table.table);
     }
 
     private void execute(String sql) {
@@ -73,12 +128,10 @@ final class RawSql implements Contestant {
     /** Inserts jobs, many per statement, and returns the rate in rows per second. */
     double insert(int jobs) {
         try (Connection connection = source.getConnection();
-                PreparedStatement insert = connection.prepareStatement("""
-                        INSERT INTO forge_jobs
-                            (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata)
-                        SELECT d.id, 'trivial', d.payload::jsonb, 50, NULL, now(), NULL, '{}'
-                        FROM unnest(?::uuid[], ?::text[]) AS d (id, payload)
-                        """)) {
+                PreparedStatement insert =
+                        connection.prepareStatement("""
+                        INSERT INTO %s %s SELECT d.id, %s FROM unnest(?::uuid[], ?::text[]) AS d (id, payload)
+                        """.formatted(table.table, table.columns, table.values))) {
             long start = System.nanoTime();
             for (int done = 0; done < jobs; done += INSERT_BATCH) {
                 int rows = Math.min(INSERT_BATCH, jobs - done);
@@ -129,21 +182,19 @@ final class RawSql implements Contestant {
         UUID worker = UUID.randomUUID();
         int done = 0;
         try (Connection connection = source.getConnection();
-                PreparedStatement claim = connection.prepareStatement("""
-                        UPDATE forge_jobs
-                        SET status = 'running', worker_id = ?, claim_epoch = claim_epoch + 1, attempts = attempts + 1,
-                            claimed_at = now(), started_at = now(), lease_expires_at = now() + interval '60 seconds'
+                PreparedStatement claim =
+                        connection.prepareStatement("""
+                        UPDATE %1$s
+                        SET status = 'running', worker_id = ?, attempts = attempts + 1, %2$s claimed_at = now()
                         WHERE id = ANY (ARRAY(
-                            SELECT id FROM forge_jobs
-                            WHERE status = 'pending' AND waits_for IS NULL AND name = 'trivial'
-                              AND coalesce(worker_capability, '') = '' AND priority = 50 AND scheduled_at <= now()
+                            SELECT id FROM %1$s WHERE status = 'pending' AND %3$s AND scheduled_at <= now()
                             ORDER BY scheduled_at LIMIT ? FOR UPDATE SKIP LOCKED))
-                        RETURNING id, payload, claim_epoch
-                        """);
+                        RETURNING id, payload, attempts
+                        """.formatted(table.table, table.changes, table.condition));
                 PreparedStatement finish = connection.prepareStatement("""
-                        UPDATE forge_jobs SET status = 'completed', finished_at = now()
+                        UPDATE %s SET status = 'completed', finished_at = now()
                         WHERE id = ANY (?::uuid[]) AND worker_id = ? AND status = 'running'
-                        """)) {
+                        """.formatted(table.table))) {
             while (true) {
                 claim.setObject(1, worker);
                 claim.setInt(2, batch);

@@ -131,6 +131,8 @@ final class Report {
         Files.writeString(
                 file,
                 JsonMapper.builder().build().writerWithDefaultPrettyPrinter().writeValueAsString(json) + "\n");
-        out.println("Written to " + file);
+        Path chart = file.resolveSibling(file.getFileName().toString().replaceFirst("\\.json$", "") + ".svg");
+        Files.writeString(chart, Chart.svg(figures));
+        out.println("Written to %s and %s".formatted(file, chart));
     }
 }

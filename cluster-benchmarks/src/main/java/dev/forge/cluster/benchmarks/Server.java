@@ -13,38 +13,70 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** One PostgreSQL for all parts, as durable as in production, and the pool that every contestant uses. */
+/**
+ * A database with the schema of Forge Cluster, and the pool that every contestant uses. All parts use one PostgreSQL, which is as
+ * durable as in production.
+ */
 final class Server implements AutoCloseable {
 
     static final int POOL = 20;
+    private static final String DATABASE = "postgres";
 
-    private final EmbeddedPostgres postgres;
+    private final @Nullable EmbeddedPostgres postgres;
+    private final int port;
+    private final DataSource direct;
     private final HikariDataSource pool;
     private final Schema schema;
     private final Cpu cpu;
 
-    Server() throws IOException {
-        postgres = EmbeddedPostgres.builder()
+    private Server(@Nullable EmbeddedPostgres postgres, int port, String database) {
+        this.postgres = postgres;
+        this.port = port;
+        direct = direct(port, database);
+        pool = newPool(database, direct);
+        schema = Schema.open(direct, SchemaMode.MIGRATE, "public");
+        cpu = new Cpu((int) number("SELECT pg_backend_pid()"));
+    }
+
+    /** Starts PostgreSQL. */
+    static Server start() throws IOException {
+        EmbeddedPostgres postgres = EmbeddedPostgres.builder()
                 .setServerConfig("fsync", "on")
                 .setServerConfig("synchronous_commit", "on")
                 .setServerConfig("full_page_writes", "on")
                 // The parts run a checkpoint before each measurement, so none starts in the middle of one.
                 .setServerConfig("max_wal_size", "4GB")
                 .setServerConfig("checkpoint_timeout", "30min")
+                // Room for a hundred nodes.
+                .setServerConfig("max_connections", "500")
                 .start();
-        pool = pool("postgres");
-        schema = Schema.open(postgres.getPostgresDatabase(), SchemaMode.MIGRATE, "public");
-        cpu = new Cpu((int) number("SELECT pg_backend_pid()"));
+        return new Server(postgres, postgres.getPort(), DATABASE);
     }
 
-    /** Creates a separate pool for that database. */
-    HikariDataSource pool(String database) {
+    /** Uses a server that another process has started. */
+    static Server at(int port) {
+        return new Server(null, port, DATABASE);
+    }
+
+    /** Creates another database on the same server. */
+    Server createDatabase(String name) {
+        execute("CREATE DATABASE " + name);
+        return new Server(null, port, name);
+    }
+
+    int port() {
+        return port;
+    }
+
+    private static HikariDataSource newPool(String name, DataSource direct) {
         var config = new HikariConfig();
-        config.setDataSource(postgres.getDatabase("postgres", database));
+        config.setDataSource(direct);
         config.setMaximumPoolSize(POOL);
         config.setMinimumIdle(POOL);
-        config.setPoolName(database);
+        config.setPoolName(name);
         return new HikariDataSource(config);
     }
 
@@ -54,7 +86,11 @@ final class Server implements AutoCloseable {
 
     /** Returns a data source that opens a new connection each time. */
     DataSource direct() {
-        return postgres.getPostgresDatabase();
+        return direct;
+    }
+
+    private static DataSource direct(int port, String database) {
+        return new DriverManagerDataSource("jdbc:postgresql://localhost:%d/%s?user=postgres".formatted(port, database));
     }
 
     DataSource pool() {
@@ -103,6 +139,8 @@ final class Server implements AutoCloseable {
     @Override
     public void close() throws IOException {
         pool.close();
-        postgres.close();
+        if (postgres != null) {
+            postgres.close();
+        }
     }
 }

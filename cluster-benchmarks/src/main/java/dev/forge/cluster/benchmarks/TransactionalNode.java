@@ -42,8 +42,12 @@ final class TransactionalNode implements Contestant {
     public Race.Result drain(Race race) {
         var transaction = new JobHandler.Transaction(
                 new JdbcTransactionManager(server.pool()), new DefaultTransactionDefinition());
-        try (var node =
-                new Ours("one", server, Ours.WORKER, new Ours.Handling(transaction, batchSize), job -> race.ran())) {
+        try (var node = new Ours(
+                "one",
+                server,
+                Ours.WORKER,
+                Ours.Setup.DEFAULT.withTransaction(transaction).withBatchSize(batchSize),
+                job -> race.ran())) {
             node.start();
             race.await();
             server.awaitNone("forge_jobs WHERE status IN ('claimed', 'running')");

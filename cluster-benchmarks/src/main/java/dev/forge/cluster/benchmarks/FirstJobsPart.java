@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.benchmarks;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+
+/** Compares the first jobs of a new JVM with later ones, when its compiler has finished. */
+final class FirstJobsPart implements Part {
+
+    private static final int JOBS = 20_000;
+    private static final List<String> PHASES = List.of("first", "later");
+
+    @Override
+    public void run(Server server, Report report) throws IOException {
+        var rounds = new Rounds();
+        for (int round = 0; round < Rounds.COUNT; round++) {
+            try (var jvm = ChildJvm.start(NewJvm.class, server)) {
+                for (String phase : PHASES) {
+                    String[] figures = jvm.nextLine().split(" ", -1);
+                    rounds.add(phase, Double.parseDouble(figures[0]));
+                    rounds.add(phase + " client", Double.parseDouble(figures[1]));
+                }
+            }
+        }
+        report.add("first %,d jobs in a new JVM".formatted(JOBS), rounds.median("first"), "jobs/s");
+        report.add("later %,d jobs".formatted(JOBS), rounds.median("later"), "jobs/s");
+        report.add("first jobs: CPU per job, client", rounds.median("first client"), "us");
+        report.add("later jobs: CPU per job, client", rounds.median("later client"), "us");
+        report.atLeast(0.6, "first jobs : later jobs", rounds.median("first") / rounds.median("later"), "x");
+    }
+
+    /** The new JVM. Prints jobs per second and CPU time per job of the first jobs and of later ones. */
+    static final class NewJvm {
+
+        private static final Duration WARM_UP = Duration.ofSeconds(15);
+
+        private NewJvm() {}
+
+        public static void main(String[] args) throws IOException {
+            try (Server server = Server.at(Integer.parseInt(args[0]))) {
+                var node = new OneNode(server, JOBS);
+                print(drain(server, node));
+                long began = System.nanoTime();
+                Race.Result latest;
+                do {
+                    latest = drain(server, node);
+                } while (System.nanoTime() - began < WARM_UP.toNanos());
+                print(latest);
+            }
+        }
+
+        private static Race.Result drain(Server server, OneNode node) {
+            node.fill(JOBS);
+            server.execute("CHECKPOINT");
+            return node.drain(new Race(JOBS, server.cpu()));
+        }
+
+        private static void print(Race.Result result) {
+            System.out.println(result.perSecond() + " " + result.clientMicros());
+        }
+    }
+}
