@@ -64,7 +64,7 @@ configure(subprojects.filter { it.name != bom }) {
     val soak = providers.gradleProperty("soak").isPresent
     tasks.withType<Test>().configureEach {
         systemProperty("user.timezone", "Asia/Kathmandu")
-        jvmArgs("-XX:TieredStopAtLevel=1")
+        jvmArgs("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
         useJUnitPlatform { if (soak) includeTags("soak") else excludeTags("soak") }
         if (soak) {
             failOnNoDiscoveredTests = false // most modules have none
