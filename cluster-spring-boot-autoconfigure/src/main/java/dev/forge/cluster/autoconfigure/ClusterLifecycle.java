@@ -47,8 +47,7 @@ public final class ClusterLifecycle implements SmartLifecycle {
         runtime.control().reopen();
         runtime.control().warm();
         // A thread for each loop, so that heartbeats and deadlines never wait for a loop that waits for the database,
-        // and one for
-        // a drain that an operator requests.
+        // and one for a drain that an operator requests.
         runtime.scheduler().setPoolSize(runtime.node().loops() + 1);
         runtime.scheduler().initialize();
         runtime.events().start();

@@ -86,8 +86,8 @@ final class DirectDataSource extends AbstractDataSource {
             properties.putIfAbsent("connectTimeout", seconds);
             properties.putIfAbsent("loginTimeout", seconds);
             // The driver logs in on a thread of its own, which ends only when its read does, not at the login timeout.
-            // Without a
-            // socket timeout each attempt would leak a thread while a server accepts connections but does not respond.
+            // Without a socket timeout each attempt would leak a thread while a server accepts connections but does not
+            // respond.
             properties.putIfAbsent("socketTimeout", seconds);
             properties.putIfAbsent("cancelSignalTimeout", "5");
         }

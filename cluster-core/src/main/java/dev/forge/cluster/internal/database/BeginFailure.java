@@ -19,8 +19,7 @@ public final class BeginFailure {
     /** Returns whether the same transaction can begin later without a change to the application. */
     public static boolean isTemporary(Throwable failure) {
         // An SQL state is more precise than the type of an exception: a pool that cannot open connections times out as
-        // an
-        // exhausted one does, with the server's error as the cause.
+        // an exhausted one does, with the server's error as the cause.
         return SqlState.of(failure) != null
                 ? ServerFailure.caused(failure) || DatabaseFault.caused(failure)
                 : Causes.of(failure).stream().anyMatch(BeginFailure::isExhaustedPool);

@@ -16,10 +16,8 @@ public final class NotificationChannel {
     private static final String SEND = "SELECT pg_notify(?, ?)";
 
     // A notification is a transaction of its own, whose commit would wait until the disk, and synchronous standbys,
-    // have its
-    // record. That is of no use: a crash of the server ends the sessions of all listeners. It would double the time
-    // until
-    // another node starts a job.
+    // have its record. That is of no use: a crash of the server ends the sessions of all listeners. It would double the
+    // time until another node starts a job.
     private static final String SEND_WITHOUT_FLUSH = SEND + ", set_config('synchronous_commit', 'off', true)";
 
     private final Schema schema;

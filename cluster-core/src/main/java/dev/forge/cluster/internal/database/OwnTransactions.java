@@ -43,8 +43,7 @@ public final class OwnTransactions extends JdbcTransactionManager {
     }
 
     // As the first statement of the transaction, not for the session as Spring does it: a transaction pooler would give
-    // the
-    // session to another client.
+    // the session to another client.
     @Override
     protected void prepareTransactionalConnection(Connection connection, TransactionDefinition definition)
             throws SQLException {

@@ -72,8 +72,7 @@ public final class SessionConnection implements AutoCloseable {
     }
 
     // Each session has another key. No other session can wait in the queue of a lock whose key did not exist before,
-    // and a
-    // former session that the server has not closed yet does not hold it.
+    // and a former session that the server has not closed yet does not hold it.
     private void takeLivenessLock(UUID node) {
         boolean taken = jdbc.sql("SELECT pg_try_advisory_lock(?, ?)")
                 .params(AdvisoryKeys.CLASS_ID, livenessKey)

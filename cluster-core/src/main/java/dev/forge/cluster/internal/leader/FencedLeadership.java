@@ -110,8 +110,7 @@ public final class FencedLeadership implements Leadership {
      */
     public void requireTerm(String role, UUID self, long term) {
         // The elector is checked first: writes of a node that has lost the role would share the fence again and again,
-        // and
-        // keep the next term from beginning.
+        // and keep the next term from beginning.
         if (!candidate.elector().holds(role, term) || !candidate.fences().take(leaders, role, self, term)) {
             throw new LeadershipLostException(
                     "role %s: term %d of this node is over; the work was rolled back".formatted(role, term));

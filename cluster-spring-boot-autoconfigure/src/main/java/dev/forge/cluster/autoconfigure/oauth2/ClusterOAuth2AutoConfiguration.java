@@ -65,8 +65,7 @@ import tools.jackson.databind.json.JsonMapper;
 public final class ClusterOAuth2AutoConfiguration {
 
     // Uses the table and not the bean: every node that serves requests handles logins, an observer, too, and only the
-    // mapper of
-    // Spring Security knows how to write such a request and which types may be read.
+    // mapper of Spring Security knows how to write such a request and which types may be read.
     @Bean
     AuthorizationRequestRepository<OAuth2AuthorizationRequest> clusterAuthorizationRequests(
             ClusterDatabase database,

@@ -289,8 +289,7 @@ public final class BrokerCoordinator implements ClusterCoordinator, WakeupChanne
                 session.over = true;
                 changed.signalAll();
                 // The thread may hang in the client library. It is not interrupted while it opens a link: that could
-                // leak a
-                // connection, and opening ends by itself, at the latest when the broker is back.
+                // leak a connection, and opening ends by itself, at the latest when the broker is back.
                 owner.interrupt();
             }
         } finally {

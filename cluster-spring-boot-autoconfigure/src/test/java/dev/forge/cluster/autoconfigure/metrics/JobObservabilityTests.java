@@ -306,8 +306,7 @@ class JobObservabilityTests {
     @Test
     void attempt_that_the_drain_interrupts_is_returned() {
         // Repeated: a handler that ends later than half a second after the interrupt, because its machine was paused,
-        // has
-        // lost its claim.
+        // has lost its claim.
         await().untilAsserted(() -> {
             var seen = new Seen();
             try {

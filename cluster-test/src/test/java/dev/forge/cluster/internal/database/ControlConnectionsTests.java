@@ -189,8 +189,7 @@ class ControlConnectionsTests {
             assertThatExceptionOfType(RuntimeException.class)
                     .isThrownBy(() -> JdbcClient.create(pooled).sql(write).update());
             // The server does not notice that the client has closed its connection to the pooler: without a limit of
-            // its
-            // own the statement would wait for as long as the holder lives.
+            // its own the statement would wait for as long as the holder lives.
             await().until(() -> database.jdbc().sql("""
                     SELECT NOT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
                                        WHERE NOT granted AND datname = current_database())

@@ -95,8 +95,7 @@ public final class JobFinishStore {
     }
 
     // Arrays come from a subselect: a planner that knows their length prefers a scan of the table to lookups by id,
-    // which
-    // takes ten times as long on a table of some ten thousand rows.
+    // which takes ten times as long on a table of some ten thousand rows.
 
     /** Divides ends into parts that {@link #finish} writes with one statement each: it writes all of a part, or none. */
     public static List<List<Finish>> statements(Collection<Finish> finishes) {

@@ -214,8 +214,7 @@ final class JobExecution {
             made = true;
             finish = attempt(running);
             // From here on listeners and observations run, which an interrupt for the handler must not reach. The
-            // handler has
-            // ended: neither its timeout nor the end of a drain may decide anything else.
+            // handler has ended: neither its timeout nor the end of a drain may decide anything else.
             running.returned();
             if (finish != null) {
                 running.ending();

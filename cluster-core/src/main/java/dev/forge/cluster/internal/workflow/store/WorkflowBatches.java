@@ -63,8 +63,7 @@ public final class WorkflowBatches {
     private static final int ROW_BYTES = 100;
 
     // The sizes at this moment: rows that a drained or failed execution has written count, and so do new signals. A
-    // value
-    // of unknown size counts as large.
+    // value of unknown size counts as large.
     private static final String LOAD =
             """
             WITH small AS MATERIALIZED (SELECT ARRAY(

@@ -144,8 +144,7 @@ public final class WorkflowCommandStore {
     }
 
     // Children, which are younger, before their parents: a transaction that ends the job of a child and frees its
-    // parent
-    // locks in the same order.
+    // parent locks in the same order.
     private void schedule(List<UUID> runs) {
         client.sql(schema.sql("""
                 UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
@@ -214,11 +213,9 @@ public final class WorkflowCommandStore {
     }
 
     // A run that compensates retries its failed compensations. Otherwise the recorded failures of steps are deleted,
-    // unless
-    // the method has continued after them. Times, UUIDs and states do not count as continuation: they are deleted with
-    // the
-    // failure that they follow, so that the method meets them in their order, or not at all. A job or a child that was
-    // retried before, and has not failed again, is awaited instead of being started anew.
+    // unless the method has continued after them. Times, UUIDs and states do not count as continuation: they are
+    // deleted with the failure that they follow, so that the method meets them in their order, or not at all. A job or
+    // a child that was retried before, and has not failed again, is awaited instead of being started anew.
     private boolean restart(UUID run) {
         return client.sql(schema.sql("""
                     WITH run AS (
