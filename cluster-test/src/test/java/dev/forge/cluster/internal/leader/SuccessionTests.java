@@ -14,7 +14,11 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
 import java.net.URI;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
+import java.time.OffsetDateTime;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -85,10 +89,28 @@ class SuccessionTests {
         return TestNodes.withLease(settings, lease, Duration.ofMillis(500), Duration.ofSeconds(6));
     }
 
-    /** Ends the session of a leader that is cut off and so still believes that it leads. */
-    private void endSessionUnnoticed(Member leader, TcpProxy network) {
+    private OffsetDateTime leaseUntil() {
+        return jdbc.sql("SELECT lease_until FROM forge_leader_leases WHERE role = 'scheduler'")
+                .query(OffsetDateTime.class)
+                .single();
+    }
+
+    private OffsetDateTime disputedUntil() {
+        return jdbc.sql("SELECT disputed_until FROM forge_leader_leases WHERE role = 'scheduler'")
+                .query(OffsetDateTime.class)
+                .single();
+    }
+
+    /** Ends the session of a leader that is cut off and so still believes that it leads; returns the end of its lease. */
+    private OffsetDateTime endSessionUnnoticed(Member leader, TcpProxy network) {
+        // A leader that leads by its lease, because a session of an earlier test still has the lock, has none to end.
+        await().until(() -> jdbc.sql("SELECT backend_pid IS NOT NULL FROM forge_leader_leases WHERE role = 'scheduler'")
+                .query(Boolean.class)
+                .single());
         network.cut();
+        OffsetDateTime lease = leaseUntil();
         terminateSessionOf(leader);
+        return lease;
     }
 
     @Test
@@ -122,9 +144,10 @@ class SuccessionTests {
                     "one", through(network), s -> lease(TestNodes.withoutLivenessLock(s), Duration.ofSeconds(10)));
             await().until(() -> one.leadership().isLeader(SCHEDULER));
             Member two = cluster.start("two", s -> lease(s, Duration.ofSeconds(10)));
-            endSessionUnnoticed(one, network);
+            OffsetDateTime leaseOfOne = endSessionUnnoticed(one, network);
             await().until(() -> two.leadership().isLeader(SCHEDULER));
-            assertThat(two.node().elector().isUndisputed(SCHEDULER)).isFalse();
+            // The remaining time is rounded down to milliseconds.
+            assertThat(disputedUntil()).isAfter(leaseOfOne.minusSeconds(1));
             // Unless this machine was too slow, node one still believes that it leads.
             await().pollInterval(Duration.ofMillis(1)).until(() -> {
                 boolean acts = two.node().elector().isUndisputed(SCHEDULER);
@@ -141,17 +164,22 @@ class SuccessionTests {
     }
 
     @Test
-    void death_of_the_predecessor_ends_the_dispute_of_its_successor() {
+    void death_of_the_predecessor_ends_the_dispute_of_its_successor() throws SQLException {
         try (TcpProxy network = network()) {
-            Member one = cluster.start("one", through(network), s -> lease(s, Duration.ofMinutes(1)));
+            Member one = cluster.start("one", through(network), s -> lease(s, Duration.ofHours(1)));
             await().until(() -> one.leadership().isLeader(SCHEDULER));
             Member two = cluster.start("two", s -> lease(s, Duration.ofSeconds(10)));
-            endSessionUnnoticed(one, network);
-            await().until(() -> two.leadership().isLeader(SCHEDULER));
-            assertThat(jdbc.sql("""
-                            SELECT disputed_until > clock_timestamp() + interval '30 seconds' FROM forge_leader_leases
-                            WHERE role = 'scheduler'
-                            """).query(Boolean.class).single()).isTrue();
+            try (Connection other = database.dataSource().getConnection();
+                    Statement lock = other.createStatement()) {
+                // Node one cannot be declared dead before its successor has begun to lead.
+                other.setAutoCommit(false);
+                lock.execute("SELECT FROM forge_nodes WHERE name = 'one' FOR UPDATE");
+                OffsetDateTime leaseOfOne = endSessionUnnoticed(one, network);
+                await().until(() -> two.leadership().isLeader(SCHEDULER));
+                assertThat(disputedUntil()).isAfter(leaseOfOne.minusSeconds(1));
+                assertThat(two.node().elector().isUndisputed(SCHEDULER)).isFalse();
+                other.rollback();
+            }
             await().until(() -> two.node().elector().isUndisputed(SCHEDULER));
             assertThat(cluster.status("one")).isEqualTo("dead");
             network.heal();
