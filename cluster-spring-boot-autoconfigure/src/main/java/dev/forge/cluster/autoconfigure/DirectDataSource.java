@@ -5,6 +5,7 @@ package dev.forge.cluster.autoconfigure;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
+import dev.forge.cluster.internal.database.PromptSocketFactory;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -90,6 +91,7 @@ final class DirectDataSource extends AbstractDataSource {
             // respond.
             properties.putIfAbsent("socketTimeout", seconds);
             properties.putIfAbsent("cancelSignalTimeout", "5");
+            PromptSocketFactory.addTo(properties);
         }
         source.setConnectionProperties(properties);
         return source.getConnection();

@@ -8,18 +8,26 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
+import dev.forge.cluster.internal.database.PromptSocketFactory;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.net.Socket;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.util.Objects;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
+import javax.net.SocketFactory;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.Test;
+import org.postgresql.core.BaseConnection;
+import org.postgresql.core.PGStream;
+import org.postgresql.core.QueryExecutor;
 import org.springframework.beans.factory.support.DefaultListableBeanFactory;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
+import org.springframework.test.util.ReflectionTestUtils;
 
 /** The connections that the cluster opens past the pool. */
 @ClusterPostgres
@@ -62,6 +70,55 @@ class DirectConnectionTests {
         try (Connection connection =
                 direct(database.url(), database.username(), database.password()).getConnection()) {
             assertThat(connection.getNetworkTimeout()).isZero();
+        }
+    }
+
+    @Test
+    void sockets_answer_at_once_unless_the_application_has_a_factory_of_its_own(TestDatabase database)
+            throws Exception {
+        assertThat(socket(database.url(), database).getClass().getEnclosingClass())
+                .isEqualTo(PromptSocketFactory.class);
+        String own = database.url() + (database.url().contains("?") ? "&" : "?") + "socketFactory="
+                + TunnelFactory.class.getName();
+        assertThat(socket(own, database)).isInstanceOf(TunnelSocket.class);
+    }
+
+    private static Socket socket(String url, TestDatabase database) throws SQLException {
+        try (Connection connection =
+                direct(url, database.username(), database.password()).getConnection()) {
+            QueryExecutor executor = connection.unwrap(BaseConnection.class).getQueryExecutor();
+            return ((PGStream) Objects.requireNonNull(ReflectionTestUtils.getField(executor, "pgStream"))).getSocket();
+        }
+    }
+
+    private static final class TunnelSocket extends Socket {}
+
+    /** A socket factory of an application. The driver calls only the first method. */
+    public static class TunnelFactory extends SocketFactory {
+
+        @Override
+        public Socket createSocket() {
+            return new TunnelSocket();
+        }
+
+        @Override
+        public Socket createSocket(String host, int port) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public Socket createSocket(String host, int port, InetAddress localHost, int localPort) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public Socket createSocket(InetAddress host, int port) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public Socket createSocket(InetAddress host, int port, InetAddress localHost, int localPort) {
+            throw new UnsupportedOperationException();
         }
     }
 }

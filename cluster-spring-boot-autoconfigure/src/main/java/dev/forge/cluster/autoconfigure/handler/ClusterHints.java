@@ -7,6 +7,7 @@ import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.internal.database.PromptSocketFactory;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
@@ -24,6 +25,7 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
 import org.springframework.aot.hint.BindingReflectionHintsRegistrar;
 import org.springframework.aot.hint.ExecutableMode;
+import org.springframework.aot.hint.MemberCategory;
 import org.springframework.aot.hint.ReflectionHints;
 import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.RuntimeHintsRegistrar;
@@ -104,7 +106,7 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
         return AsyncResults.isAsync(type.resolve(Object.class)) && type.hasGenerics() ? type.getGeneric(0) : type;
     }
 
-    /** Registers the JSON types of the cluster, the scripts of its schema and the proxies of a disabled cluster. */
+    /** Registers the JSON types of the cluster, its socket factory, the scripts of its schema and the proxies of a disabled cluster. */
     static final class OwnHints implements RuntimeHintsRegistrar {
 
         @Override
@@ -112,6 +114,8 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
             BINDING.registerReflectionHints(
                     hints.reflection(),
                     ClassUtils.resolveClassName("dev.forge.cluster.internal.job.worker.AttemptState$Progress", loader));
+            // The driver creates it by its name.
+            hints.reflection().registerType(PromptSocketFactory.class, MemberCategory.INVOKE_PUBLIC_CONSTRUCTORS);
             hints.resources().registerPattern("dev/forge/cluster/db/*.sql");
             DisabledClusterAutoConfiguration.TYPES.forEach(
                     type -> hints.proxies().registerJdkProxy(type));
