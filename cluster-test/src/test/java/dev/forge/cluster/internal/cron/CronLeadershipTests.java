@@ -74,6 +74,8 @@ class CronLeadershipTests extends AbstractCronTests {
         jdbc.sql("INSERT INTO forge_job_pauses VALUES ('report')").update();
         due("report");
         ledger("report", 1);
+        // The predecessor may still search because of the new run.
+        one.engine().quiesce();
         // No notification is sent, and the next poll is minutes away.
         jdbc.sql("DELETE FROM forge_job_pauses").update();
         one.stop();

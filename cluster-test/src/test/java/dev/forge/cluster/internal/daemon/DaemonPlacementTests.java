@@ -88,10 +88,12 @@ class DaemonPlacementTests extends AbstractDaemonTests {
         // slow may act on an outdated view and move one more.
         assertThat(feed.calls).hasSizeBetween(5, 9);
         assertThat(feed.calls).extracting(Feed.Call::instance).containsOnly(0, 1, 2);
-        // The instance of the third node moves to one of the others.
+        // The instance of the third node moves to one of the others, which may move once more for the same reason.
         c.stop();
-        await().until(() -> feed.running.get() == 3);
-        assertThat(perNode(feed)).hasSize(2).containsKeys("a", "b");
+        await().until(
+                        () -> perNode(feed),
+                        running ->
+                                running.equals(Map.of("a", 2L, "b", 1L)) || running.equals(Map.of("a", 1L, "b", 2L)));
         a.stop();
         await().until(() -> perNode(feed).equals(Map.of("b", 3L)));
     }
