@@ -5,6 +5,7 @@ package dev.forge.cluster.benchmarks;
 import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.PromptSocketFactory;
 import dev.forge.cluster.internal.database.Schema;
 import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
 import java.io.IOException;
@@ -12,6 +13,7 @@ import java.sql.Connection;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
+import java.util.Properties;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
@@ -90,7 +92,11 @@ final class Server implements AutoCloseable {
     }
 
     private static DataSource direct(int port, String database) {
-        return new DriverManagerDataSource("jdbc:postgresql://localhost:%d/%s?user=postgres".formatted(port, database));
+        // As the starter opens them.
+        var properties = new Properties();
+        PromptSocketFactory.addTo(properties);
+        return new DriverManagerDataSource(
+                "jdbc:postgresql://localhost:%d/%s?user=postgres".formatted(port, database), properties);
     }
 
     DataSource pool() {

@@ -17,10 +17,20 @@ public final class SqlArrays {
     /** Returns one column of these rows as an SQL array of that type. */
     public static <T> Array of(Connection connection, String type, List<T> rows, Function<T, @Nullable Object> column)
             throws SQLException {
-        @Nullable Object[] values = new @Nullable Object[rows.size()];
+        @Nullable Object[] values = newArray(type, rows.size());
         for (int i = 0; i < values.length; i++) {
             values[i] = column.apply(rows.get(i));
         }
         return connection.createArrayOf(type, values);
+    }
+
+    /** The driver sends an array in binary format if its element type allows it, which is less work for both sides. */
+    private static @Nullable Object[] newArray(String type, int length) {
+        return switch (type) {
+            case "int4" -> new @Nullable Integer[length];
+            case "int8" -> new @Nullable Long[length];
+            case "text" -> new @Nullable String[length];
+            default -> new @Nullable Object[length];
+        };
     }
 }

@@ -32,4 +32,19 @@ public final class StatementFailure {
         String state = SqlState.of(failure);
         return state != null && (state.startsWith("22") || state.startsWith("23") || state.startsWith("54"));
     }
+
+    /** Returns whether the values of one row were rejected, by the server or by a trigger of the application. */
+    public static boolean isRejection(Throwable failure) {
+        String state = SqlState.of(failure);
+        return isRejected(failure) || (state != null && state.startsWith("P0"));
+    }
+
+    /**
+     * Returns whether one of the rows may be the cause: rejected values, a trigger of the application, a damaged row. The server has
+     * responded, and neither its state nor the schema nor a privilege is the cause, which would affect all rows alike.
+     */
+    public static boolean isOfRow(Throwable failure) {
+        String state = SqlState.of(failure);
+        return state != null && !state.startsWith("42") && !TransientFailure.caused(failure);
+    }
 }

@@ -39,6 +39,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.CannotCreateTransactionException;
 import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.TransactionStatus;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /** Handlers that take many jobs at a time. */
 @ClusterPostgres
@@ -178,6 +180,58 @@ class BulkJobTests extends JobFixture {
         assertCompletedAtFirstAttempt(member.ended(last));
         assertThat(member.ended(bad).lastError()).contains("its payload cannot be read as java.lang.Integer");
         assertThat(calls).as("calls").containsExactly(List.of(0, 0));
+    }
+
+    record Entry(int number) {
+        Entry {
+            if (number == 1) {
+                throw new NoClassDefFoundError("com/example/Missing");
+            }
+        }
+    }
+
+    @Test
+    void payload_whose_class_cannot_be_loaded_fails_its_job_only() {
+        work.onMany(job("index").taking(Entry.class).attempts(1), 3, PATIENCE, (payloads, contexts) -> {
+            calls.add(payloads.stream().map(entry -> ((Entry) entry).number()).toList());
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = IntStream.range(0, 3)
+                .mapToObj(i -> jdbc.sql("SELECT forge_enqueue('index', ?::jsonb)")
+                        .param("{\"number\": %d}".formatted(i))
+                        .query(UUID.class)
+                        .single())
+                .toList();
+        member.engine().announce(JobPriority.NORMAL);
+        assertCompletedAtFirstAttempt(member.ended(ids.get(0)));
+        assertThat(member.ended(ids.get(1)).lastError()).contains("com/example/Missing");
+        assertCompletedAtFirstAttempt(member.ended(ids.get(2)));
+        assertThat(calls).as("calls").containsExactly(List.of(0, 2));
+    }
+
+    @Test
+    void call_whose_transaction_is_marked_for_rollback_lets_the_jobs_run_one_by_one() {
+        var inner = new TransactionTemplate(work.transaction().manager());
+        work.onMany(index(true), 3, SHORT_PATIENCE, (payloads, contexts) -> {
+            effects(contexts);
+            if (record(payloads).contains(1)) {
+                // As a service does whose exception the handler catches.
+                inner.executeWithoutResult(TransactionStatus::setRollbackOnly);
+            }
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = enqueue(member, 3);
+        assertCompletedAtFirstAttempt(member.ended(ids.get(0)));
+        assertCompletedAtFirstAttempt(member.ended(ids.get(2)));
+        JobInfo bad = member.ended(ids.get(1));
+        assertThat(bad.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(bad.attempts()).isEqualTo(3);
+        assertThat(effects(ids.get(1))).isEmpty();
+        assertThat(calls.stream().filter(call -> call.size() > 1))
+                .as("common calls")
+                .hasSize(1);
     }
 
     @Test

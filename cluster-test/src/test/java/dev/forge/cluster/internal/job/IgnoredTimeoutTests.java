@@ -23,6 +23,7 @@ import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
@@ -97,6 +98,36 @@ class IgnoredTimeoutTests extends AbstractExecutionTests {
         assertThat(column(last, "last_error")).contains("PT0.1S");
         assertThat(column(retried, "status || attempts")).isEqualTo("pending1");
         assertThat(column(retried, "last_error")).contains("PT0.1S");
+    }
+
+    @Test
+    void shutdown_fails_no_job_of_a_common_attempt_that_ignores_its_timeout() throws Exception {
+        var timedOut = new CountDownLatch(2);
+        work.monitor = new JobMonitor() {
+            @Override
+            public void timedOut(String name) {
+                timedOut.countDown();
+            }
+        };
+        work.slots = 1;
+        work.onMany(
+                job("many").attempts(1).timeout(Duration.ofMillis(100)),
+                2,
+                Duration.ofSeconds(20),
+                (payloads, contexts) -> {
+                    ignoreInterrupts();
+                    return null;
+                });
+        Member member = cluster.start("one", work, AbstractExecutionTests::impatient);
+        UUID first = member.jobs().enqueueNamed("many", null).id();
+        UUID second = member.jobs().enqueueNamed("many", null).id();
+        until(timedOut);
+        member.node().stop();
+        for (UUID id : List.of(first, second)) {
+            // Its next attempt is the second one, so it runs alone.
+            assertThat(column(id, "status || attempts")).isEqualTo("pending1");
+            assertThat(column(id, "last_error")).contains("PT0.1S");
+        }
     }
 
     @Test

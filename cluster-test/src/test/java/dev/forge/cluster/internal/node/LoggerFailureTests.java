@@ -75,7 +75,7 @@ class LoggerFailureTests {
         Member member = cluster.start("one", work, UnaryOperator.identity());
         jdbc.sql("""
                 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-                BEGIN RAISE EXCEPTION 'index is corrupted' USING ERRCODE = 'index_corrupted'; END $$
+                BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$
                 """).update();
         jdbc.sql("""
                 CREATE TRIGGER refuse BEFORE UPDATE OF status ON forge_jobs FOR EACH ROW

@@ -6,7 +6,6 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import java.sql.PreparedStatement;
-import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
 import java.time.Duration;
@@ -15,6 +14,7 @@ import java.util.UUID;
 import javax.sql.DataSource;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.datasource.ConnectionHolder;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** Ends claims with the last statement of their handlers' own transactions. Uses the data source of the application. */
@@ -40,8 +40,6 @@ public final class HandlerTransactionStore {
 
     private static final String DELETE = "DELETE FROM ~.forge_jobs j WHERE " + HELD;
 
-    private static final String LOCK = "SELECT 1 FROM ~.forge_jobs j WHERE %s FOR NO KEY UPDATE".formatted(HELD);
-
     // Statements that the application runs after the last one of the transaction have the lock_timeout that they had
     // before.
     private static final String SETTINGS_OF_MANY = """
@@ -66,7 +64,17 @@ public final class HandlerTransactionStore {
     /** Returns whether statements of this store are part of the current transaction. */
     public boolean joinsTransaction() {
         DataSource source = jdbc.getDataSource();
-        return source != null && TransactionSynchronizationManager.hasResource(source);
+        if (source == null
+                || !(TransactionSynchronizationManager.getResource(source) instanceof ConnectionHolder bound)) {
+            return false;
+        }
+        try {
+            // Also during the transaction of another database a connection is bound, but it commits each statement.
+            return !bound.getConnection().getAutoCommit();
+        } catch (SQLException e) {
+            // The next statement fails.
+            return true;
+        }
     }
 
     /** Returns whether each statement of the current transaction sees what others have committed. */
@@ -95,9 +103,8 @@ public final class HandlerTransactionStore {
                     })
                     == 1;
         }
-        boolean held = Boolean.TRUE.equals(
-                jdbc.query(schema.sql(LOCK), statement -> bindHeld(statement, 1, key, node), ResultSet::next));
-        return held && finishes.finishInTransaction(node, List.of(finish));
+        // A trigger of this statement may wait for another row.
+        return finishAll(node, List.of(finish));
     }
 
     /** Binds the parameters of {@link #HELD}, and limits the wait for the row. */

@@ -20,6 +20,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
@@ -97,31 +98,54 @@ public final class JobFinishStore {
     // Arrays come from a subselect: a planner that knows their length prefers a scan of the table to lookups by id,
     // which takes ten times as long on a table of some ten thousand rows.
 
-    /** Divides ends into parts that {@link #finish} writes with one statement each: it writes all of a part, or none. */
-    public static List<List<Finish>> statements(Collection<Finish> finishes) {
-        List<Finish> plain = new ArrayList<>();
-        List<Finish> deleted = new ArrayList<>();
-        List<Finish> rest = new ArrayList<>();
+    /**
+     * Divides ends into parts that {@link #finishPart} writes with one statement each.
+     *
+     * @param finish returns the end that an element carries
+     */
+    public static <T> List<List<T>> parts(Collection<T> all, Function<T, Finish> finish) {
+        List<T> plain = new ArrayList<>();
+        List<T> deleted = new ArrayList<>();
+        List<T> rest = new ArrayList<>();
         // In the order of ids: two statements that lock the same rows in different orders deadlock.
-        finishes.stream()
-                .sorted(Comparator.comparing(finish -> finish.key.id()))
-                .forEach(finish ->
-                        (finish.isDeletion() ? deleted : finish.isPlainCompletion() ? plain : rest).add(finish));
-        var parts = new ArrayList<List<Finish>>();
-        List.of(plain, deleted, rest).forEach(kind -> parts.addAll(JobRows.inParts(kind, Finish::length)));
+        all.stream()
+                .sorted(Comparator.comparing(one -> finish.apply(one).key.id()))
+                .forEach(one -> {
+                    Finish end = finish.apply(one);
+                    (end.isDeletion() ? deleted : end.isPlainCompletion() ? plain : rest).add(one);
+                });
+        var parts = new ArrayList<List<T>>();
+        for (List<T> kind : List.of(plain, deleted, rest)) {
+            parts.addAll(JobRows.inParts(kind, one -> finish.apply(one).length()));
+        }
         return parts;
+    }
+
+    private static List<List<Finish>> parts(Collection<Finish> finishes) {
+        return parts(finishes, finish -> finish);
     }
 
     /**
      * Ends these claims; returns those that this node no longer held. A claim that this node completed or failed before counts as
-     * ended. If a statement fails, those of other {@linkplain #statements parts} may have been written.
+     * ended. If a statement fails, those of other {@linkplain #parts parts} may have been written.
      *
      * @throws DataAccessException a {@linkplain StatementFailure#isLocked lock timeout} if another transaction has locked one of
      *     the rows; {@link #finishUnlocked} writes the others
      */
     public Set<ClaimKey> finish(UUID node, Collection<Finish> finishes) {
         var lost = new HashSet<ClaimKey>();
-        statements(finishes).forEach(part -> lost.addAll(finishTogether(node, part)));
+        parts(finishes).forEach(part -> lost.addAll(finishPart(node, part)));
+        return lost;
+    }
+
+    /** Ends the claims of one {@linkplain #parts part} like {@link #finish}: all of them or, if it fails, none. */
+    public Set<ClaimKey> finishPart(UUID node, List<Finish> part) {
+        if (write(node, part, LOCK_TIMEOUT + ", ") == part.size()) {
+            return Set.of();
+        }
+        List<ClaimKey> keys = part.stream().map(Finish::key).toList();
+        var lost = new HashSet<>(keys);
+        lost.removeAll(finished(node, keys));
         return lost;
     }
 
@@ -133,7 +157,7 @@ public final class JobFinishStore {
         TransactionOperations transaction =
                 new TransactionTemplate(new OwnTransactions(Objects.requireNonNull(jdbc.getDataSource())));
         var ended = new HashSet<ClaimKey>();
-        for (List<Finish> part : statements(finishes)) {
+        for (List<Finish> part : parts(finishes)) {
             ended.addAll(Objects.requireNonNull(transaction.execute(status -> {
                 Set<ClaimKey> free = unlocked(node, part);
                 List<Finish> those = part.stream()
@@ -165,7 +189,7 @@ public final class JobFinishStore {
     }
 
     /**
-     * Writes a {@linkplain #statements part}; returns how many rows this node still held.
+     * Writes a {@linkplain #parts part}; returns how many rows this node still held.
      *
      * @param lockTimeout how the FROM clauses begin: {@link #LOCK_TIMEOUT} and a comma, or nothing
      */
@@ -174,16 +198,6 @@ public final class JobFinishStore {
         return first.isDeletion()
                 ? delete(node, part, lockTimeout)
                 : first.isPlainCompletion() ? complete(node, part, lockTimeout) : end(node, part, lockTimeout);
-    }
-
-    private Set<ClaimKey> finishTogether(UUID node, List<Finish> finishes) {
-        if (write(node, finishes, LOCK_TIMEOUT + ", ") == finishes.size()) {
-            return Set.of();
-        }
-        List<ClaimKey> keys = finishes.stream().map(Finish::key).toList();
-        var lost = new HashSet<>(keys);
-        lost.removeAll(finished(node, keys));
-        return lost;
     }
 
     /** Returns those of these claims that this node has completed or failed. */
@@ -327,7 +341,7 @@ public final class JobFinishStore {
 
     /** Ends claims in the current transaction; false if this node no longer held one of them. */
     boolean finishInTransaction(UUID node, List<Finish> finishes) {
-        for (List<Finish> part : statements(finishes)) {
+        for (List<Finish> part : parts(finishes)) {
             if (write(node, part, "") != part.size()) {
                 return false;
             }

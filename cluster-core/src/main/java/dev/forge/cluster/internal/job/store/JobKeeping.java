@@ -140,11 +140,13 @@ public final class JobKeeping {
         ABANDONED(JobStatus.ABANDONED),
         /** Jobs with their own retention. */
         RETAINED(
-                "retention IS NOT NULL AND finished_at IS NOT NULL",
+                // A job that was made pending by hand keeps both values.
+                "retention IS NOT NULL AND finished_at IS NOT NULL"
+                        + " AND status IN ('completed', 'failed', 'cancelled', 'abandoned')",
                 "(finished_at AT TIME ZONE 'UTC') + retention",
                 null);
 
-        /** The condition of the index: otherwise the index would not be used. */
+        /** Includes the condition of the index: otherwise the index would not be used. */
         final String condition;
         /** The expression of the index. */
         final String age;

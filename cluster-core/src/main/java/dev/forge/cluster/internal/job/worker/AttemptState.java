@@ -17,7 +17,7 @@ public final class AttemptState {
     private final UUID node;
     private final boolean transactional;
     private final RunningJob.Persistence persistence;
-    private @Nullable String progress;
+    private volatile @Nullable String progress;
     private volatile @Nullable String checkpoint;
 
     private record Progress(int percent, String message) {}
@@ -42,14 +42,15 @@ public final class AttemptState {
 
     /** Returns whether there is progress to be written while the attempt runs. */
     boolean hasProgress() {
-        synchronized (this) {
-            return progress != null && !transactional;
-        }
+        return progress != null && !transactional;
     }
 
     /** Removes and returns the progress that is not written yet; null if there is none. */
     @Nullable
     public String takeProgress() {
+        if (progress == null) {
+            return null;
+        }
         synchronized (this) {
             String taken = progress;
             progress = null;

@@ -91,7 +91,7 @@ final class BulkExecution {
         JobInterceptor single;
         try {
             single = parts.interceptors.ofSingleJobs();
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             // A bean cannot be created: each job fails with that reason.
             return false;
         }
@@ -125,7 +125,8 @@ final class BulkExecution {
                         type == null
                                 ? null
                                 : dependencies.json().read(running.claimed().payload(), type)));
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
+                // Errors and checked exceptions of a codec, too: nobody else would run the jobs of this call.
                 apart.add(running);
             }
         }
@@ -137,7 +138,7 @@ final class BulkExecution {
         for (Item item : items) {
             if (!node.isTrusted() || !claims.isHeld(item.running)) {
                 claims.lose(item.running, "its lease was over before it could start");
-            } else if (item.running.start(node.nanos())) {
+            } else if (item.running.startTogether(node.nanos())) {
                 started.add(item);
             }
         }
@@ -227,13 +228,13 @@ final class BulkExecution {
         /** Returns all jobs if the database is the cause; otherwise false. */
         private boolean returnedAfter(Throwable failure) {
             if (failure instanceof TransactionalAttempt.Unbegun unbegun) {
-                started.forEach(running ->
-                        parts.finisher.add(running, parts.transactional.returnUnbegun(running, unbegun.failure())));
+                started.forEach(
+                        running -> giveBack(running, parts.transactional.returnUnbegun(running, unbegun.failure())));
                 return true;
             }
-            if (started.get(0).isEndUnconfirmed()) {
+            if (failure instanceof TransactionalAttempt.InDoubt) {
                 // They may be committed; if they are, they are not returned.
-                started.forEach(running -> parts.finisher.add(running, running.givenBack(UNCONFIRMED_PAUSE)));
+                started.forEach(running -> giveBack(running, running.givenBack(UNCONFIRMED_PAUSE)));
                 return true;
             }
             log.info(
@@ -243,6 +244,11 @@ final class BulkExecution {
                     ErrorText.brief(failure));
             return false;
         }
+    }
+
+    private void giveBack(RunningJob running, Finish finish) {
+        running.ending();
+        parts.finisher.add(running, finish);
     }
 
     private void attempt(List<Item> items, List<RunningJob> started) throws Throwable {
@@ -263,7 +269,7 @@ final class BulkExecution {
         Finish finish;
         try {
             finish = parts.results.ofReturn(running, result);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             finish = parts.results.ofFailure(running, e);
         }
         running.returned();

@@ -175,9 +175,9 @@ final class Claims {
         return forget(running);
     }
 
-    /** Interrupts the handler because its timeout has passed. */
-    void expire(RunningJob running) {
-        if (running.stop(Stop.TIMEOUT)) {
+    /** Interrupts the handler because its timeout has passed, if that attempt still runs. */
+    void expire(RunningJob running, long startedAt) {
+        if (running.expire(startedAt)) {
             monitor.timedOut(running.name());
         }
     }
@@ -234,7 +234,7 @@ final class Claims {
                     .forEach(this::reportFailed);
             return ended.size();
         } catch (DataAccessException | TransactionException e) {
-            if (finishes.size() > 1 && StatementFailure.isRejected(e)) {
+            if (finishes.size() > 1 && StatementFailure.isOfRow(e)) {
                 // A row that cannot be written must not block the others.
                 int half = finishes.size() / 2;
                 return giveUp(node, finishes.subList(0, half)) + giveUp(node, finishes.subList(half, finishes.size()));

@@ -14,10 +14,10 @@ import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.BiConsumer;
@@ -42,10 +42,15 @@ final class FinishWriter {
     /** How many statements of one batch may wait for a lock in vain. */
     private static final int MOST_WAITS = 4;
 
+    private static final int MOST_REPORTED = 1_000;
+
     private final Worker.Stores stores;
     private final LongSupplier nanos;
     private final BiConsumer<RunningJob, Boolean> settled;
     private final Consumer<Ended> setAside;
+
+    /** Rows that cannot be changed and are reported. */
+    private final Set<ClaimKey> unwritable = new HashSet<>();
 
     private boolean skipsLocked;
     private long skipsLockedUntil;
@@ -112,16 +117,9 @@ final class FinishWriter {
      * statement deleted or returned would look like a lost claim.
      */
     private static @Nullable Throwable writeParts(UUID node, List<Ended> batch, PartWriter writer) {
-        var byKey = new HashMap<ClaimKey, Ended>();
-        batch.forEach(one -> byKey.put(one.finish.key(), one));
         Throwable failure = null;
-        for (List<Finish> part :
-                JobFinishStore.statements(batch.stream().map(Ended::finish).toList())) {
-            Throwable own = writer.write(
-                    node,
-                    part.stream()
-                            .map(finish -> Objects.requireNonNull(byKey.get(finish.key())))
-                            .toList());
+        for (List<Ended> part : JobFinishStore.parts(batch, Ended::finish)) {
+            Throwable own = writer.write(node, part);
             failure = failure == null ? own : failure;
         }
         return failure;
@@ -133,7 +131,7 @@ final class FinishWriter {
         }
         try {
             Set<ClaimKey> lost = stores.finishes()
-                    .finish(node, part.stream().map(Ended::finish).toList());
+                    .finishPart(node, part.stream().map(Ended::finish).toList());
             Set<ClaimKey> own = endedByThisNode(node, part, lost);
             part.forEach(
                     one -> settle(one.running, !lost.contains(one.finish.key()) || own.contains(one.finish.key())));
@@ -143,7 +141,7 @@ final class FinishWriter {
                 startSkippingLocked();
                 return writeUnlockedPart(node, part, new int[] {0});
             }
-            if (!StatementFailure.isRejected(e)) {
+            if (!StatementFailure.isOfRow(e)) {
                 markUnconfirmed(part, e);
                 return e;
             }
@@ -163,12 +161,13 @@ final class FinishWriter {
     }
 
     private @Nullable Throwable writeRejected(UUID node, Ended culprit, Throwable rejection) {
+        if (!StatementFailure.isRejection(rejection)) {
+            // Damage, for example: its result can be written when that is repaired.
+            setAsideUnwritable(culprit, rejection);
+            return null;
+        }
         Finish finish = culprit.finish;
-        log.warn(
-                "Job {} ({}): database rejected the result; job marked failed",
-                culprit.running.name(),
-                finish.key().id(),
-                ErrorText.loggable(rejection));
+        // Without anything else that could be rejected.
         var failed = new Finish(
                 finish.key(),
                 JobStatus.FAILED,
@@ -180,11 +179,16 @@ final class FinishWriter {
                 0,
                 null,
                 null,
-                finish.retention(),
+                null,
                 finish.ranMillis(),
                 false);
         try {
             Set<ClaimKey> lost = stores.finishes().finish(node, List.of(failed));
+            log.warn(
+                    "Job {} ({}): database rejected the result; job marked failed",
+                    culprit.running.name(),
+                    finish.key().id(),
+                    ErrorText.loggable(rejection));
             culprit.running.ended(Kind.FAILED, rejection);
             culprit.running.recordedError(failed.error());
             settle(
@@ -196,9 +200,34 @@ final class FinishWriter {
                 setAside.accept(culprit);
                 return null;
             }
+            if (StatementFailure.isOfRow(e)) {
+                setAsideUnwritable(culprit, e);
+                return null;
+            }
             markUnconfirmed(List.of(culprit), e);
             return e;
         }
+    }
+
+    /** Retries a row that cannot be written at all, apart from the others, and reports it once. */
+    private void setAsideUnwritable(Ended culprit, Throwable failure) {
+        if (unwritable.size() >= MOST_REPORTED) {
+            unwritable.clear();
+        }
+        if (unwritable.add(culprit.finish.key())) {
+            log.error(
+                    "Job {} ({}): its row cannot be changed, so its end cannot be recorded; retrying. This node holds it until the"
+                            + " cause is removed: a trigger of the application, or a damaged table or index.",
+                    culprit.running.name(),
+                    culprit.running.id(),
+                    ErrorText.loggable(failure));
+        }
+        setAside.accept(culprit);
+    }
+
+    /** Returns whether it is known, and reported, that the row of a job cannot be changed. */
+    boolean isUnwritable(Ended one) {
+        return unwritable.contains(one.finish.key());
     }
 
     // Locked rows ---------------------------------------------------------------------------------------------
@@ -233,7 +262,7 @@ final class FinishWriter {
             }
             return null;
         } catch (DataAccessException | TransactionException e) {
-            boolean rejected = StatementFailure.isRejected(e);
+            boolean rejected = StatementFailure.isOfRow(e);
             boolean waited = StatementFailure.isLocked(e);
             if (!rejected && !waited) {
                 markUnconfirmed(part, e);

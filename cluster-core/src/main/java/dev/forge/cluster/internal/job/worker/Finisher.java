@@ -257,7 +257,7 @@ final class Finisher {
                 locked.remove(one);
             } else {
                 Retry next = locked.computeIfPresent(one, (key, retry) -> retry.next(nanos.getAsLong()));
-                if (next != null && next.delay.equals(LAST_RETRY) && !lockReported) {
+                if (next != null && next.delay.equals(LAST_RETRY) && !lockReported && !writer.isUnwritable(one)) {
                     lockReported = true;
                     log.warn(
                             "Job {} ({}): another transaction has locked its row. The result is written when that transaction"

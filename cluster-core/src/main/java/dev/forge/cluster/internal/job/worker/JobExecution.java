@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
@@ -160,7 +161,8 @@ final class JobExecution {
 
     /**
      * Returns the end of a job whose handler exceeded its timeout and still runs when the node leaves: a failed attempt, like any
-     * other that timed out. Otherwise the job would be passed from node to node for ever.
+     * other that timed out. Otherwise the job would be passed from node to node for ever. A job that shared its attempt with others
+     * is never failed by it: it gets an attempt of its own.
      */
     Finish timedOut(RunningJob running) {
         Thread thread = running.thread();
@@ -172,7 +174,9 @@ final class JobExecution {
             // The stack of the handler, not of this thread.
             timeout.setStackTrace(thread.getStackTrace());
         }
-        return results.ofFailure(running, timeout);
+        return running.isTogether()
+                ? running.returnedAsSuspect(ErrorText.storable(timeout))
+                : results.ofFailure(running, timeout);
     }
 
     static Duration waited(RunningJob running) {
@@ -284,7 +288,7 @@ final class JobExecution {
         Duration timeout = running.limits().timeout();
         long ran = node.nanos() - running.startedAt();
         if (timeout != null && ran > timeout.toNanos()) {
-            claims.expire(running);
+            claims.expire(running, running.startedAt());
             throw new JobTimeoutException(
                     "the attempt took longer than %s: its handler returned after %d ms, and its result was discarded"
                             .formatted(timeout, ran / 1_000_000),

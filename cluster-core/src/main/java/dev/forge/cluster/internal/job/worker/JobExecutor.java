@@ -3,22 +3,11 @@
 package dev.forge.cluster.internal.job.worker;
 
 import dev.forge.cluster.internal.job.handler.JobHandler;
-import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.ArrayList;
-import java.util.Comparator;
-import java.util.Deque;
-import java.util.HashMap;
-import java.util.Iterator;
 import java.util.List;
-import java.util.Map;
-import java.util.Objects;
-import java.util.SortedMap;
-import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
@@ -50,7 +39,7 @@ final class JobExecutor {
     private final LongSupplier nanos;
     private final Consumer<List<RunningJob>> runJobs;
     private final Runnable onRoom;
-    private final Waiting waiting = new Waiting();
+    private final WaitingJobs waiting = new WaitingJobs();
     private final AtomicInteger inFlight = new AtomicInteger();
     private final AtomicInteger runners = new AtomicInteger();
     private volatile boolean throttled;
@@ -127,7 +116,8 @@ final class JobExecutor {
 
     /** Returns the number of slots that have a thread, or can have one as far as is known. */
     private int usableSlots() {
-        return lacksThreads ? Math.min(slots(), runners.get()) : slots();
+        // One is tried again even without any thread: otherwise nothing would find out that threads can start again.
+        return lacksThreads ? Math.min(slots(), Math.max(1, runners.get())) : slots();
     }
 
     /** Returns how many calls could start immediately. */
@@ -142,7 +132,7 @@ final class JobExecutor {
 
     /** Returns how many jobs of a queue are awaited by calls that are not full yet. */
     int missingFor(Queue queue, JobHandler handler) {
-        return waiting.missing(new Kind(handler.name(), queue.priority()));
+        return waiting.missing(new WaitingJobs.Kind(handler.name(), queue.priority()));
     }
 
     private int capacity() {
@@ -190,7 +180,7 @@ final class JobExecutor {
      */
     int roomFor(Queue queue, JobHandler handler) {
         int size = callSize(handler);
-        int present = size == 1 ? 0 : waiting.count(new Kind(handler.name(), queue.priority()));
+        int present = size == 1 ? 0 : waiting.count(new WaitingJobs.Kind(handler.name(), queue.priority()));
         int fullCalls = (present + roomAhead()) / size;
         return idleFor(queue, handler) + Math.max(0, fullCalls * size - present);
     }
@@ -304,18 +294,18 @@ final class JobExecutor {
 
     /** Returns the jobs of the next call; empty if no job waits. */
     private List<RunningJob> next() {
-        Call call = waiting.poll();
+        WaitingJobs.Call call = waiting.poll();
         if (call == null) {
             return List.of();
         }
-        if (call.size > 1) {
+        if (call.takesMany()) {
             takeMore(call);
         }
-        return call.jobs;
+        return call.jobs();
     }
 
     /** Lets a call wait for more jobs, and others be claimed in the place of those that it has, although no slot is idle. */
-    private void takeMore(Call call) {
+    private void takeMore(WaitingJobs.Call call) {
         try {
             boolean isOpen = waiting.open(call);
             onRoom.run();
@@ -335,238 +325,5 @@ final class JobExecutor {
         double mean = meanNanos;
         meanNanos = mean == Double.MAX_VALUE ? took : mean + WEIGHT * (took - mean);
         lastEnd = end;
-    }
-
-    /** Jobs that one call can take. */
-    private record Kind(String name, int priority) {
-
-        static Kind of(RunningJob job) {
-            return new Kind(job.handler().name(), job.claimed().queue().priority());
-        }
-    }
-
-    /** A call that occupies a slot. It is full when it has enough jobs, or enough bytes. */
-    private static final class Call {
-
-        private final Kind kind;
-        private final int size;
-        private final Duration patience;
-        private final List<RunningJob> jobs = new ArrayList<>(1);
-        private long bytes;
-
-        Call(Kind kind, JobHandler.@Nullable Bulk bulk) {
-            this.kind = kind;
-            this.size = bulk == null ? 1 : bulk.size();
-            this.patience = bulk == null ? Duration.ZERO : bulk.patience();
-        }
-
-        void add(RunningJob job) {
-            jobs.add(job);
-            bytes += job.claimed().bytes();
-        }
-
-        int missing() {
-            return bytes < JobClaimStore.CLAIM_BYTES ? size - jobs.size() : 0;
-        }
-    }
-
-    /** Calls that run, and claimed jobs without a slot: the most urgent first, and every sixteenth time the oldest. */
-    private static final class Waiting {
-
-        private static final int AGING = 16;
-
-        private record Entry(long number, RunningJob running, long addedAt) {}
-
-        /** Waiting jobs of a handler that takes many at a time. */
-        private record Many(int jobs, int callSize) {
-
-            int calls() {
-                return (jobs + callSize - 1) / callSize;
-            }
-        }
-
-        private final SortedMap<Integer, Deque<Entry>> byPriority = new TreeMap<>(Comparator.reverseOrder());
-        /** Counts of the waiting jobs whose handlers take many at a time. */
-        private final Map<Kind, Many> many = new HashMap<>();
-        /** Calls that wait for more jobs. */
-        private final List<Call> open = new ArrayList<>();
-
-        private long added;
-        private long polled;
-        private final AtomicInteger size = new AtomicInteger();
-        /** The number of calls that the waiting jobs make. */
-        private final AtomicInteger waitingCalls = new AtomicInteger();
-
-        private final AtomicInteger running = new AtomicInteger();
-
-        /** Adds jobs of one queue; returns how many more calls wait for a slot. */
-        synchronized int add(List<RunningJob> claimed, long now) {
-            int before = waitingCalls.get();
-            for (RunningJob job : claimed) {
-                if (!completes(job)) {
-                    byPriority
-                            .computeIfAbsent(job.claimed().queue().priority(), p -> new ArrayDeque<>())
-                            .add(new Entry(added++, job, now));
-                    count(job, 1);
-                }
-            }
-            return Math.max(0, waitingCalls.get() - before);
-        }
-
-        /** Adds a job to a call that waits for more; false if there is none. */
-        private boolean completes(RunningJob job) {
-            for (Call call : open) {
-                if (call.missing() > 0 && call.kind.equals(Kind.of(job))) {
-                    call.add(job);
-                    if (call.missing() == 0) {
-                        notifyAll();
-                    }
-                    return true;
-                }
-            }
-            return false;
-        }
-
-        private void count(RunningJob job, int change) {
-            size.addAndGet(change);
-            JobHandler.Bulk bulk = job.handler().target().bulk();
-            if (bulk == null) {
-                waitingCalls.addAndGet(change);
-                return;
-            }
-            Kind kind = Kind.of(job);
-            Many before = many.getOrDefault(kind, new Many(0, bulk.size()));
-            var after = new Many(before.jobs + change, before.callSize);
-            waitingCalls.addAndGet(after.calls() - before.calls());
-            if (after.jobs == 0) {
-                many.remove(kind);
-            } else {
-                many.put(kind, after);
-            }
-        }
-
-        /** Returns when the oldest job was added; null if there is none. */
-        synchronized @Nullable Long oldest() {
-            Long oldest = null;
-            for (Deque<Entry> entries : byPriority.values()) {
-                long first = entries.element().addedAt;
-                oldest = oldest == null || first - oldest < 0 ? Long.valueOf(first) : oldest;
-            }
-            return oldest;
-        }
-
-        synchronized List<RunningJob> takeAddedBefore(long time) {
-            var taken = new ArrayList<RunningJob>();
-            byPriority.values().removeIf(entries -> {
-                while (!entries.isEmpty() && entries.element().addedAt - time < 0) {
-                    taken.add(entries.remove().running);
-                }
-                return entries.isEmpty();
-            });
-            taken.forEach(job -> count(job, -1));
-            return taken;
-        }
-
-        /** Begins a call for the next job, with as many jobs of the same handler as it takes at a time; null if no job waits. */
-        synchronized @Nullable Call poll() {
-            if (size.get() == 0) {
-                return null;
-            }
-            Deque<Entry> entries = Objects.requireNonNull(byPriority.get(byPriority.firstKey()));
-            if (polled++ % AGING == AGING - 1) {
-                for (Deque<Entry> others : byPriority.values()) {
-                    entries = others.element().number < entries.element().number ? others : entries;
-                }
-            }
-            RunningJob first = entries.element().running;
-            var call = new Call(Kind.of(first), first.handler().target().bulk());
-            for (Iterator<Entry> each = entries.iterator(); each.hasNext() && call.missing() > 0; ) {
-                RunningJob job = each.next().running;
-                if (job.handler().name().equals(first.handler().name())) {
-                    each.remove();
-                    count(job, -1);
-                    call.add(job);
-                }
-            }
-            if (entries.isEmpty()) {
-                byPriority.remove(call.kind.priority);
-            }
-            running.incrementAndGet();
-            return call;
-        }
-
-        /**
-         * Lets a call take jobs that are added; false if it need not or must not wait for more. Only one call of a handler waits: jobs of
-         * many priorities would occupy all slots otherwise.
-         */
-        synchronized boolean open(Call call) {
-            boolean waits = call.missing() > 0
-                    && !call.patience.isZero()
-                    && open.stream().noneMatch(other -> other.kind.name.equals(call.kind.name));
-            return waits && open.add(call);
-        }
-
-        /** From now on a call takes no more jobs. */
-        synchronized void close(Call call) {
-            open.remove(call);
-        }
-
-        /** Waits until an open call is full, its patience is over or the thread is interrupted. */
-        synchronized void fill(Call call) {
-            long deadline = System.nanoTime() + call.patience.toNanos();
-            try {
-                long millis = call.patience.toMillis();
-                while (call.missing() > 0 && millis > 0) {
-                    wait(millis);
-                    millis = (deadline - System.nanoTime()) / 1_000_000;
-                }
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-            }
-        }
-
-        /** Ends a call; returns what is still {@linkplain #present() present}. */
-        int ended() {
-            return running.decrementAndGet() + size.get();
-        }
-
-        /** Returns the number of calls that wait for a slot. */
-        int waitingCalls() {
-            return waitingCalls.get();
-        }
-
-        /** Returns the number of calls that run or wait for a slot. */
-        int calls() {
-            return running.get() + waitingCalls.get();
-        }
-
-        /** Returns the number of calls that run and jobs that wait for a slot. */
-        int present() {
-            return running.get() + size.get();
-        }
-
-        /** Returns how many jobs the calls that are not full wait for. */
-        synchronized int missing() {
-            return open.stream().mapToInt(Call::missing).sum();
-        }
-
-        synchronized int missing(Kind kind) {
-            return open.isEmpty()
-                    ? 0
-                    : open.stream()
-                            .filter(call -> call.kind.equals(kind))
-                            .mapToInt(Call::missing)
-                            .sum();
-        }
-
-        /** Returns the number of waiting jobs of a handler that takes many at a time. */
-        synchronized int count(Kind kind) {
-            Many waiting = many.get(kind);
-            return waiting == null ? 0 : waiting.jobs;
-        }
-
-        int size() {
-            return size.get();
-        }
     }
 }

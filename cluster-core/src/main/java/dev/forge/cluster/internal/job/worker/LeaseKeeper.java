@@ -64,9 +64,10 @@ final class LeaseKeeper {
                 continue;
             }
             Duration timeout = running.limits().timeout();
+            long startedAt = running.startedAt();
             boolean runs = running.stage() == RunningJob.Stage.STARTED;
-            if (runs && timeout != null && now - running.startedAt() > timeout.toNanos()) {
-                claims.expire(running);
+            if (runs && timeout != null && now - startedAt > timeout.toNanos()) {
+                claims.expire(running, startedAt);
             }
         }
     }

@@ -18,11 +18,11 @@ import dev.forge.cluster.job.JobStatus;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 import org.springframework.core.ParameterizedTypeReference;
@@ -57,6 +57,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     record Persistence(PayloadJson json, JobClaimStore claims) {}
 
     private final Claimed claimed;
+    private final ClaimKey key;
     private final Holder holder;
     private final UUID node;
     private final JobHandler handler;
@@ -71,17 +72,20 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private volatile long confirmedAt;
     private volatile long startedAt;
     private volatile boolean marked;
+    private volatile boolean together;
     private volatile boolean ending;
     private volatile boolean returning;
     private volatile boolean endUnconfirmed;
     private volatile JobAttemptOutcome.Kind ended = JobAttemptOutcome.Kind.FAILED;
     private volatile @Nullable Throwable failure;
     private volatile @Nullable String error;
-    private final Set<Runnable> releases = ConcurrentHashMap.newKeySet();
     private @Nullable Thread thread;
+    /** Used under the lock of this object; most jobs have none. */
+    private Set<Runnable> releases = Set.of();
 
     RunningJob(Claimed claimed, Holder holder, JobHandler handler, long sentAt, Persistence persistence) {
         this.claimed = claimed;
+        this.key = claimed.key();
         this.holder = holder;
         this.node = holder.id;
         this.handler = handler;
@@ -112,7 +116,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     }
 
     public ClaimKey key() {
-        return new ClaimKey(claimed.id(), claimed.epoch());
+        return key;
     }
 
     @Override
@@ -197,6 +201,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
             thread = null;
             ending = false;
             returning = false;
+            together = false;
             failure = null;
             error = null;
             stage.compareAndSet(Stage.STARTED, Stage.QUEUED);
@@ -269,6 +274,14 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         }
     }
 
+    /** Asks the handler to stop because its timeout has passed; false if the attempt that started then no longer runs. */
+    boolean expire(long attemptStartedAt) {
+        synchronized (this) {
+            // The timeout of a common attempt must not stop the attempt of a single job that follows.
+            return startedAt == attemptStartedAt && stage.get() == Stage.STARTED && stop(Stop.TIMEOUT);
+        }
+    }
+
     /** Asks the handler to stop when it can, because the node drains; it is not interrupted yet. */
     void ask() {
         asked = true;
@@ -320,17 +333,27 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
 
     /** Registers an action for the case that the node leaves while the handler still runs. */
     public void onRelease(Runnable action) {
-        releases.add(action);
+        synchronized (this) {
+            releases = new HashSet<>(releases);
+            releases.add(action);
+        }
     }
 
     /** Removes an action that {@link #onRelease} registered. */
     public void forgetRelease(Runnable action) {
-        releases.remove(action);
+        synchronized (this) {
+            releases = new HashSet<>(releases);
+            releases.remove(action);
+        }
     }
 
     /** Called when the node leaves while the handler still runs. */
     void released() {
-        releases.forEach(Runnable::run);
+        Set<Runnable> actions;
+        synchronized (this) {
+            actions = releases;
+        }
+        actions.forEach(Runnable::run);
     }
 
     /** Returns why the handler should stop; null if it should not. */
@@ -371,6 +394,22 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         return state;
     }
 
+    /** Starts the job in a common attempt with others; see {@link #start}. */
+    boolean startTogether(long now) {
+        together = true;
+        return start(now);
+    }
+
+    /** Returns whether the attempt is a common one with other jobs. */
+    boolean isTogether() {
+        return together;
+    }
+
+    /** Returns the end of a claim that returns the job after a common attempt, so that its next attempt is one of its own. */
+    Finish returnedAsSuspect(String reason) {
+        return returned(reason, Duration.ZERO, 0, true);
+    }
+
     /** Returns the end of a claim that returns the job without a counted attempt. */
     Finish givenBack(Duration delay) {
         return givenBack(delay, null);
@@ -378,6 +417,10 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
 
     /** Returns the end of a claim that returns the job without a counted attempt; the reason becomes its last error. */
     Finish givenBack(Duration delay, @Nullable String reason) {
+        return returned(reason, delay, 1, false);
+    }
+
+    private Finish returned(@Nullable String reason, Duration delay, int attemptsGivenBack, boolean timedOut) {
         markReturning();
         return new Finish(
                 key(),
@@ -385,12 +428,12 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
                 null,
                 reason,
                 delay.toMillis(),
-                1,
+                attemptsGivenBack,
                 state.lateCheckpoint(),
                 state.takeProgress(),
                 null,
                 null,
-                false);
+                timedOut);
     }
 
     @Override

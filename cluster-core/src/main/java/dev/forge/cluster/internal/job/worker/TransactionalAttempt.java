@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.job.worker;
 
 import dev.forge.cluster.internal.database.BeginFailure;
 import dev.forge.cluster.internal.database.Causes;
+import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
@@ -90,6 +91,15 @@ final class TransactionalAttempt {
         }
     }
 
+    /** The response to the commit of a common transaction was lost. */
+    static final class InDoubt extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        InDoubt(Throwable cause) {
+            super("the transaction may be committed", cause, false, false);
+        }
+    }
+
     TransactionalAttempt(Worker.Stores stores, AttemptResults results, HandlerIsolation isolation) {
         this.stores = stores;
         this.results = results;
@@ -135,11 +145,7 @@ final class TransactionalAttempt {
             }
             return returnUnbegun(running, e);
         }
-        pauses.forget(running.id());
-        int failed = beginFailures.getAndSet(0);
-        if (failed > 0) {
-            log.info("Transactions of jobs begin again after {} failures", failed);
-        }
+        begun(running);
         boolean readCommitted;
         try {
             Finish finish = results.ofReturn(running, handler.call());
@@ -167,6 +173,14 @@ final class TransactionalAttempt {
         return null;
     }
 
+    private void begun(RunningJob running) {
+        pauses.forget(running.id());
+        int failed = beginFailures.getAndSet(0);
+        if (failed > 0) {
+            log.info("Transactions of jobs begin again after {} failures", failed);
+        }
+    }
+
     /** Returns whether the last transaction of a job could not begin. */
     boolean isUnable() {
         return beginFailures.get() > 0;
@@ -184,6 +198,7 @@ final class TransactionalAttempt {
      *
      * @throws ClaimLost if this node no longer holds one of the jobs
      * @throws Unbegun if the transaction could not begin
+     * @throws InDoubt if the transaction may be committed
      */
     void runTogether(List<RunningJob> runnings, JobHandler.Transaction transaction, BulkInvocation handler)
             throws Throwable {
@@ -194,6 +209,7 @@ final class TransactionalAttempt {
         } catch (TransactionException e) {
             throw BeginFailure.isTemporary(e) ? new Unbegun(e) : e;
         }
+        runnings.forEach(this::begun);
         boolean readCommitted;
         try {
             List<Finish> finishes = handler.call();
@@ -227,7 +243,11 @@ final class TransactionalAttempt {
                 runnings.forEach(RunningJob::markEndUnconfirmed);
             }
             // All or none of them are committed.
-            if (!isCommitted(runnings.get(0))) {
+            Boolean committed = isCommitted(runnings.get(0));
+            if (committed == null || (!committed && ConnectionLoss.caused(e))) {
+                throw new InDoubt(e);
+            }
+            if (!committed) {
                 throw e;
             }
             log.warn(
@@ -309,7 +329,7 @@ final class TransactionalAttempt {
             if (!DatabaseFault.isAnswered(e)) {
                 running.markEndUnconfirmed();
             }
-            if (!isCommitted(running)) {
+            if (!Boolean.TRUE.equals(isCommitted(running))) {
                 throw e;
             }
             log.warn(
@@ -321,7 +341,8 @@ final class TransactionalAttempt {
         }
     }
 
-    private boolean isCommitted(RunningJob running) {
+    /** Returns whether the end of a job is committed; null if the database cannot tell now. */
+    private @Nullable Boolean isCommitted(RunningJob running) {
         try {
             return !stores.finishes()
                     .endedByHolder(
@@ -330,7 +351,7 @@ final class TransactionalAttempt {
                     .isEmpty();
         } catch (RuntimeException e) {
             log.debug("Job {} ({}): could not check whether it is committed", running.name(), running.id(), e);
-            return false;
+            return null;
         }
     }
 

@@ -115,6 +115,42 @@ class JobExecutorTests {
     }
 
     @Test
+    void executor_tries_again_when_its_jobs_were_returned_for_want_of_threads() {
+        var now = new AtomicLong();
+        var lane = new JobExecutor(
+                new LaneSettings("default", 4, null, false),
+                now::get,
+                jobs -> jobs.forEach(job -> ran.add(job.name())),
+                () -> {});
+        lane.open(executor);
+        exhausted = true;
+        lane.add(List.of(job("first", 50)));
+        now.addAndGet(Duration.ofSeconds(2).toNanos());
+        assertThat(lane.takeOverdue()).hasSize(1);
+        assertThat(lane.hasRoom()).isTrue();
+        exhausted = false;
+        lane.add(List.of(job("second", 50)));
+        runThreads();
+        assertThat(ran).containsExactly("second");
+        assertThat(lane.idle()).isEqualTo(4);
+    }
+
+    @Test
+    void timeout_of_an_earlier_attempt_does_not_stop_the_next_one() {
+        RunningJob running = job("usual", 50);
+        running.startTogether(1);
+        running.requeue();
+        assertThat(running.expire(1)).isFalse();
+        running.start(2);
+        assertThat(running.expire(1)).isFalse();
+        assertThat(running.stopRequested()).isFalse();
+        assertThat(running.expire(2)).isTrue();
+        assertThat(running.stopRequested()).isTrue();
+        // The thread of this test.
+        assertThat(Thread.interrupted()).isTrue();
+    }
+
+    @Test
     void most_urgent_job_starts_first_and_equally_urgent_ones_in_their_order() {
         lane.open(executor);
         lane.add(List.of(job("usual", 50)));

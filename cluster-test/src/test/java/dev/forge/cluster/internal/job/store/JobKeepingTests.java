@@ -60,6 +60,16 @@ class JobKeepingTests extends JobStoreFixture {
     }
 
     @Test
+    void job_that_was_made_pending_by_hand_is_kept() {
+        UUID id = insert();
+        jdbc.sql("UPDATE forge_jobs SET finished_at = now() - interval '2 hours', retention = interval '1 hour'")
+                .update();
+        assertThat(keeping.purge(Duration.ofHours(1), Duration.ofHours(1), "", 10))
+                .isZero();
+        assertThat(column(id, "status", String.class)).isEqualTo("pending");
+    }
+
+    @Test
     void purge_reads_only_rows_that_it_deletes() {
         rows(10_000, "name, status, finished_at", "'kept', 'failed', now() - interval '6 days'");
         rows(

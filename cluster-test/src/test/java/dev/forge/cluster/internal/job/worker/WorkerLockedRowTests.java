@@ -9,8 +9,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -118,6 +120,37 @@ class WorkerLockedRowTests extends WorkerFixture {
                         .query(Long.class)
                         .single())
                 .isOne();
+    }
+
+    @Test
+    void transactional_job_whose_successor_is_locked_holds_its_transaction_for_seconds() throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        var runs = new AtomicInteger();
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            // Written with the end of the job, which then is no plain completion.
+            context.progress(50, "half");
+            runs.incrementAndGet();
+            started.countDown();
+            until(go);
+            return null;
+        });
+        Member member = start();
+        JobOptions key = JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE);
+        UUID first = member.jobs().enqueueNamed("job", null, key).id();
+        until(started);
+        UUID second = member.jobs().enqueueNamed("job", null, key).id();
+        assertThat(second).isNotEqualTo(first);
+        try (Connection other = database.dataSource().getConnection();
+                Statement statement = other.createStatement()) {
+            other.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(second));
+            go.countDown();
+            // It is rolled back and begins again, while the other transaction is still open.
+            await().until(() -> runs.get() > 1);
+        }
+        assertThat(member.ended(first).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.ended(second).status()).isEqualTo(JobStatus.COMPLETED);
     }
 
     @Test

@@ -122,7 +122,7 @@ class WorkerLostResponseTests extends WorkerFixture {
         List<String> misjudged = misjudged();
         var go = new CountDownLatch(1);
         work.on("job", context -> until(go));
-        var source = new Breakable(database.dataSource(), "finish");
+        var source = new Breakable(database.dataSource(), "finishPart");
         Member member = cluster.start("one", source, work, UnaryOperator.identity());
         UUID id = member.jobs().enqueueNamed("job", null).id();
         await().until(() -> count("status = 'running'") == 1);

@@ -19,6 +19,7 @@ import java.io.PrintWriter;
 import java.sql.SQLException;
 import java.sql.SQLTransientConnectionException;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
@@ -26,6 +27,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
@@ -242,6 +244,76 @@ class WorkerResultTests extends WorkerFixture {
         JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.result()).isEqualTo("\"done\"");
         assertThat(runs).containsExactly(1, 2);
+    }
+
+    private void refuse(String condition) {
+        jdbc.sql("""
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not like this''; END'
+                """).update();
+        jdbc.sql("CREATE TRIGGER refuse BEFORE UPDATE ON forge_jobs FOR EACH ROW WHEN (%s) EXECUTE FUNCTION refuse()"
+                        .formatted(condition))
+                .update();
+    }
+
+    private void refuseNothing() {
+        jdbc.sql("DROP FUNCTION refuse() CASCADE").update();
+    }
+
+    @Test
+    void result_that_a_trigger_of_the_application_refuses_fails_its_job_only() {
+        work.on(job("job").taking(Integer.class), (payload, context) -> payload);
+        refuse("NEW.status = 'completed' AND NEW.result = '3'");
+        try {
+            Member member = start();
+            List<UUID> ids = IntStream.range(0, 6)
+                    .mapToObj(i -> member.jobs().enqueueNamed("job", i).id())
+                    .toList();
+            for (int i = 0; i < 6; i++) {
+                JobInfo job = member.ended(ids.get(i));
+                assertThat(job.status()).isEqualTo(i == 3 ? JobStatus.FAILED : JobStatus.COMPLETED);
+            }
+            assertThat(member.jobs().find(ids.get(3)).orElseThrow().lastError()).contains("not like this");
+        } finally {
+            refuseNothing();
+        }
+    }
+
+    @Test
+    void row_that_cannot_be_changed_delays_no_other_result() {
+        work.on(job("job").taking(Integer.class), (payload, context) -> payload);
+        refuse("NEW.status IN ('completed', 'failed') AND NEW.payload = '3'");
+        Member member = start();
+        UUID held;
+        try {
+            held = member.jobs().enqueueNamed("job", 3).id();
+            await().until(() -> member.engine().load() == 1 && count("status = 'running'") == 1);
+            for (int i = 4; i < 10; i++) {
+                assertThat(member.ended(member.jobs().enqueueNamed("job", i).id())
+                                .status())
+                        .isEqualTo(JobStatus.COMPLETED);
+            }
+            assertThat(member.jobs().find(held).orElseThrow().status()).isEqualTo(JobStatus.RUNNING);
+        } finally {
+            refuseNothing();
+        }
+        assertThat(member.ended(held).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void retention_that_is_too_long_fails_its_job_only() {
+        work.on("job", context -> {});
+        Member member = start();
+        UUID bad = UUID.randomUUID();
+        jdbc.sql(
+                        "INSERT INTO forge_jobs (id, name, metadata) VALUES (?, 'job', '{\"forge.retentionMillis\": \"99999999999999\"}')")
+                .param(bad)
+                .update();
+        member.engine().announce(JobPriority.NORMAL);
+        JobInfo failed = member.ended(bad);
+        assertThat(failed.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(failed.lastError()).contains("the database rejected the result");
+        assertThat(member.ended(member.jobs().enqueueNamed("job", null).id()).status())
+                .isEqualTo(JobStatus.COMPLETED);
     }
 
     @Test
