@@ -178,6 +178,8 @@ CREATE TABLE forge_locks (
     locked_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     expires_at timestamptz NOT NULL
 );
+-- Rows of released locks stay for a day: the locks of a dead node and the rows to delete must be found without reading all of them.
+CREATE INDEX forge_locks_expiry ON forge_locks (expires_at, owner_node);
 COMMENT ON TABLE forge_locks IS
     'Locks of ClusterLocks and of start-up actions. A lock whose expiry time has passed is free; its row is deleted later.';
 COMMENT ON COLUMN forge_locks.lock_name IS 'Name of the lock.';
@@ -708,19 +710,18 @@ CREATE TABLE forge_workflow_signals (
     payload       jsonb,
     payload_bytes int,
     created_at    timestamptz NOT NULL DEFAULT now(),
-    consumed_at   timestamptz,
     CONSTRAINT forge_workflow_signals_name CHECK
         (name <> '' AND char_length(name) <= 500 AND name !~ '[\x01-\x1f\x7f-\x9f]')
 );
-CREATE INDEX forge_workflow_signals_waiting ON forge_workflow_signals (run_id, name) WHERE consumed_at IS NULL;
-COMMENT ON TABLE forge_workflow_signals IS 'Signals that were sent to workflow runs.';
+CREATE INDEX forge_workflow_signals_run ON forge_workflow_signals (run_id, name);
+COMMENT ON TABLE forge_workflow_signals IS
+    'Signals that were sent to workflow runs and not consumed yet. A consumed signal is part of the step that awaited it.';
 COMMENT ON COLUMN forge_workflow_signals.id IS 'Identity of the signal. It orders the signals of a run.';
 COMMENT ON COLUMN forge_workflow_signals.run_id IS 'Run that receives the signal.';
 COMMENT ON COLUMN forge_workflow_signals.name IS 'Name of the signal.';
 COMMENT ON COLUMN forge_workflow_signals.payload IS 'Value of the signal.';
 COMMENT ON COLUMN forge_workflow_signals.payload_bytes IS 'Size of the printed payload. NULL: unknown.';
 COMMENT ON COLUMN forge_workflow_signals.created_at IS 'Time at which the signal was sent.';
-COMMENT ON COLUMN forge_workflow_signals.consumed_at IS 'Time at which the run consumed the signal. NULL: not yet.';
 
 -- An operator who resolves a run by SQL ends its job in the same transaction. Without the job its holder can write nothing more.
 CREATE FUNCTION forge_workflow_resolve() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -113,7 +113,7 @@ public final class LockStore {
         jdbc.sql(schema.sql("""
                 UPDATE ~.forge_locks SET expires_at = clock_timestamp()
                 WHERE lock_name = ANY (ARRAY(
-                    SELECT lock_name FROM ~.forge_locks WHERE owner_node = ? AND expires_at > clock_timestamp()
+                    SELECT lock_name FROM ~.forge_locks WHERE owner_node = ? AND expires_at > statement_timestamp()
                     ORDER BY lock_name FOR UPDATE SKIP LOCKED))
                 """)).param(node).update();
     }
@@ -125,7 +125,7 @@ public final class LockStore {
     public void forgetDead(List<UUID> nodes) {
         jdbc.sql(schema.sql("""
                 UPDATE ~.forge_locks SET expires_at = clock_timestamp()
-                WHERE owner_node = ANY (?) AND expires_at > clock_timestamp()
+                WHERE owner_node = ANY (?) AND expires_at > statement_timestamp()
                 """)).param(nodes.toArray(UUID[]::new)).update();
     }
 
@@ -133,7 +133,7 @@ public final class LockStore {
     public void releaseHeldByLeaving(UUID node) {
         jdbc.sql(schema.sql("""
                 UPDATE ~.forge_locks SET expires_at = clock_timestamp()
-                WHERE owner_node = ? AND expires_at > clock_timestamp()
+                WHERE owner_node = ? AND expires_at > statement_timestamp()
                 """)).param(node).update();
     }
 
@@ -147,8 +147,8 @@ public final class LockStore {
         return jdbc.sql(schema.sql("""
                 DELETE FROM ~.forge_locks WHERE lock_name = ANY (ARRAY(
                     SELECT l.lock_name FROM ~.forge_locks l
-                    WHERE l.expires_at < clock_timestamp() - :retention * interval '1 millisecond' AND NOT (%s)
-                    LIMIT :limit FOR UPDATE OF l SKIP LOCKED))
+                    WHERE l.expires_at < statement_timestamp() - :retention * interval '1 millisecond' AND NOT (%s)
+                    ORDER BY l.expires_at LIMIT :limit FOR UPDATE OF l SKIP LOCKED))
                 """.formatted(kept.isEmpty() ? "false" : kept)))
                 .param("retention", retention.toMillis())
                 .param("limit", limit)
@@ -162,7 +162,7 @@ public final class LockStore {
     public List<Held> held(int limit) {
         return jdbc.sql(schema.sql("""
                 SELECT lock_name, owner_node, token, locked_at, expires_at FROM ~.forge_locks l
-                WHERE %s ORDER BY locked_at DESC, lock_name LIMIT ?
+                WHERE l.expires_at > statement_timestamp() AND %s ORDER BY locked_at DESC, lock_name LIMIT ?
                 """.formatted(HELD)))
                 .param(limit)
                 .query((row, n) -> new Held(

@@ -8,6 +8,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Shared token buckets in {@code forge_rate_limits}. Each row has the tokens that are spent and have not flowed back yet. */
@@ -98,17 +99,39 @@ public final class RateLimitStore {
                 .set();
     }
 
-    /** Deletes up to that many buckets that have been full for that long; a new bucket is full, too. */
-    public int purge(Duration idle, int limit) {
+    /**
+     * A page of buckets that was searched for full ones.
+     *
+     * @param read how many buckets it had
+     * @param last its last bucket, after which the next page begins; null if there was none
+     * @param deleted how many of them were deleted
+     */
+    public record PurgedPage(int read, @Nullable String last, int deleted) {}
+
+    /**
+     * Deletes the buckets of one page that have been full for that long; a new bucket is full, too. Reads no other bucket,
+     * because no index can tell which buckets are full.
+     *
+     * @param after the last bucket of the page before; empty for the first page
+     */
+    public PurgedPage purge(Duration idle, String after, int size) {
         return client.sql(schema.sql("""
-                DELETE FROM ~.forge_rate_limits WHERE bucket = ANY (ARRAY(
-                    SELECT bucket FROM ~.forge_rate_limits
-                    WHERE updated_at + least(spent / greatest(per_second, 1e-9), 1e9) * interval '1 second'
-                        < clock_timestamp() - :idle * interval '1 millisecond'
-                    LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """))
+                WITH page AS MATERIALIZED (
+                    SELECT b.bucket, %1$s AS idle FROM ~.forge_rate_limits b WHERE b.bucket > :after ORDER BY b.bucket LIMIT :size),
+                deleted AS (
+                    DELETE FROM ~.forge_rate_limits WHERE bucket = ANY (ARRAY(
+                        SELECT b.bucket FROM ~.forge_rate_limits b
+                        WHERE b.bucket = ANY (ARRAY(SELECT p.bucket FROM page p WHERE p.idle)) AND %1$s
+                        FOR UPDATE SKIP LOCKED))
+                    RETURNING 1)
+                SELECT count(*), max(bucket), (SELECT count(*) FROM deleted) FROM page
+                """.formatted("""
+                        b.updated_at + least(b.spent / greatest(b.per_second, 1e-9), 1e9) * interval '1 second'
+                            < clock_timestamp() - :idle * interval '1 millisecond'""")))
                 .param("idle", idle.toMillis())
-                .param("limit", limit)
-                .update();
+                .param("after", after)
+                .param("size", size)
+                .query((row, n) -> new PurgedPage(row.getInt(1), row.getString(2), row.getInt(3)))
+                .single();
     }
 }

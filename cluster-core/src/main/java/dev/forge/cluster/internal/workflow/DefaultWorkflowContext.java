@@ -225,7 +225,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
         try {
             return new Received<>(history.read(consumed, type));
         } catch (RuntimeException e) {
-            log.warn(
+            log.debug(
                     "Workflow {} run {}: the payload of signal '{}' cannot be read as {}",
                     version.label(),
                     id(),

@@ -5,23 +5,25 @@ package dev.forge.cluster.autoconfigure.ratelimit;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.ratelimit.RateLimitStore;
-import dev.forge.cluster.internal.runtime.PurgeBatch;
+import dev.forge.cluster.internal.ratelimit.RateLimitStore.PurgedPage;
 import java.time.Duration;
 import java.util.List;
-import java.util.function.LongSupplier;
 
-/** Deletes buckets of rate limits that have been full for five minutes. */
+/**
+ * Deletes buckets of rate limits that have been full for five minutes. Each pass continues where the last one ended, so that
+ * millions of buckets, most of them not full, do not make it read them all.
+ */
 public final class BucketCleanUp implements NodeComponent {
 
     private static final Duration RETENTION = Duration.ofMinutes(5);
-    private static final int LARGEST_BATCH = 5_000;
+    private static final int PAGE = 1_000;
+    private static final int PAGES_PER_PASS = 200;
 
     private final RateLimitStore limits;
-    private final PurgeBatch purge;
+    private String position = "";
 
-    public BucketCleanUp(RateLimitStore limits, LongSupplier nanos) {
+    public BucketCleanUp(RateLimitStore limits) {
         this.limits = limits;
-        this.purge = new PurgeBatch("full buckets", LARGEST_BATCH, nanos);
     }
 
     @Override
@@ -30,6 +32,13 @@ public final class BucketCleanUp implements NodeComponent {
     }
 
     void cleanUp() {
-        purge.deleteAll(limit -> limits.purge(RETENTION, limit));
+        for (int i = 0; i < PAGES_PER_PASS; i++) {
+            PurgedPage page = limits.purge(RETENTION, position, PAGE);
+            if (page.read() < PAGE || page.last() == null) {
+                position = "";
+                return;
+            }
+            position = page.last();
+        }
     }
 }

@@ -57,7 +57,7 @@ public final class RateLimitAutoConfiguration {
     @Bean
     @Order(ComponentOrder.CLEAN_UP)
     BucketCleanUp clusterBucketCleanUp(Schema schema, NodeRuntime runtime) {
-        return new BucketCleanUp(new RateLimitStore(schema, runtime.control()), runtime.node()::nanos);
+        return new BucketCleanUp(new RateLimitStore(schema, runtime.control()));
     }
 
     /** Concurrent calls share one statement, so more connections would only wait for the same rows. */

@@ -6,6 +6,7 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
+import dev.forge.cluster.internal.TableReads;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.leader.Leadership;
@@ -17,9 +18,12 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
 import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -125,10 +129,36 @@ class ClusterLockTests {
                 .param(frozen)
                 .update();
         assertThat(locks.take("import", frozen, Duration.ofMinutes(1)))
-                .as("another node could take it at once")
+                .as("lock of a node that was declared dead")
                 .isEmpty();
         assertThat(locks.take("import", UUID.randomUUID(), Duration.ofMinutes(1)))
                 .isPresent();
+    }
+
+    @Test
+    void purge_and_release_read_only_rows_that_they_change() {
+        UUID dead = UUID.randomUUID();
+        jdbc.sql("""
+                INSERT INTO forge_locks (lock_name, owner_node, expires_at)
+                SELECT n::text, ?, now() + CASE WHEN n <= 100 THEN interval '-2 days' WHEN n <= 200 THEN interval '1 hour'
+                                                ELSE interval '-1 hour' END
+                FROM generate_series(1, 20000) AS n
+                """).param(dead).update();
+        jdbc.sql("VACUUM ANALYZE forge_locks").update();
+        var statements = new LinkedHashMap<String, Consumer<LockStore>>();
+        statements.put(
+                "purge",
+                locks -> assertThat(locks.purge(Duration.ofDays(1), "", 1_000)).isEqualTo(100));
+        statements.put("release of a dead node", locks -> locks.releaseHeldByDead(dead));
+        statements.put("release of deleted nodes", locks -> locks.forgetDead(List.of(dead)));
+        statements.put("release of a leaving node", locks -> locks.releaseHeldByLeaving(dead));
+        statements.forEach((name, statement) -> {
+            long read = TableReads.during(
+                    database, "forge_locks", source -> statement.accept(new LockStore(cluster.schema, source)));
+            assertThat(read).as(name).isLessThan(1_000);
+        });
+        assertThat(new LockStore(cluster.schema, database.dataSource()).held(10))
+                .isEmpty();
     }
 
     @Test

@@ -204,7 +204,7 @@ class LockActionTests {
             DefaultClusterLocks locks = patientLocks(i % 2 == 0 ? one : two);
             results.add(threads.submit(() -> locks.withLock("import", MINUTE, () -> {
                 most.accumulateAndGet(inside.incrementAndGet(), Math::max);
-                // Takes long enough for the others to come in.
+                // Takes long enough for other threads to enter.
                 jdbc.sql("SELECT 1").query(Integer.class).single();
                 return inside.getAndDecrement();
             })));

@@ -11,9 +11,11 @@ import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.read.ListAppender;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.TableReads;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.ratelimit.RateLimitStore.PurgedPage;
 import dev.forge.cluster.internal.ratelimit.RateLimits.Loss;
 import dev.forge.cluster.internal.ratelimit.RateLimits.Settings;
 import dev.forge.cluster.ratelimit.RateLimit;
@@ -88,7 +90,7 @@ class RateLimitTests {
                 rejected::add);
     }
 
-    /** Counts calls that the reachable database did not decide, except calls of the bucket that a test has locked. */
+    /** Returns a backend that counts calls which the reachable database did not decide, except calls of the locked bucket. */
     private RateLimiterBackend observed(SharedBuckets shared, BooleanSupplier reachable) {
         return (bucket, limit, permits) -> {
             try {
@@ -169,7 +171,7 @@ class RateLimitTests {
             String hashed = bucket.substring("quote[".length(), bucket.length() - 1);
             assertThat(hashed).startsWith("sha256:");
             assertThat(node.tryAcquire("quote", hashed, once).allowed())
-                    .as("a bucket of its own")
+                    .as("separate bucket")
                     .isTrue();
             assertThat(node.tryAcquire("quote", victim, once).allowed()).isFalse();
         });
@@ -247,7 +249,7 @@ class RateLimitTests {
         undisturbed(() -> {
             RateLimiter one = node(true);
             RateLimiter two = node(true);
-            // By day: no token flows back between two calls.
+            // A limit per day: no token is refilled between two calls.
             RateLimit daily = RateLimit.of(100, Duration.ofDays(1));
             assertThat(one.tryAcquire("quote", daily, 100).allowed()).isTrue();
             RateLimit more = daily.withBurst(150);
@@ -291,8 +293,8 @@ class RateLimitTests {
                 connection.setAutoCommit(false);
                 statement.execute("SELECT FROM forge_rate_limits WHERE bucket = 'locked' FOR UPDATE");
                 Future<RateLimitDecision> locked = threads.submit(() -> node.tryAcquire("locked", once));
-                // In a statement of its own. In one statement with the other buckets it would fail that statement
-                // after a second and then its own after another one: as long as the callers of the other buckets wait.
+                // The locked bucket waits in its own statement. In a common statement it would fail the other buckets
+                // after a second, and its own statement after another one: as long as callers of other buckets wait.
                 await().until(() -> waitsForLock("INSERT INTO%forge_rate_limits%") || locked.isDone());
                 // Each call is decided by the table: this node alone would admit the second one.
                 do {
@@ -399,15 +401,33 @@ class RateLimitTests {
     }
 
     @Test
+    void purge_reads_one_page_and_continues_after_it() {
+        database.jdbc().sql("""
+                INSERT INTO forge_rate_limits (bucket, spent, capacity, per_second, granted, updated_at)
+                SELECT to_char(n, 'FM00000'), 1, 1, CASE WHEN n = 150 THEN 1 ELSE 1e-9 END, 1, now() - interval '1 hour'
+                FROM generate_series(1, 20000) AS n
+                """).update();
+        database.jdbc().sql("VACUUM ANALYZE forge_rate_limits").update();
+        var pages = new ArrayList<PurgedPage>();
+        long read = TableReads.during(database, "forge_rate_limits", source -> {
+            var store = new RateLimitStore(schema, source);
+            pages.add(store.purge(Duration.ofMinutes(5), "", 100));
+            pages.add(store.purge(Duration.ofMinutes(5), "00100", 100));
+        });
+        assertThat(pages).containsExactly(new PurgedPage(100, "00100", 0), new PurgedPage(100, "00200", 1));
+        assertThat(read).isLessThan(1_000);
+    }
+
+    @Test
     void full_and_idle_bucket_is_deleted_and_no_other() throws Exception {
         undisturbed(() -> {
             RateLimiter node = node(true);
             var store = new RateLimitStore(schema, database.dataSource());
             node.tryAcquire("minute", HUNDRED_A_MINUTE);
             node.tryAcquire("year", RateLimit.of(1, Duration.ofDays(366)));
-            assertThat(store.purge(Duration.ofMinutes(5), 10)).isZero();
+            assertThat(store.purge(Duration.ofMinutes(5), "", 10).deleted()).isZero();
             pass(Duration.ofMinutes(6));
-            assertThat(store.purge(Duration.ofMinutes(5), 10)).isEqualTo(1);
+            assertThat(store.purge(Duration.ofMinutes(5), "", 10).deleted()).isEqualTo(1);
             assertThat(database.jdbc()
                             .sql("SELECT bucket FROM forge_rate_limits")
                             .query(String.class)
@@ -492,7 +512,7 @@ class RateLimitTests {
                     admitted.add(node.tryAcquire("quote", limit).allowed());
                 }
                 assertThat(admitted.stream().filter(each -> each).count()).isEqualTo(policy == Loss.ALLOW ? 200 : 0);
-                // A bucket that was not used before is full where the node decides alone.
+                // A bucket that was not used before is full if the node decides alone.
                 assertThat(node.tryAcquire("new", limit).allowed()).isEqualTo(policy != Loss.DENY);
                 // One call waited for the database, not all two hundred.
                 assertThat(asked).hasValue(1);

@@ -70,7 +70,7 @@ class WorkflowAttemptTests {
         void run() throws Exception;
     }
 
-    /** Steps that return, but whose transaction fails. */
+    /** Returns the faults of steps that return, but whose transaction fails. */
     private Map<String, Fault> faults() {
         return Map.of(
                 "caught", this::catchDuplicate,
@@ -214,7 +214,7 @@ class WorkflowAttemptTests {
         WorkflowInfo info = one.ended(run);
         assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
         assertThat(info.steps().get(0).compensationAttempts()).isEqualTo(1);
-        assertThat(info.lastError()).as("why it was compensated").contains("fails");
+        assertThat(info.lastError()).as("cause of the compensation").contains("fails");
         requirePauses();
     }
 
@@ -254,7 +254,7 @@ class WorkflowAttemptTests {
         assertThat(info.steps().get(0).attempts()).isEqualTo(1);
     }
 
-    /** A data source that refuses connections to transactions of steps while it is armed. */
+    /** Returns a data source that refuses connections to transactions of steps while it is armed. */
     private static DataSource refusing(DataSource real, AtomicBoolean armed, Supplier<SQLException> failure) {
         return new DelegatingDataSource(real) {
             @Override
@@ -275,7 +275,7 @@ class WorkflowAttemptTests {
         calls.add(System.nanoTime());
         armed.set(calls.size() <= 3);
         if (calls.size() > 3) {
-            // The call that succeeds deletes the cause.
+            // The successful call deletes the cause, so that the test has to see the cause first.
             assertThat(causeSeen.await(1, TimeUnit.MINUTES)).isTrue();
         }
     }
@@ -290,7 +290,7 @@ class WorkflowAttemptTests {
         }
     }
 
-    /** A data source that loses the connection of a step's transaction when the step is recorded, once per arming. */
+    /** Returns a data source that loses the connection of a step's transaction when the step is recorded, once per arming. */
     private static DataSource losing(DataSource real, AtomicBoolean armed) {
         return new AbstractDataSource() {
             @Override

@@ -99,7 +99,7 @@ class WorkflowCommandTests {
         UUID second = waiting(fresh, "deploy");
         look(old);
         assertThat(old.engine().isStranded()).isFalse();
-        // A node that lacks them when it begins is not ready, even if another node has them.
+        // A node that lacks a version in flight when it starts is not ready, even if another node has that version.
         var newest = new TestWorkflows(cluster);
         newest.on("deploy", "2", wf -> wf.awaitSignal("go", String.class));
         Member bold = newest.start("bold");
@@ -108,7 +108,7 @@ class WorkflowCommandTests {
         old.ended(first);
         look(bold);
         assertThat(bold.engine().isStranded()).isFalse();
-        // Once the version is drained, it counts like any other version.
+        // Once the missing version is drained, it is treated like any other version.
         jdbc.sql("UPDATE forge_workflow_runs SET status = 'waiting', finished_at = NULL WHERE id = ?")
                 .param(first)
                 .update();
@@ -310,7 +310,7 @@ class WorkflowCommandTests {
         assertThat(done).hasSize(3);
     }
 
-    // By hand
+    // Changes by hand
 
     @Test
     void operator_with_rights_on_runs_alone_may_retire_them() throws SQLException {

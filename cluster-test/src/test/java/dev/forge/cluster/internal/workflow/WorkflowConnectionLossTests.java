@@ -103,11 +103,11 @@ class WorkflowConnectionLossTests {
                     .extracting(WorkflowInfo.Step::name)
                     .containsExactly("reserve", "uuid", "now", "charge", "approve", "ship");
             assertThat(chances.get(run))
-                    .as("the time and the UUID, however often they were used: %s", source.where())
+                    .as("recorded times and UUIDs of all executions: %s", source.where())
                     .hasSize(1);
         });
         assertThat(points).as("statements of a run").isGreaterThan(8);
-        assertThat(plain.get()).as("a plain step runs at least once").isGreaterThanOrEqualTo(points);
+        assertThat(plain.get()).as("executions of the plain step").isGreaterThanOrEqualTo(points);
     }
 
     @Test
@@ -173,7 +173,7 @@ class WorkflowConnectionLossTests {
         void of(UUID run);
     }
 
-    /** Runs a workflow once per statement, and for both sides of it; returns the number of statements. */
+    /** Runs a workflow with a connection loss before and after each of its statements; returns the number of statements. */
     private int everyPoint(Member node, String workflow, Check check) {
         int points = 0;
         for (boolean after : List.of(false, true)) {

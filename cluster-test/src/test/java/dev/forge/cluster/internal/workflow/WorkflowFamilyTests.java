@@ -140,7 +140,7 @@ class WorkflowFamilyTests {
         assertThat(done).containsExactlyInAnyOrder("imported", "born");
     }
 
-    /** A parent, a child and a grandchild that all fail, because the grandchild does. */
+    /** Starts a node with a parent, a child and a grandchild that all fail, because the grandchild does. */
     private Member brokenFamily(AtomicBoolean broken, CountDownLatch go) {
         flows.on("grandchild", wf -> {
             if (broken.get()) {

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.AbstractDataSource;
 
-/** A cluster that runs workflows, with helpers that record what its steps did. */
+/** Fixture with a cluster that runs workflows, and records of the effects of steps. */
 abstract class WorkflowFixture {
 
     record Order(String item, int quantity) {}
@@ -43,13 +43,13 @@ abstract class WorkflowFixture {
         cluster.close();
     }
 
-    /** Records in memory that something was done. */
+    /** Records an effect in memory and returns it. */
     String did(String what) {
         done.add(what);
         return what;
     }
 
-    /** Records in the database that a step was done, in its transaction if it has one. */
+    /** Records the effect of a step in the database, in the transaction of the step if it has one. */
     String wrote(UUID run, String step) {
         return wrote(database.dataSource(), run, step);
     }

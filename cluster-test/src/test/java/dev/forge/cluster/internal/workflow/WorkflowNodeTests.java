@@ -33,7 +33,7 @@ class WorkflowNodeTests extends WorkflowFixture {
         super(database);
     }
 
-    /** A node that does not wait for its jobs when it leaves. */
+    /** Starts a node that waits for its jobs only briefly when it leaves. */
     private Member startImpatient(String name) {
         return flows.start(name, settings -> TestNodes.withDrainTimeout(settings, Duration.ofMillis(200)));
     }

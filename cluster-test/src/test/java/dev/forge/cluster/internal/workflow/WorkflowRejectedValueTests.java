@@ -153,7 +153,7 @@ class WorkflowRejectedValueTests extends WorkflowFixture {
                     return did("waited");
                 }));
         Member one = flows.start("one");
-        // As many as the node has slots.
+        // As many runs as the node has slots.
         List<UUID> runs = Stream.generate(() -> one.workflows().start("stuck", null))
                 .limit(4)
                 .toList();
@@ -171,6 +171,6 @@ class WorkflowRejectedValueTests extends WorkflowFixture {
             operator.rollback();
         }
         runs.forEach(run -> assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED));
-        assertThat(done).as("no step was done twice").hasSize(4);
+        assertThat(done).as("effects of the steps").hasSize(4);
     }
 }

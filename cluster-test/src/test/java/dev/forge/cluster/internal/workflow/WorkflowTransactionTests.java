@@ -79,7 +79,7 @@ class WorkflowTransactionTests extends WorkflowFixture {
     @Test
     void transactional_step_under_repeatable_read_may_take_longer_than_a_heartbeat() throws InterruptedException {
         flows.source = repeatableRead();
-        // Scaled down from 10 s and 15 s.
+        // Shorter than the default of 10 s, so that the step soon outlasts it.
         flows.work = jobs -> jobs.heartbeat = Duration.ofMillis(300);
         flows.on("snapshot", wf -> {
             wf.transactionalStep("write", String.class, () -> {

@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.SqlState;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.job.UniquePolicy;
 import java.sql.Connection;
@@ -21,6 +22,7 @@ import java.util.Optional;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.springframework.dao.DataAccessException;
 import org.springframework.dao.DuplicateKeyException;
 import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
@@ -259,14 +261,51 @@ public final class JobStore {
      * rows; the next sweep releases the others.
      */
     public int freeSuccessors() {
-        return free("""
-                AND s.id = ANY (ARRAY(
-                    SELECT w.id FROM ~.forge_jobs w
-                    WHERE w.waits_for IS NOT NULL AND w.status = 'pending'
-                      AND NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = w.waits_for AND p.status IN %s)
-                    LIMIT 1000 FOR UPDATE OF w SKIP LOCKED))
-                """.formatted(JobRows.ACTIVE)).update();
+        try {
+            return free("AND s.id = ANY (ARRAY(%s LIMIT 1000 FOR UPDATE OF w SKIP LOCKED))".formatted(RELEASABLE))
+                    .update();
+        } catch (DataAccessException e) {
+            if (!LOCK_NOT_AVAILABLE.equals(SqlState.of(e))) {
+                throw e;
+            }
+            return freeSuccessorsSeparately();
+        }
     }
+
+    /**
+     * Releases successors one by one: an open transaction of another session has inserted a job with the key of one of them.
+     * The order is random, so that the keys that are blocked now do not hold up the same successors in every sweep.
+     */
+    private int freeSuccessorsSeparately() {
+        int freed = 0;
+        int blocked = 0;
+        List<UUID> releasable = client.sql(schema.sql(RELEASABLE + " ORDER BY random() LIMIT 1000"))
+                .query(UUID.class)
+                .list();
+        for (UUID successor : releasable) {
+            try {
+                freed += freeSuccessor(successor);
+            } catch (DataAccessException e) {
+                if (!LOCK_NOT_AVAILABLE.equals(SqlState.of(e))) {
+                    throw e;
+                }
+                if (++blocked == MOST_BLOCKED_KEYS) {
+                    break;
+                }
+            }
+        }
+        return freed;
+    }
+
+    private static final String LOCK_NOT_AVAILABLE = "55P03";
+
+    /** Each blocked key costs a lock timeout. */
+    private static final int MOST_BLOCKED_KEYS = 3;
+
+    private static final String RELEASABLE = """
+            SELECT w.id FROM ~.forge_jobs w
+            WHERE w.waits_for IS NOT NULL AND w.status = 'pending'
+              AND NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = w.waits_for AND p.status IN %s)""".formatted(JobRows.ACTIVE);
 
     /** Releases one successor if its predecessor has ended. */
     public int freeSuccessor(UUID successor) {

@@ -75,7 +75,7 @@ public final class WorkflowBatches {
                        FROM ~.forge_workflow_steps s WHERE s.run_id = r.id)
                     + (SELECT coalesce(sum(%2$d + octet_length(g.name)
                                            + CASE WHEN g.payload_bytes <= %3$d THEN g.payload_bytes ELSE 0 END), 0)
-                       FROM ~.forge_workflow_signals g WHERE g.run_id = r.id AND g.consumed_at IS NULL) <= %1$d) AS ids)
+                       FROM ~.forge_workflow_signals g WHERE g.run_id = r.id) <= %1$d) AS ids)
             """.formatted(SMALL_RUN_BYTES, ROW_BYTES, WorkflowHistoryStore.SMALL_SIGNAL_BYTES)
                     + WorkflowHistoryStore.selectRuns("= ANY ((SELECT ids FROM small)::uuid[])");
 

@@ -139,7 +139,7 @@ public final class WorkflowHistoryStore {
                 (SELECT 'signal', g.run_id, 0, g.name, '', '', 0, CASE WHEN g.payload_bytes <= %2$d THEN g.payload::text END, NULL,
                         NULL, g.id, 0, 0, false, false, NULL,
                         g.payload IS NULL OR g.payload_bytes IS NOT NULL AND g.payload_bytes <= %2$d
-                 FROM ~.forge_workflow_signals g WHERE g.run_id %1$s AND g.consumed_at IS NULL ORDER BY g.created_at, g.id)
+                 FROM ~.forge_workflow_signals g WHERE g.run_id %1$s ORDER BY g.created_at, g.id)
                 """.formatted(idCondition, SMALL_SIGNAL_BYTES);
     }
 
@@ -236,8 +236,7 @@ public final class WorkflowHistoryStore {
                 WITH held AS MATERIALIZED (
                     SELECT j.id FROM ~.forge_jobs j WHERE %s FOR SHARE),
                 taken AS (
-                    UPDATE ~.forge_workflow_signals g SET consumed_at = clock_timestamp() FROM held
-                    WHERE g.id = :signal),
+                    DELETE FROM ~.forge_workflow_signals g USING held WHERE g.id = :signal),
                 saved AS (%s)
                 SELECT (SELECT count(*) FROM saved WHERE kind = 'step'), r.unwinding, %s
                 FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id

@@ -199,7 +199,7 @@ public final class WorkflowKeeping {
                 WHERE r.id = ANY (:slice::uuid[]) AND r.status = 'waiting' AND j.id = r.id AND j.status = 'pending'
                   AND j.scheduled_at > clock_timestamp()
                   AND EXISTS (SELECT FROM ~.forge_workflow_signals g
-                              WHERE g.run_id = r.id AND g.name = r.awaits AND g.consumed_at IS NULL)
+                              WHERE g.run_id = r.id AND g.name = r.awaits)
                 """))
                 .param("slice", slice.toArray(UUID[]::new))
                 .update();

@@ -78,7 +78,7 @@ public final class WorkflowSignalStore {
                 WITH waiting AS MATERIALIZED (
                     SELECT count(*)::int AS signals, count(*) FILTER (WHERE g.name = :name) AS same,
                            coalesce(sum(coalesce(g.payload_bytes, octet_length(g.payload::text))), 0)::bigint AS bytes
-                    FROM ~.forge_workflow_signals g WHERE g.run_id = :run AND g.consumed_at IS NULL),
+                    FROM ~.forge_workflow_signals g WHERE g.run_id = :run),
                 given AS (
                     INSERT INTO ~.forge_workflow_signals (id, run_id, name, payload, created_at, payload_bytes)
                     SELECT :id, :run, :name, :payload::jsonb, clock_timestamp(), :bytes FROM waiting

@@ -24,6 +24,7 @@ import java.util.concurrent.Future;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.springframework.dao.DataIntegrityViolationException;
+import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
 /** Enqueueing with unique keys, successors, cancel and retry. */
 @ClusterPostgres
@@ -84,7 +85,7 @@ class JobStoreTests extends JobStoreFixture {
         assertThat(jobs.insertUnique(second, "k", UniquePolicy.REPLACE)).isEqualTo(second.id());
         assertThat(jobs.insertUnique(job("job", "{\"v\": 3}"), "k", UniquePolicy.REPLACE))
                 .isEqualTo(second.id());
-        assertThat(claim(two, 10)).as("never beside the replaced job").isEmpty();
+        assertThat(claim(two, 10)).as("claims beside the replaced job").isEmpty();
         assertThat(reports.obstacles(second.id()).orElseThrow().waitsFor()).isEqualTo(first.id());
 
         // A failed attempt is not the end: the replaced job runs again first.
@@ -149,6 +150,25 @@ class JobStoreTests extends JobStoreFixture {
             connection.rollback();
         }
         assertThat(jobs.freeSuccessors()).isOne();
+    }
+
+    @Test
+    void key_that_another_session_is_inserting_blocks_no_other_successor() throws Exception {
+        rows(1_000, "name, unique_key, waits_for", "'job', n::text, gen_random_uuid()");
+        try (Connection connection = database.dataSource().getConnection();
+                Statement statement = connection.createStatement();
+                Connection sweeping = database.dataSource().getConnection();
+                Statement patience = sweeping.createStatement()) {
+            connection.setAutoCommit(false);
+            statement.execute("INSERT INTO forge_jobs (id, name, unique_key) VALUES (gen_random_uuid(), 'job', '1')");
+            patience.execute("SET lock_timeout = '100ms'");
+            var sweeper = new JobStore(
+                    Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"),
+                    new SingleConnectionDataSource(sweeping, true));
+            assertThat(sweeper.freeSuccessors()).isEqualTo(999);
+            connection.rollback();
+            assertThat(sweeper.freeSuccessors()).isOne();
+        }
     }
 
     private long waiting() {

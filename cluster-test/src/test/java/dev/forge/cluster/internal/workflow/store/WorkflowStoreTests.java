@@ -59,7 +59,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 @ClusterPostgres
 class WorkflowStoreTests {
 
-    /** The common pool has a single thread on two cores, and these tasks wait for each other. */
+    /** Starts a thread per task: the common pool has a single thread on two cores, and the tasks wait for each other. */
     private static final Executor NEW_THREAD = task -> new Thread(task).start();
 
     private static final UUID NODE = UUID.randomUUID();
@@ -168,12 +168,12 @@ class WorkflowStoreTests {
             signals.send(run, signal("noise", "1"), limits);
             signals.send(run, signal("noise", "2"), limits);
             assertThat(signals.send(run, signal("go", "3"), limits)).isEqualTo(new SendResult.LimitReached(2, 2));
-            assertThat(wakeSeq(run)).as("signals that the run was given").isEqualTo(2);
+            assertThat(wakeSeq(run)).as("accepted signals").isEqualTo(2);
             assertThat(runStore.suspend(claim(run), forSignal(2), () -> {})).isTrue();
             assertThat(signals.send(run, signal("noise", "3"), limits)).isEqualTo(new SendResult.LimitReached(2, 2));
             assertThat(signals.send(run, signal("go", "3"), limits)).isEqualTo(new SendResult.Sent(true));
             assertThat(signals.send(run, signal("go", "4"), limits))
-                    .as("one is all that the run needs")
+                    .as("second signal of the awaited name")
                     .isEqualTo(new SendResult.LimitReached(3, 3));
             assertThat(wakeSeq(run)).isEqualTo(3);
         }
@@ -199,7 +199,7 @@ class WorkflowStoreTests {
         assertThat(jdbc.sql("SELECT scheduled_at = 'infinity' FROM forge_jobs")
                         .query(Boolean.class)
                         .single())
-                .as("waits")
+                .as("suspended")
                 .isFalse();
         assertThat(commands.cancel(run, "no longer wanted").runs()).containsExactly(run);
     }
@@ -214,7 +214,7 @@ class WorkflowStoreTests {
         assertThat(jdbc.sql("SELECT scheduled_at = 'infinity' FROM forge_jobs")
                         .query(Boolean.class)
                         .single())
-                .as("waits")
+                .as("suspended")
                 .isTrue();
     }
 
@@ -275,7 +275,7 @@ class WorkflowStoreTests {
             assertThat(write.apply(done.withCompensation("completed", 1, "cannot be undone yet", null)))
                     .isEqualTo(WriteResult.WRITTEN);
             assertThat(write.apply(undone))
-                    .as("by the attempt that was counted")
+                    .as("by an attempt that was counted before")
                     .isEqualTo(WriteResult.SUPERSEDED);
             assertThat(write.apply(done.withCompensation("compensated", 2, null, null)))
                     .isEqualTo(WriteResult.WRITTEN);
@@ -295,7 +295,7 @@ class WorkflowStoreTests {
         assertThat(history.record(claim(run), List.of(time, begun.withError("completed", 1, null)), null))
                 .isEqualTo(WriteResult.SUPERSEDED);
         assertThat(history.record(claim(run), List.of(time), null))
-                .as("repeats what is there")
+                .as("repeated record of a completed step")
                 .isEqualTo(WriteResult.WRITTEN);
         assertThat(jdbc.sql("SELECT status FROM forge_workflow_steps WHERE kind = 'step'")
                         .query(String.class)
@@ -304,7 +304,7 @@ class WorkflowStoreTests {
     }
 
     @Test
-    void cancel_ends_where_parents_form_a_circle() throws SQLException {
+    void cancel_terminates_with_circular_parents() throws SQLException {
         List<UUID> runs = running(2);
         for (int i = 0; i < 2; i++) {
             jdbc.sql("UPDATE forge_workflow_runs SET parent_id = ? WHERE id = ?")
@@ -372,7 +372,7 @@ class WorkflowStoreTests {
                 }),
                 NEW_THREAD);
         assertThat(abandoned.get(1, TimeUnit.MINUTES)).as("abandoned jobs").isEqualTo(1);
-        assertThat(suspended.get(1, TimeUnit.MINUTES)).as("goes to wait").isFalse();
+        assertThat(suspended.get(1, TimeUnit.MINUTES)).as("suspended").isFalse();
         assertThat(jdbc.sql("SELECT concat_ws(': ', status, last_error) FROM forge_workflow_runs")
                         .query(String.class)
                         .single())
@@ -435,7 +435,7 @@ class WorkflowStoreTests {
         assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status = 'pending' AND scheduled_at <= now()")
                         .query(Integer.class)
                         .single())
-                .as("runs that will see their signal")
+                .as("due runs, which receive their signal")
                 .isEqualTo(runs.size());
     }
 
@@ -477,7 +477,7 @@ class WorkflowStoreTests {
             Consumer<UUID> write = writer.apply(new SingleConnectionDataSource(connection, true));
             for (UUID run : runs) {
                 together.await(1, TimeUnit.MINUTES);
-                // Within some hundred microseconds of each other, either of them first.
+                // The two writes follow each other within some hundred microseconds, in either order.
                 long until = System.nanoTime() + ThreadLocalRandom.current().nextInt(200_000);
                 while (System.nanoTime() < until) {
                     Thread.onSpinWait();
@@ -550,7 +550,7 @@ class WorkflowStoreTests {
         claims.forEach(claim ->
                 ends.put(claim, new End(WorkflowStatus.COMPLETED, "{\"a\": 1}", null, List.of(last), null, false)));
         assertThat(batches.end(ends))
-                .as("neither the one that is to undo, nor the one whose claim is lost")
+                .as("all runs except the one to compensate and the one whose claim is lost")
                 .containsOnly(
                         Map.entry(claims.get(0), WriteResult.WRITTEN), Map.entry(claims.get(3), WriteResult.WRITTEN));
         assertThat(jdbc.sql("""
@@ -609,17 +609,17 @@ class WorkflowStoreTests {
         var jobs = new JobQueueStore(schema, database.dataSource());
         var names = List.of("workflow:sleeper@0", "workflow:sleeper@1", "workflow:sleeper@2");
         assertThat(pages(() -> assertThat(keeping.versionsInFlight()).hasSize(3)))
-                .as("pages of a look for versions")
+                .as("pages read by the search for versions")
                 .isLessThan(100);
         assertThat(pages(() -> assertThat(jobs.queues(names, List.of("")).due()).isEmpty()))
-                .as("pages of a look for due jobs")
+                .as("pages read by the search for due jobs")
                 .isLessThan(100);
         var reports = new WorkflowReports(schema, database.dataSource());
         assertThat(pages(() -> assertThat(reports.unfinished())
                         .hasSize(3)
                         .extracting(WorkflowReports.Count::runs)
                         .containsOnly(10_000L)))
-                .as("pages of counting ten thousand of each version")
+                .as("pages read to count ten thousand runs of each version")
                 .isLessThan(45_000);
     }
 
@@ -651,7 +651,7 @@ class WorkflowStoreTests {
         jdbc.sql("ANALYZE forge_workflow_runs").update();
         assertThat(pages(
                         () -> assertThat(keeping.repairNext(null, 10)).isEqualTo(new WorkflowKeeping.Repairs(1, null))))
-                .as("pages of a look")
+                .as("pages read by the repair")
                 .isLessThan(120);
         assertThat(jdbc.sql("SELECT name FROM forge_jobs").query(String.class).list())
                 .containsExactly("workflow:lost@1");
@@ -659,7 +659,7 @@ class WorkflowStoreTests {
 
     /** Returns how many pages of the tables the work reads, from memory or disk. */
     private long pages(Runnable work) {
-        // A session still counts pages that it has read lately.
+        // A reused session would still count pages that it has read lately.
         database.endIdleSessions();
         return new TransactionTemplate(new JdbcTransactionManager(database.dataSource())).execute(status -> {
             work.run();
@@ -674,7 +674,12 @@ class WorkflowStoreTests {
         finishedRuns(10_000, "completed", "now()");
         finishedRuns(10_000, "failed", "now() - interval '3 days'");
         finishedRuns(500, "completed", "now() - interval '2 days'");
-        jdbc.sql("VACUUM ANALYZE forge_workflow_runs, forge_workflow_steps").update();
+        jdbc.sql("""
+                INSERT INTO forge_workflow_signals (id, run_id, name)
+                SELECT gen_random_uuid(), gen_random_uuid(), 'go' FROM generate_series(1, 10000)
+                """).update();
+        jdbc.sql("VACUUM ANALYZE forge_workflow_runs, forge_workflow_steps, forge_workflow_signals")
+                .update();
         var deleted = new ArrayList<Integer>();
         long read = TableReads.during(
                 database,
