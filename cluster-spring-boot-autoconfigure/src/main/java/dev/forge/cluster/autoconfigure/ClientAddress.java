@@ -30,8 +30,8 @@ public final class ClientAddress {
         String remote = request.getRemoteAddr();
         byte[] address = AddressRange.bytes(remote);
         if (address == null) {
-            // A socket without addresses: all requests count as one client.
-            return remote;
+            // A socket without addresses, or a text that the client chose: all such requests count as one client.
+            return "unknown";
         }
         List<String> forwarded = forwarded(request);
         for (int i = forwarded.size() - 1; i >= 0 && isTrusted(address); i--) {

@@ -15,6 +15,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -149,9 +150,12 @@ final class CronFiring {
     }
 
     private boolean exclude(SchedulerTerm term, String cron, RuntimeException cause) {
-        // Only the first line of the message: further lines may show values of rows.
-        String message = String.valueOf(Causes.root(cause).getMessage());
-        String problem = "could not be fired: " + message.lines().findFirst().orElse("");
+        Throwable root = Causes.root(cause);
+        // Messages of the server may contain values of rows, and everyone who may see crons sees this text.
+        String problem = root instanceof SQLException sql
+                ? "could not be fired: the database returned SQLSTATE %s; see the log of the scheduler"
+                        .formatted(sql.getSQLState())
+                : "could not be fired: " + ErrorText.firstLine(String.valueOf(root.getMessage()));
         if (!term.commit(() -> store.recordProblem(cron, problem))) {
             return false;
         }

@@ -30,6 +30,11 @@ final class EndpointValues {
     /** Members of values whose keys are longer are hidden. */
     private static final int LONGEST_KEY = 1_000;
 
+    /** How many members all values of one response may have. A larger object or array is replaced by a text. */
+    static final int MOST_MEMBERS = 100_000;
+
+    static final String TOO_LARGE = "(not shown: more than %d values in one response)".formatted(MOST_MEMBERS);
+
     EndpointValues(Sanitizer sanitizer, PayloadCodec codec, ClusterEndpointProperties properties) {
         this.sanitizer = sanitizer;
         this.codec = codec;
@@ -45,6 +50,7 @@ final class EndpointValues {
     final class Sanitized {
 
         private final boolean shown;
+        private int remainingMembers = MOST_MEMBERS;
 
         private Sanitized(boolean shown) {
             this.shown = shown;
@@ -83,6 +89,11 @@ final class EndpointValues {
         }
 
         private Object members(String key, Object container) {
+            int size = container instanceof Map<?, ?> map ? map.size() : ((List<?>) container).size();
+            if (size > remainingMembers) {
+                return TOO_LARGE;
+            }
+            remainingMembers -= size;
             if (container instanceof Map<?, ?> map) {
                 var members = new LinkedHashMap<String, @Nullable Object>();
                 map.forEach((name, member) -> members.put(String.valueOf(name), value(key + "." + name, member)));

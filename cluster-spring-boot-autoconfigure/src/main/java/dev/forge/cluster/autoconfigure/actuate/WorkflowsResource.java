@@ -85,7 +85,8 @@ final class WorkflowsResource {
     private static StepDescriptor step(WorkflowInfo.Step step, Sanitized shown) {
         return new StepDescriptor(
                 step.position(),
-                step.name(),
+                // Hidden like the name of the signal that the run awaits.
+                step.kind().equals("signal") ? String.valueOf(shown.value("awaits", step.name())) : step.name(),
                 step.kind(),
                 step.status(),
                 step.attempts(),

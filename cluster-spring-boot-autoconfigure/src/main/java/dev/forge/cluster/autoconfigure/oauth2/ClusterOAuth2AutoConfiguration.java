@@ -11,6 +11,7 @@ import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.state.DefaultClusterStateStore;
 import dev.forge.cluster.internal.state.StateStore;
 import io.micrometer.core.instrument.Counter;
@@ -167,11 +168,12 @@ public final class ClusterOAuth2AutoConfiguration {
                     response.getWriter().write("Too many logins have begun. Try again later.");
                     return;
                 }
-                // As Spring Security does; an unknown registration is a mistake of the client.
-                if (failure.getCause() instanceof IllegalArgumentException) {
-                    log.warn("OAuth2: could not begin a login", failure);
+                // As Spring Security does; an unknown registration, whose name the message contains, is a mistake of
+                // the client.
+                if (failure.getCause() instanceof IllegalArgumentException unknown) {
+                    log.warn("OAuth2: could not begin a login: {}", ErrorText.brief(unknown));
                 } else {
-                    log.error("OAuth2: could not begin a login", failure);
+                    log.error("OAuth2: could not begin a login", ErrorText.loggable(failure));
                 }
                 response.sendError(
                         HttpStatus.INTERNAL_SERVER_ERROR.value(), HttpStatus.INTERNAL_SERVER_ERROR.getReasonPhrase());

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.wakeup;
 
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.Names;
 import java.util.UUID;
 import org.slf4j.Logger;
 
@@ -35,7 +36,7 @@ final class WakeupMessage {
         try {
             return !sender.equals(owner) && UUID.fromString(sender).toString().equals(sender);
         } catch (IllegalArgumentException e) {
-            log.debug("Wake-ups: ignoring a message of unknown sender '{}'", sender);
+            log.debug("Wake-ups: ignoring a message of unknown sender '{}'", Names.printable(sender));
             return false;
         }
     }

@@ -52,7 +52,7 @@ public final class EndpointClient {
     /** A response; the body is parsed JSON. */
     public record Response(int status, @Nullable Object body) {
 
-        /** Returns the member at that place; null if there is none. Steps are names and indexes. */
+        /** Returns the member at a path of names and indexes; null if there is none. */
         public @Nullable Object at(Object... path) {
             Object value = body;
             for (Object step : path) {
@@ -63,7 +63,7 @@ public final class EndpointClient {
             return value;
         }
 
-        /** Returns the array at that place. */
+        /** Returns the array at a path of names and indexes. */
         public List<?> list(Object... path) {
             return (List<?>) Objects.requireNonNull(at(path));
         }

@@ -116,7 +116,7 @@ class EndpointJsonTests {
     }
 
     @Test
-    void overview_and_nodes() {
+    void overview_and_nodes_have_the_documented_json() {
         runner().run(context -> {
             Leadership leadership = context.getBean(Leadership.class);
             await().until(() -> Stream.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
@@ -166,7 +166,7 @@ class EndpointJsonTests {
     }
 
     @Test
-    void locks() {
+    void locks_have_the_documented_json() {
         runner().run(context -> {
             assertThat(context.getBean(ClusterLocks.class).tryLock("import")).isPresent();
             assertGet(context, """
@@ -191,7 +191,7 @@ class EndpointJsonTests {
     }
 
     @Test
-    void jobs() {
+    void jobs_have_the_documented_json() {
         runner().withBean(Handlers.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
             UUID burnt = jobs.enqueueNamed("burn", null).id();
@@ -252,7 +252,7 @@ class EndpointJsonTests {
         });
     }
 
-    /** The sentence of the explanation is not pinned here. */
+    /** Asserts the JSON of a job, except for the values of its explanation. */
     private static void assertJob(ApplicationContext context, UUID job, String expected) {
         var body = new HashMap<Object, @Nullable Object>((Map<?, ?>) Objects.requireNonNull(normalized(
                 "", EndpointClient.of(context).get("jobs", job.toString()).body())));
@@ -276,7 +276,7 @@ class EndpointJsonTests {
     }
 
     @Test
-    void crons() {
+    void crons_have_the_documented_json() {
         runner().withBean(Ticks.class).run(context -> {
             Crons crons = context.getBean(Crons.class);
             await().until(() -> crons.find("nightly").isPresent()
@@ -342,7 +342,7 @@ class EndpointJsonTests {
     }
 
     @Test
-    void daemons() {
+    void daemons_have_the_documented_json() {
         runner().withBean(Feeds.class).run(context -> {
             String feed = """
                     {'name': 'feed', 'scope': 'cluster', 'paused': false, 'candidates': ['first'],
@@ -388,7 +388,23 @@ class EndpointJsonTests {
     }
 
     @Test
-    void workflows() {
+    void names_of_signals_are_hidden_like_values() {
+        runner().withPropertyValues("management.endpoint.forgecluster.show-values=never")
+                .withBean(Flows.class)
+                .run(context -> {
+                    Workflows workflows = context.getBean(Workflows.class);
+                    UUID run = workflows.start("approval", "anvil", "order 7");
+                    await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
+                    assertThat(JSON.writeValueAsString(EndpointClient.of(context)
+                                    .get("workflows", run.toString())
+                                    .body()))
+                            .contains("\"place\"", "\"signal\"")
+                            .doesNotContain("approved", "anvil", "order 7");
+                });
+    }
+
+    @Test
+    void workflows_have_the_documented_json() {
         runner().withBean(Flows.class).run(context -> {
             Workflows workflows = context.getBean(Workflows.class);
             UUID run = workflows.start("approval", "anvil", "order 7");
@@ -410,7 +426,7 @@ class EndpointJsonTests {
                       ]
                     }
                     """, "workflows", run.toString());
-            // The compensation waits, so that the answer cannot find the run compensated.
+            // The compensation waits, so that the response cannot show the run as compensated.
             assertPost(context, "{'id': '(id)', 'status': 'compensating'}", "cancelled", "workflows", run.toString());
             context.getBean(Flows.class).released.countDown();
             UUID failing = workflows.start("failing", null);

@@ -42,6 +42,15 @@ class EndpointValuesTests {
     }
 
     @Test
+    void response_shows_a_limited_number_of_members() {
+        EndpointValues.Sanitized response = shown();
+        List<Integer> most = Collections.nCopies(EndpointValues.MOST_MEMBERS, 0);
+        assertThat(response.value("result", List.of(most))).isEqualTo(List.of(EndpointValues.TOO_LARGE));
+        assertThat(response.value("input", Map.of("short", 1))).isEqualTo(Map.of("short", 1));
+        assertThat(shown().value("result", most)).isEqualTo(most);
+    }
+
+    @Test
     void members_below_very_long_names_are_hidden_instead_of_repeating_the_names() {
         String name = "a".repeat(50_000);
         Object value = Map.of(name, Collections.nCopies(250_000, 0), "short", 1);

@@ -7,6 +7,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import ch.qos.logback.classic.Level;
+import ch.qos.logback.classic.Logger;
+import ch.qos.logback.classic.spi.ILoggingEvent;
+import ch.qos.logback.core.read.ListAppender;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.forge.cluster.autoconfigure.LogLines;
@@ -44,6 +47,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.slf4j.LoggerFactory;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
@@ -72,7 +76,7 @@ import org.springframework.web.bind.annotation.RestController;
 import org.springframework.web.util.UriComponentsBuilder;
 import org.springframework.web.util.UriUtils;
 
-/** Nodes behind a load balancer that sends each request wherever it likes, and an identity provider that checks PKCE. */
+/** Logins on nodes behind a load balancer without sticky sessions, with an identity provider that checks PKCE. */
 @ClusterPostgres(checkLeftovers = false) // two nodes and the provider outlive each test
 class OAuth2LoginTests {
 
@@ -98,7 +102,7 @@ class OAuth2LoginTests {
         provider.close();
     }
 
-    /** No chain of its own: Spring Boot's. */
+    /** An application with the default security chain of Spring Boot. */
     @Configuration(proxyBeanMethods = false)
     @EnableAutoConfiguration(
             exclude = {HibernateJpaAutoConfiguration.class, DataJpaRepositoriesAutoConfiguration.class})
@@ -120,7 +124,7 @@ class OAuth2LoginTests {
         }
     }
 
-    /** A chain whose login is added by a configurer when that is initialized. */
+    /** A chain whose login is added by a custom configurer when the configurer is initialized. */
     @Configuration(proxyBeanMethods = false)
     static class OwnDsl extends Plain {
         @Bean
@@ -138,7 +142,7 @@ class OAuth2LoginTests {
         }
     }
 
-    /** Not for logging in: the application acts for somebody at the provider. */
+    /** An application that calls the provider on behalf of users, but does not use it for its login. */
     @Configuration(proxyBeanMethods = false)
     static class ClientOnly extends Plain {
         @Bean
@@ -297,6 +301,23 @@ class OAuth2LoginTests {
     }
 
     @Test
+    void unknown_registration_is_logged_in_one_harmless_line() {
+        var log = new ListAppender<ILoggingEvent>();
+        log.start();
+        Logger logger = (Logger) LoggerFactory.getLogger(ClusterOAuth2AutoConfiguration.class.getPackageName());
+        logger.addAppender(log);
+        try {
+            new Browser().get(one, "/oauth2/authorization/%1B%5B2Junknown");
+        } finally {
+            logger.detachAppender(log);
+        }
+        assertThat(log.list).singleElement().satisfies(line -> {
+            assertThat(line.getFormattedMessage()).contains("unknown").doesNotContain("\u001b");
+            assertThat(line.getThrowableProxy()).isNull();
+        });
+    }
+
+    @Test
     void authorization_code_client_shares_its_state_even_on_an_observer() {
         try (ConfigurableApplicationContext client =
                 node(ClientOnly.class, "client", "/authorized", NodeMode.OBSERVER)) {
@@ -319,7 +340,7 @@ class OAuth2LoginTests {
         }
     }
 
-    /** As many logins as may be pending. */
+    /** Inserts as many pending logins as are allowed. */
     private static void flood() {
         database.jdbc().sql("""
                 INSERT INTO forge_state (state_key, state_value, expires_at)
@@ -385,7 +406,7 @@ class OAuth2LoginTests {
     @Test
     @SuppressWarnings("unchecked")
     void address_that_begins_too_many_logins_is_refused_and_others_are_not() {
-        // Expired rows of other tests are deleted in the background.
+        // Otherwise expired rows of other tests would be deleted in the background and change the count.
         database.jdbc().sql("TRUNCATE forge_state").update();
         runner().withPropertyValues("forge.cluster.oauth2.max-per-minute=3").run(context -> {
             var requests = (AuthorizationRequestRepository<OAuth2AuthorizationRequest>)
@@ -531,7 +552,7 @@ class OAuth2LoginTests {
         }
     }
 
-    /** Knows the application by one address, and nothing of its nodes. */
+    /** A browser that reaches all nodes under one address. */
     private static final class Browser {
 
         final Map<String, String> cookies = new TreeMap<>();
@@ -563,7 +584,7 @@ class OAuth2LoginTests {
             return response;
         }
 
-        /** To the identity provider, which says where to go next. */
+        /** Begins a login on a node and returns the callback to which the identity provider redirects. */
         String begin(ConfigurableApplicationContext node) {
             URI authorize = URI.create(place(get(node, "/oauth2/authorization/idp")));
             URI callback =
@@ -582,7 +603,7 @@ class OAuth2LoginTests {
         }
     }
 
-    /** Lets everybody in as alice. A code is good for one token, and only with the verifier of its challenge. */
+    /** Authenticates every user as alice. A code is valid for one token, and only with the verifier of its challenge. */
     private static final class IdentityProvider {
 
         final AtomicInteger asked = new AtomicInteger();

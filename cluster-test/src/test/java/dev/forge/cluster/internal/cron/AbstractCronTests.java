@@ -58,7 +58,7 @@ abstract class AbstractCronTests {
     static final String YEARLY = "@yearly";
     static final String SECONDLY = "* * * * * *";
 
-    /** A run as its handler saw it. */
+    /** A run as its handler recorded it. */
     record Run(String cron, String node, Instant slot, long term) {}
 
     final TestDatabase database;
@@ -67,7 +67,7 @@ abstract class AbstractCronTests {
     final TestJobs work;
     final List<Run> runs = new CopyOnWriteArrayList<>();
     final CountDownLatch release = new CountDownLatch(1);
-    /** How often leaders were notified that crons have changed. */
+    /** The number of notifications that crons have changed. */
     private final AtomicInteger announcements = new AtomicInteger();
 
     AbstractCronTests(TestDatabase database) {
@@ -95,7 +95,7 @@ abstract class AbstractCronTests {
         runs.add(new Run(context.name(), context.job().nodeName(), context.slot(), context.term()));
     }
 
-    /** A handler that records its run and blocks until {@link #release} is counted down. */
+    /** Records a run and blocks until {@link #release} is counted down. */
     void hold(CronContext context) throws InterruptedException {
         recordRun(context);
         assertThat(release.await(5, TimeUnit.MINUTES)).isTrue();
@@ -172,8 +172,8 @@ abstract class AbstractCronTests {
     }
 
     /**
-     * Waits until the leader has compared all definitions after that many notifications. A later comparison would undo what the
-     * test changes in declared crons with SQL.
+     * Waits until the leader has compared all definitions after that many notifications. A later comparison would revert
+     * changes of the test to declared crons.
      */
     void awaitReconciled(int notifications) {
         await().until(() -> announcements.get() >= notifications);
@@ -297,7 +297,7 @@ abstract class AbstractCronTests {
         return build;
     }
 
-    /** Returns the warnings that the slice logs while an action runs. */
+    /** Returns the warnings that the cron package logs while an action runs. */
     static List<String> warnings(Runnable action) {
         var log = new ListAppender<ILoggingEvent>();
         log.start();

@@ -148,7 +148,7 @@ class CronDeploymentTests extends AbstractCronTests {
         startLeader(build(cron("report", YEARLY)));
         awaitCron("report");
         assertThat(warnings(() -> {
-                    // As of a newer version that has one more target.
+                    // As written by a newer version that has one more target.
                     jdbc.sql("""
                             UPDATE forge_cron_sets SET definitions = jsonb_set(definitions, '{0,target}', '"everyone"')
                             """).update();

@@ -20,7 +20,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.slf4j.LoggerFactory;
 
-/** Crons that cannot be parsed, fired or locked do not affect other crons. */
+/** Verifies that crons which cannot be parsed, fired or locked do not affect other crons. */
 @ClusterPostgres
 class CronFailureTests extends AbstractCronTests {
 
@@ -96,7 +96,9 @@ class CronFailureTests extends AbstractCronTests {
             due("good", Duration.ofSeconds(6));
             awaitRuns(1);
             assertThat(runs.get(0).cron()).isEqualTo("good");
-            assertThat(info("bad").problem()).isEqualTo("could not be fired: ERROR: not this one");
+            assertThat(info("bad").problem())
+                    .isEqualTo(
+                            "could not be fired: the database returned SQLSTATE P0001; see the log of the scheduler");
             due("good", Duration.ofSeconds(3));
             awaitRuns(2);
         } finally {
@@ -135,7 +137,7 @@ class CronFailureTests extends AbstractCronTests {
             jdbc.sql("DROP FUNCTION refuse() CASCADE").update();
             jdbc.sql("DROP SEQUENCE refusals").update();
         }
-        // Not after 30 seconds, the delay of a cron that failed on its own.
+        // A cron that failed on its own would be delayed by 30 seconds.
         await().atMost(Duration.ofSeconds(20)).until(() -> runs.size() == 1);
         assertThat(info("good").problem()).isNull();
     }
@@ -163,7 +165,7 @@ class CronFailureTests extends AbstractCronTests {
         Member leader = startLeader(work);
         leader.crons().create(CronDefinition.cron("made", YEARLY).withHandler("mail"));
         awaitCron("declared");
-        // The declaration of the node, and the cron that was created.
+        // One notification for the declaration of the node, and one for the created cron.
         awaitReconciled(2);
         jdbc.sql("UPDATE forge_crons SET expression = 'every full moon' WHERE name = 'declared'")
                 .update();

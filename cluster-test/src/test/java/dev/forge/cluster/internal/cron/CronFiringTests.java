@@ -89,7 +89,7 @@ class CronFiringTests extends AbstractCronTests {
         }
         assertConsecutive(ran("catching-up"));
         assertThat(jdbc.sql("SELECT max(bytes) FROM enqueued").query(Long.class).single())
-                .as("bytes in one statement, which has five seconds")
+                .as("bytes in one statement with a timeout of five seconds")
                 .isLessThan(5_000_000);
     }
 

@@ -33,8 +33,8 @@ class CronLeadershipTests extends AbstractCronTests {
     }
 
     /**
-     * Shortens the time in which a new leadership is disputed to eight seconds; a pause of this machine must not end it. Without
-     * a liveness lock, because the death of the predecessor ends a dispute, too.
+     * Shortens the time in which a new leadership is disputed to eight seconds; a pause of this machine must not end it.
+     * Removes the liveness lock, because the death of the predecessor ends a dispute, too.
      */
     private static NodeSettings impatient(NodeSettings settings) {
         return TestNodes.withElectionEvery(

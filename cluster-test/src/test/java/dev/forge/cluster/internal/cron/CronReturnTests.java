@@ -17,7 +17,7 @@ import java.util.Optional;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
 
-/** Crons and builds that return after they were gone. */
+/** Crons and builds that return after their removal. */
 @ClusterPostgres
 class CronReturnTests extends AbstractCronTests {
 
@@ -44,7 +44,7 @@ class CronReturnTests extends AbstractCronTests {
         Member two = start("two", build(cron("report", YEARLY)));
         due("report");
         awaitRuns(1);
-        // First, because the leader restores the handler that a live node declares.
+        // The node stops before the update, because the leader restores the handler that a live node declares.
         two.stop();
         jdbc.sql(
                         "UPDATE forge_crons SET next_fire_at = now() - interval '3 hours', handler = 'none' WHERE name = 'report'")

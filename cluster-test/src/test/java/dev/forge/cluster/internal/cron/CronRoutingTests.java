@@ -18,7 +18,7 @@ import java.time.Instant;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** Which node runs the slots of a cron, and slots that wait for a handler. */
+/** Choice of the node that runs the slots of a cron, and slots that wait for a handler. */
 @ClusterPostgres
 class CronRoutingTests extends AbstractCronTests {
 

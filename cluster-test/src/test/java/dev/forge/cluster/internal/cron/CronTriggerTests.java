@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** {@code Crons.trigger}. */
+/** Runs that are started with {@code Crons.trigger}. */
 @ClusterPostgres
 class CronTriggerTests extends AbstractCronTests {
 
