@@ -25,7 +25,7 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.springframework.core.task.AsyncTaskExecutor;
 
-/** An executor whose threads the test starts. */
+/** Slots, order and prefetching of an executor whose threads the test starts. */
 class JobExecutorTests {
 
     private final List<String> ran = new ArrayList<>();
@@ -115,7 +115,7 @@ class JobExecutorTests {
     }
 
     @Test
-    void executor_tries_again_when_its_jobs_were_returned_for_want_of_threads() {
+    void executor_retries_after_jobs_were_returned_without_a_thread() {
         var now = new AtomicLong();
         var lane = new JobExecutor(
                 new LaneSettings("default", 4, null, false),
@@ -146,7 +146,7 @@ class JobExecutorTests {
         assertThat(running.stopRequested()).isFalse();
         assertThat(running.expire(2)).isTrue();
         assertThat(running.stopRequested()).isTrue();
-        // The thread of this test.
+        // The thread of this test was interrupted.
         assertThat(Thread.interrupted()).isTrue();
     }
 
@@ -162,7 +162,7 @@ class JobExecutorTests {
 
     @Test
     void started_job_has_its_start_time() throws Exception {
-        for (int i = 0; i < 2_000; i++) {
+        for (int i = 0; i < 200; i++) {
             RunningJob running = job("usual", 50);
             var thread = new Thread(() -> running.start(7));
             thread.start();
@@ -263,7 +263,7 @@ class JobExecutorTests {
         assertThat(roomForIndex(lane)).as("one call to start and two to wait").isEqualTo(15);
         lane.add(index(3));
         assertThat(roomForIndex(lane))
-                .as("what makes three jobs two full calls")
+                .as("room that completes two calls of five")
                 .isEqualTo(7);
     }
 
