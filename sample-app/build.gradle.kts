@@ -6,7 +6,7 @@ plugins {
 application { mainClass = "sample.SampleApplication" }
 
 tasks.named<JavaExec>("run") {
-    // The first instance prints this as the way to start a second one.
+    // The first instance prints this command, which starts a second one.
     environment("SAMPLE_RUN_COMMAND", "./gradlew -q :sample-app:run")
 }
 

@@ -10,7 +10,10 @@ import java.util.UUID;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 
-/** Reserves, charges, waits for approval and ships. Each step happens once or is compensated, whichever node fails at any time. */
+/**
+ * Reserves, charges, waits for approval and ships. Each step takes effect once, even if nodes fail. If a checkout fails or is
+ * cancelled, its completed steps are compensated.
+ */
 @Component
 class CheckoutWorkflow {
 

@@ -17,7 +17,7 @@ class EmbeddedPostgresConfiguration {
 
     @Bean(destroyMethod = "close")
     EmbeddedPostgres embeddedPostgres() throws IOException {
-        // As durable as a server in production, because the walk-through kills nodes.
+        // The server is as durable as one in production, because the walk-through kills nodes.
         return EmbeddedPostgres.builder()
                 .setServerConfig("fsync", "on")
                 .setServerConfig("synchronous_commit", "on")

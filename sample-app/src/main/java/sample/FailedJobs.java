@@ -8,7 +8,7 @@ import org.slf4j.LoggerFactory;
 import org.springframework.context.event.EventListener;
 import org.springframework.stereotype.Component;
 
-/** Reports jobs that have failed permanently, once in the whole cluster. An application would alert somebody. */
+/** Logs each job that failed permanently or was abandoned, once per cluster. A real application would send an alert. */
 @Component
 class FailedJobs {
 

@@ -44,7 +44,7 @@ class ItemViews {
     @ClusterJob(name = "count-view", batchSize = 100, batchWait = "100ms")
     @Transactional
     public void count(List<CountView> views) {
-        // In a fixed order: two nodes that update the same items do not wait for each other in a circle.
+        // Sorted by item: nodes that update the same items lock them in the same order and cannot deadlock.
         Map<String, Long> perItem = views.stream().collect(groupingBy(CountView::item, TreeMap::new, counting()));
         perItem.forEach((item, number) -> jdbc.sql("UPDATE items SET views = views + ? WHERE name = ?")
                 .params(number, item)

@@ -34,9 +34,9 @@ class Items {
     }
 
     /**
-     * Fills the table once in the whole cluster: the first node that starts runs the action, and nodes that start meanwhile wait.
-     * Raise the version to run it again. A crash may make it run twice, so it is idempotent. Nodes without the role function may not
-     * change the cluster and do not run it.
+     * Fills the table once in the whole cluster: the first node that starts runs the action, and nodes that start meanwhile
+     * wait. Raise the version to run the action again. The action is idempotent, because a crash may make it run twice. Nodes
+     * without the role function may not change the cluster and do not run it.
      */
     @Component
     @ConditionalOnClusterRole(NodeRole.FUNCTION)

@@ -9,7 +9,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 import org.springframework.transaction.annotation.Transactional;
 
-/** The job handlers; any node of the cluster may run them. */
+/** The job handlers. Any worker of the cluster may run them. */
 @Component
 class OrderWork {
 
@@ -19,7 +19,7 @@ class OrderWork {
         this.jdbc = jdbc;
     }
 
-    /** Writes and completes the job in one transaction: there is one ledger row, whichever node fails at any time. */
+    /** Writes the ledger row and completes the job in one transaction: a completed job has one row, even if nodes fail. */
     @ClusterJob(name = "process-order")
     @Transactional
     public void process(ProcessOrder order, JobContext job) throws InterruptedException {

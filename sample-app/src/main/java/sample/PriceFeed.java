@@ -8,7 +8,7 @@ import java.time.Duration;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 
-/** Writes five ticks a second, on one node of the cluster. */
+/** Writes five ticks a second on one node of the cluster. */
 @Component
 class PriceFeed {
 
@@ -21,7 +21,7 @@ class PriceFeed {
         this.jdbc = jdbc;
     }
 
-    /** Writes fenced: a tick is committed only in the current term, however long this process was frozen before. */
+    /** Writes ticks with the fence: a tick is committed only in the current term, even after a freeze of this process. */
     @ClusterDaemon
     void priceFeed(DaemonContext feed) throws InterruptedException {
         for (long tick = 1; !feed.awaitStop(INTERVAL); tick++) {

@@ -9,20 +9,20 @@ import java.util.concurrent.ThreadLocalRandom;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 
-/** Quotes prices, rate-limited. */
+/** Returns price quotes under a rate limit. */
 @RestController
 class QuoteController {
 
     record Quote(String item, BigDecimal price) {}
 
-    /** Each client address may call it a hundred times a minute on each node. */
+    /** Returns a quote. Each node admits a hundred calls per minute from each client address. */
     @GetMapping("/quote")
     @RateLimited(key = RateLimitKey.IP, requests = 100, per = "1m")
     Quote quote() {
         return anvil();
     }
 
-    /** All clients together may call it a hundred times a minute in the whole cluster. */
+    /** Returns a quote. The whole cluster admits a hundred calls per minute from all clients together. */
     @GetMapping("/global-quote")
     @RateLimited(requests = 100, per = "1m")
     Quote globalQuote() {

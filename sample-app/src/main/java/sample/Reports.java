@@ -11,7 +11,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 import org.springframework.transaction.annotation.Transactional;
 
-/** Writes one report for every slot, whichever node leads: the report and the completion of the run are one transaction. */
+/** Writes one report per slot, even if the leader changes: the report and the run's completion share one transaction. */
 @Component
 class Reports {
 

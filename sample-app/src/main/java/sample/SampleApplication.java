@@ -11,7 +11,7 @@ import java.util.Map;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 
-/** A small order service. All instances on one database are one cluster. */
+/** A small order service. All instances on one database form one cluster. */
 @SpringBootApplication
 public class SampleApplication {
 
@@ -24,8 +24,8 @@ public class SampleApplication {
     }
 
     /**
-     * Returns the default port for the first instance on a machine, and 0 (any free port) for others. The lock is held as long as this
-     * process runs, so two instances that start at the same moment do not both get the default port.
+     * Returns the default port for the first instance on a machine, and 0 (any free port) for others. The process holds the
+     * lock until it ends, so two instances that start at the same moment do not both get the default port.
      */
     private static int port() {
         try {

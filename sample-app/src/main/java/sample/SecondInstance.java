@@ -24,7 +24,7 @@ class SecondInstance {
     @EventListener
     void announce(WebServerInitializedEvent event) {
         if (event.getApplicationContext().getServerNamespace() != null) {
-            return; // The management server, if it has its own port.
+            return; // The event is from the management server on a separate port.
         }
         System.out.printf(
                 """

@@ -26,7 +26,7 @@ import org.yaml.snakeyaml.constructor.SafeConstructor;
 import tools.jackson.databind.DeserializationFeature;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Reads the files of deploy/ strictly: an unknown field, a missing one and a value of the wrong type are errors. */
+/** Reads the files of deploy/ strictly: unknown fields, missing fields and values of the wrong type are errors. */
 final class DeployFiles {
 
     static final Path ROOT = Path.of("..");
@@ -35,7 +35,7 @@ final class DeployFiles {
 
     private static final Gson GSON = JSON.getGson();
 
-    /** The kinds in use, by apiVersion and kind. */
+    /** The classes of the objects in use, by apiVersion and kind. */
     private static final Map<String, Class<?>> KINDS = Map.of(
             "v1 ConfigMap", V1ConfigMap.class,
             "v1 Secret", V1Secret.class,
@@ -54,7 +54,7 @@ final class DeployFiles {
         }
     }
 
-    /** Every object of every manifest. */
+    /** Returns every object of every manifest. */
     static List<Object> manifests() throws IOException {
         var objects = new ArrayList<Object>();
         for (Path file : yamlFiles()) {
@@ -82,7 +82,7 @@ final class DeployFiles {
             throw new IllegalArgumentException("%s: %s".formatted(kind, e.getCause()), e);
         }
         Object read = GSON.fromJson(written, type);
-        // Gson converts "5" to 5 silently, which the API server rejects.
+        // Gson silently converts "5" to 5, but the API server rejects "5".
         requireKept(kind, written, GSON.toJsonTree(read));
         return read;
     }
@@ -123,12 +123,12 @@ final class DeployFiles {
                 .toList();
         if (found.size() != 1) {
             throw new IllegalArgumentException(
-                    "There are %d objects %s '%s'".formatted(found.size(), type.getSimpleName(), name));
+                    "Expected one object, found %d: %s '%s'".formatted(found.size(), type.getSimpleName(), name));
         }
         return found.get(0);
     }
 
-    /** YAML documents; a key that occurs twice is an error. */
+    /** Parses YAML documents; a duplicate key is an error. */
     @SuppressWarnings("unchecked")
     static List<Map<String, Object>> documents(String yaml) {
         var options = new LoaderOptions();
@@ -140,7 +140,7 @@ final class DeployFiles {
         return documents;
     }
 
-    /** The keys in use of the Compose specification; any other key is an error. */
+    /** The keys of the Compose specification that are in use; any other key is an error. */
     record Compose(String name, Map<String, Service> services, Map<String, Volume> volumes) {
 
         record Service(

@@ -60,17 +60,17 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.util.unit.DataSize;
 import sample.SampleApplication;
 
-/** Checks deploy/ and its page against the schemas of Kubernetes and against the sample. */
+/** Checks deploy/ and its documentation page against the schemas of Kubernetes and against the sample. */
 @ClusterPostgres(migrated = false)
 class DeployTests {
 
     private static final String APP = "orders";
     private static final String POSTGRES = "orders-postgres";
 
-    /** After the drain: session, loops, workers and the row of the node, each with a limit of its own. */
+    /** The longest time to leave after the drain: session, loops, workers and the node's row each have a limit. */
     private static final Duration LEAVING = Duration.ofSeconds(20);
 
-    /** How long a node tries to migrate before its start fails; docs/reference/deployment.md, "Migrations under load". */
+    /** The time a node tries to migrate before its start fails; see docs/reference/deployment.md, "Migrations under load". */
     private static final Duration MIGRATING = Duration.ofMinutes(5);
 
     /** The variables of the PostgreSQL image. */
@@ -98,14 +98,14 @@ class DeployTests {
         return pod(deployment).getContainers().get(0);
     }
 
-    /** The manifest with one change. */
+    /** Returns the container of the Deployment, with one change in its manifest. */
     private static V1Container changed(String right, String wrong) throws IOException {
         String good = Files.readString(DeployFiles.KUBERNETES.resolve("deployment.yaml"));
         assertThat(good).contains(right);
         return container(DeployFiles.only(DeployFiles.manifests(good.replace(right, wrong)), V1Deployment.class, APP));
     }
 
-    /** The application.yaml in the ConfigMap, as Spring Boot reads it. */
+    /** Returns the application.yaml in the ConfigMap, as Spring Boot reads it. */
     private static EnumerablePropertySource<?> configuration() throws IOException {
         V1ConfigMap map = DeployFiles.only(DeployFiles.manifests(), V1ConfigMap.class, APP);
         assertThat(map.getData()).containsOnlyKeys("application.yaml");
@@ -129,7 +129,7 @@ class DeployTests {
                         .distinct())
                 .containsExactlyInAnyOrder(
                         "ConfigMap", "Deployment", "PodDisruptionBudget", "Service", "Secret", "StatefulSet");
-        // A test reads every file in deploy/.
+        // The tests read every YAML file in deploy/.
         assertThat(DeployFiles.yamlFiles())
                 .allMatch(file -> file.startsWith(DeployFiles.KUBERNETES) || file.equals(DeployFiles.COMPOSE))
                 .contains(DeployFiles.COMPOSE);
@@ -213,7 +213,7 @@ class DeployTests {
         Map<String, String> labels =
                 deployment.getSpec().getTemplate().getMetadata().getLabels();
 
-        // Selectors choose the pods of the application, and no others.
+        // Selectors match the pods of the application, and no others.
         V1Service service = DeployFiles.only(manifests, V1Service.class, APP);
         V1LabelSelector budget = DeployFiles.only(manifests, V1PodDisruptionBudget.class, APP)
                 .getSpec()
@@ -319,7 +319,7 @@ class DeployTests {
         return List.of(container.getStartupProbe(), container.getReadinessProbe(), container.getLivenessProbe());
     }
 
-    /** Each probe uses a port that the container names and the matching health path. */
+    /** Asserts that each probe uses a port that the container names, and the matching health path. */
     private static void requireProbes(V1Container container) {
         List<String> ports =
                 container.getPorts().stream().map(V1ContainerPort::getName).toList();
@@ -333,7 +333,7 @@ class DeployTests {
         assertThat(container.getStartupProbe().getHttpGet().getPath()).endsWith("/liveness");
     }
 
-    /** The application serves what each probe asks for. */
+    /** Asserts that the application serves the path of each probe. */
     private static void requireServed(V1Container container, String port) {
         assertThat(probes(container))
                 .extracting(probe -> probe.getHttpGet().getPath())
@@ -379,8 +379,8 @@ class DeployTests {
                         .getMaxSurge()
                         .getIntValue();
         int pool = (Integer) configuration().getProperty("spring.datasource.hikari.maximum-pool-size");
-        // Per node: the session, two control connections, one for shared rate limits. The server keeps three of its
-        // 100.
+        // Each node has a session, two control connections and a connection for shared rate limits.
+        // The server reserves three of its 100 connections for superusers.
         assertThat(nodes * (pool + 4)).isLessThanOrEqualTo(97);
     }
 
@@ -465,7 +465,10 @@ class DeployTests {
                 .statusCode();
     }
 
-    /** Blocks of the page that begin with a comment naming their file, and YAML blocks that look like ours. */
+    /**
+     * Checks that each block after a comment that names a file is part of that file, and that no other block looks like a
+     * manifest or a Dockerfile.
+     */
     @Test
     void snippets_of_the_page_are_parts_of_the_files() throws IOException {
         String page = Files.readString(DeployFiles.ROOT.resolve("docs/reference/deployment.md"));
@@ -496,7 +499,7 @@ class DeployTests {
         assertThat(Path.of("../docs/reference/deployment.md")).content().doesNotContain("preStop: {sleep");
     }
 
-    /** Whether the text's lines follow each other in the file, at whatever depth. */
+    /** Returns whether the file contains the lines of the text in sequence, at any depth of indentation. */
     private static boolean indented(String file, String text) {
         List<String> lines = file.lines().toList();
         List<String> wanted = text.lines().toList();

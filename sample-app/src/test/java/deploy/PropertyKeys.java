@@ -15,11 +15,11 @@ import java.util.Set;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** The keys that the sample can be configured with: those in the metadata of all libraries on its class path. */
+/** The configuration keys of the sample, from the metadata of all libraries on its class path. */
 final class PropertyKeys {
 
     private final Set<String> names = new HashSet<>();
-    /** Keys whose values are maps: everything below them is allowed. */
+    /** The prefixes of keys whose values are maps: every key below them is allowed. */
     private final Set<String> maps = new HashSet<>();
 
     static PropertyKeys ofClassPath() throws IOException {
@@ -40,7 +40,7 @@ final class PropertyKeys {
         return keys;
     }
 
-    /** Returns those of the given keys, as in a properties file, that do not exist. */
+    /** Returns the given keys, in the notation of a properties file, that do not exist. */
     List<String> unknown(Collection<String> keys) {
         return keys.stream()
                 .filter(key -> {
@@ -50,7 +50,7 @@ final class PropertyKeys {
                 .toList();
     }
 
-    /** Returns those of the given environment variables that set no key. */
+    /** Returns the given environment variables that set no known key. */
     List<String> unknownVariables(Collection<String> variables) {
         Set<String> known = new HashSet<>();
         names.forEach(name -> known.add(variable(name)));

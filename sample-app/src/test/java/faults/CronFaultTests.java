@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import sample.SampleApplication;
 
-/** Crons that fire every second, on the leader and on any worker, while leaders are killed, frozen and stopped. */
+/** Checks crons that fire every second, on the leader or on any worker, while leaders are killed, frozen and stopped. */
 @ClusterPostgres(migrated = false)
 class CronFaultTests {
 
@@ -81,13 +81,13 @@ class CronFaultTests {
         return database.jdbc().sql(sql).params(parameters).query(Long.class).single();
     }
 
-    /** Waits until a moment before a slot, by the clock of the database. */
+    /** Waits until shortly before a slot, by the clock of the database. */
     private void awaitJustBeforeASlot() {
         await().pollInterval(Duration.ofMillis(5))
                 .until(() -> number("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint % 1000") / 50 == 17);
     }
 
-    /** Applies a fault to the leader, and restores the node after others have fired. */
+    /** Applies a fault to the leader, waits until later slots have run, and restores the node. */
     private void strike(Fault fault, List<Long> lateness) {
         await().until(() -> nodes.containsKey(leader()));
         String name = leader();
@@ -204,7 +204,7 @@ class CronFaultTests {
         nodes.get("old").awaitReady(START);
         start("new");
         await().until(() -> number("SELECT count(*) FROM reports WHERE cron = 'heartbeat-report'") > 3);
-        // The leader has no handlers of these crons; a node that has them runs them.
+        // The leader has no handlers for these crons, so a node that has them runs them.
         assertThat(leader()).isEqualTo("old");
         assertThat(number("SELECT count(*) FROM reports WHERE cron LIKE 'heartbeat%' AND node <> 'new'"))
                 .isZero();

@@ -16,7 +16,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** A node that writes its term as fast as it can while it leads, in the order of commits. */
+/** A node that writes its term as fast as possible while it leads. A counter numbers the writes in the order of commits. */
 @SpringBootApplication
 public class FencedWriterApplication {
 
@@ -47,14 +47,14 @@ public class FencedWriterApplication {
                             } else {
                                 long term = think(leadership);
                                 transaction.executeWithoutResult(status -> {
-                                    // A node frozen with the locked row of the counter would block all others.
+                                    // A node that is frozen while it locks the counter row would block all others.
                                     jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'")
                                             .update();
                                     write(jdbc, term, node);
                                 });
                             }
                         } catch (LeadershipLostException | DataAccessException | TransactionException e) {
-                            // The write was rejected or disconnected, which is what this test provokes.
+                            // The test provokes rejected writes and lost connections.
                         }
                     }
                 });
@@ -73,7 +73,7 @@ public class FencedWriterApplication {
     }
 
     private static void write(JdbcClient jdbc, long term, String node) {
-        // The row of the counter is locked until the commit, so its order is the order of commits.
+        // The counter row is locked until the commit, so n follows the order of commits.
         jdbc.sql("""
                 WITH next AS (UPDATE counter SET n = n + 1 RETURNING n)
                 INSERT INTO history (n, term, node) SELECT n, :term, :node FROM next

@@ -138,14 +138,14 @@ class FencingTests {
             case CUT -> victim.network.heal();
             case TERMINATE_SESSION -> {}
         }
-        // The restored node has tried its pending writes by now.
+        // Leaves the restored node time to try its pending writes.
         long before = writes();
         await().until(() -> writes() > before + 30);
     }
 
     private record Write(long n, long term, String node) {}
 
-    /** Returns writes that follow a write of a newer term, or share their term with another node. */
+    /** Returns writes that follow a write of a newer term, and writes whose term belongs to another node. */
     private List<String> violations() {
         List<Write> history = database.jdbc()
                 .sql("SELECT n, term, node FROM history ORDER BY n")

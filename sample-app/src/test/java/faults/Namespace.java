@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A separate host: a network namespace with one link to this host. A cut is silent: each end sends its packets to a hardware address
- * that does not exist.
+ * A network namespace that simulates a separate host, with one link to this host. A cut is silent: each end sends its packets
+ * to a hardware address that does not exist.
  */
 final class Namespace implements AutoCloseable {
 
@@ -21,7 +21,7 @@ final class Namespace implements AutoCloseable {
 
     private Namespace() {}
 
-    /** Returns empty if this user or system cannot create one. */
+    /** Creates a namespace; returns empty if this user or system cannot create one. */
     static Optional<Namespace> create() {
         if (!OwnPostgres.isRoot()) {
             return Optional.empty();
@@ -42,7 +42,7 @@ final class Namespace implements AutoCloseable {
         }
     }
 
-    /** Returns the address of this host inside of the namespace. */
+    /** Returns the address of this host, as seen from inside the namespace. */
     String address() {
         return HERE_ADDRESS;
     }
@@ -78,7 +78,7 @@ final class Namespace implements AutoCloseable {
         try {
             ip("netns", "del", NAME);
         } catch (IllegalStateException | UncheckedIOException e) {
-            // It did not exist.
+            // The namespace did not exist.
         }
     }
 }

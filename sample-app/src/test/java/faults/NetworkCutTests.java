@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import sample.SampleApplication;
 
-/** A leader on a host whose network is cut silently. */
+/** Checks a leader on a host whose network is cut silently. */
 class NetworkCutTests {
 
     private static final Duration START = Duration.ofSeconds(90);
@@ -34,9 +34,9 @@ class NetworkCutTests {
     void create() throws IOException {
         assumeTrue(
                 OwnPostgres.binaries().isPresent(),
-                "no PostgreSQL server under /usr/lib/postgresql: no network is cut");
+                "Skipped: the network cut tests need a PostgreSQL server under /usr/lib/postgresql");
         host = Namespace.create().orElse(null);
-        assumeTrue(host != null, "no network namespaces here (they need root and iproute2): no network is cut");
+        assumeTrue(host != null, "Skipped: network namespaces are unavailable; they need root and iproute2");
         server = OwnPostgres.start();
     }
 
@@ -61,7 +61,7 @@ class NetworkCutTests {
                 .property("forge.cluster.node.name", name);
     }
 
-    /** Returns the backend that holds the documented lock of the scheduler; 0 if none does. */
+    /** Returns the process id of the backend that holds the documented scheduler lock; 0 if none does. */
     private int holder() {
         return server.jdbc().sql("""
                         SELECT coalesce(max(pid), 0) FROM pg_locks
@@ -115,8 +115,8 @@ class NetworkCutTests {
             }
         }
         System.out.printf(
-                "leader silently cut off, %d times: it stopped believing at least %d ms before the server freed its lock;"
-                        + " successor after max %d ms%n",
+                "leader disconnected silently, %d times: resigned at least %d ms before the server released its lock;"
+                        + " successor after at most %d ms%n",
                 rounds, Collections.min(margins), Collections.max(followed));
         assertThat(Collections.min(margins)).isPositive();
     }

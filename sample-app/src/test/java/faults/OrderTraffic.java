@@ -26,8 +26,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Clients behind a load balancer: they send orders at a steady rate to nodes that are ready. Like a balancer, it tries the next node if
- * a connection is refused, and only then: requests are never sent twice.
+ * Simulates clients behind a load balancer: sends orders at a steady rate to nodes that are ready. If a node refuses the
+ * connection, the next node gets the request. Other failures are not retried, so no request is sent twice.
  */
 final class OrderTraffic implements AutoCloseable {
 

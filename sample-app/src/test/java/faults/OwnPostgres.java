@@ -16,7 +16,7 @@ import java.util.stream.Stream;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** A PostgreSQL server, from the installed binaries, that a test may stop, restart and promote. */
+/** A PostgreSQL server that runs the installed binaries and that a test can stop, restart and promote. */
 final class OwnPostgres implements AutoCloseable {
 
     private final Path binaries;
@@ -29,7 +29,7 @@ final class OwnPostgres implements AutoCloseable {
         this.port = port;
     }
 
-    /** Returns the directory of the newest installed binaries. */
+    /** Returns the directory of the newest installed binaries; empty if there are none. */
     static Optional<Path> binaries() {
         Path debian = Path.of("/usr/lib/postgresql");
         if (!Files.isDirectory(debian)) {
@@ -98,7 +98,11 @@ final class OwnPostgres implements AutoCloseable {
         run("pg_ctl", "-D", data(), "-l", directory.resolve("log").toString(), "-w", "start");
     }
 
-    /** @param mode fast or immediate */
+    /**
+     * Stops the server.
+     *
+     * @param mode fast or immediate
+     */
     void down(String mode) {
         run("pg_ctl", "-D", data(), "-m", mode, "-w", "stop");
     }

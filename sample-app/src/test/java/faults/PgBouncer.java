@@ -15,7 +15,7 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import sample.PatientAwaits;
 
-/** PgBouncer in transaction mode in front of a test database, if installed. */
+/** A PgBouncer process in transaction mode in front of a test database. PgBouncer must be installed. */
 final class PgBouncer implements AutoCloseable {
 
     private final Process process;
@@ -57,7 +57,7 @@ final class PgBouncer implements AutoCloseable {
                 """.formatted(server.getPort(), database.username(), database.password(), port));
         boolean root = "root".equals(System.getProperty("user.name"));
         if (root) {
-            // PgBouncer refuses to run as root.
+            // PgBouncer refuses to run as root, so another user must be able to read its settings.
             new ProcessBuilder("chmod", "-R", "a+rX", directory.toString())
                     .start()
                     .onExit()
@@ -90,7 +90,7 @@ final class PgBouncer implements AutoCloseable {
         try (Stream<Path> files = Files.list(directory)) {
             files.forEach(file -> file.toFile().delete());
         } catch (IOException e) {
-            // A temporary directory.
+            // The directory is temporary, so leftover files do no harm.
         }
         directory.toFile().delete();
     }

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import sample.SampleApplication;
 
-/** Nodes behind a pooler in transaction mode. */
+/** Checks nodes behind a pooler in transaction mode. */
 @ClusterPostgres(migrated = false)
 class PgBouncerTests {
 
@@ -35,7 +35,7 @@ class PgBouncerTests {
 
     @BeforeEach
     void create() throws IOException {
-        assumeTrue(PgBouncer.binary().isPresent(), "PgBouncer is not installed: its tests are skipped");
+        assumeTrue(PgBouncer.binary().isPresent(), "Skipped: PgBouncer is not installed");
         database = PostgresServer.shared().createEmptyDatabase("pooled");
         pooler = PgBouncer.before(database);
     }
@@ -154,7 +154,7 @@ class PgBouncerTests {
                 rounds,
                 log -> assertThat(log).contains("leader strategy advisory-lock").doesNotContain("transaction pooler"),
                 "forge.cluster.direct-connection.url=" + database.url());
-        report("past", figures, 1_500);
+        report("bypassing", figures, 1_500);
     }
 
     @Test

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import sample.SampleApplication;
 
-/** A rolling restart under load: no request fails. */
+/** Checks that no request fails during a rolling restart under load. */
 @ClusterPostgres(migrated = false)
 class RollingRestartTests {
 

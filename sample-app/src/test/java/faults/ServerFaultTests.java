@@ -21,11 +21,14 @@ import org.junit.jupiter.api.Test;
 import org.springframework.dao.DataAccessException;
 import sample.SampleApplication;
 
-/** The database restarts, is unreachable for a while, or fails over: no node is declared dead, and leadership resumes. */
+/**
+ * Checks that no node is declared dead, and that a node leads again, after the database has restarted, was unreachable or has
+ * failed over.
+ */
 class ServerFaultTests {
 
     private static final Duration START = Duration.ofMinutes(5);
-    /** Longer than nodes ignore missing locks after a restart, and than the following detection. */
+    /** Longer than the time for which nodes ignore missing locks after a restart, plus the following detection. */
     private static final Duration GRACE = Duration.ofSeconds(17);
 
     private static final int ORDERS_PER_SECOND = 50;
@@ -37,7 +40,7 @@ class ServerFaultTests {
     void create() throws IOException {
         assumeTrue(
                 OwnPostgres.binaries().isPresent(),
-                "no PostgreSQL server under /usr/lib/postgresql: restarts and promotions are not tested");
+                "Skipped: restarts and promotions need a PostgreSQL server under /usr/lib/postgresql");
         server = OwnPostgres.start();
     }
 
@@ -71,7 +74,7 @@ class ServerFaultTests {
         return "jdbc:postgresql://127.0.0.1:%d/postgres".formatted(server.port());
     }
 
-    /** Returns the current term; 0 without a leader or without the server. */
+    /** Returns the current term; 0 if there is no leader or the server is unreachable. */
     private static long leadingTerm(OwnPostgres server) {
         try {
             return server.jdbc().sql("""
@@ -126,8 +129,8 @@ class ServerFaultTests {
             assertNobodyDied(server, before);
         }
         System.out.printf(
-                "%d fast and %d immediate restarts: led again max %d ms after the server was up,"
-                        + " without a leader for max %d ms in all; nodes declared dead: %d%n",
+                "%d fast and %d immediate restarts: new leader at most %d ms after the server was up,"
+                        + " at most %d ms without a leader; nodes declared dead: %d%n",
                 each, each, Collections.max(resumed), Collections.max(without), deaths());
         assertEveryOrderIsProcessed(server, traffic);
         // A single round of the default suite only prints its figures, because the machine may be busy.
@@ -140,7 +143,7 @@ class ServerFaultTests {
     /** Asserts that every acknowledged order was processed exactly once. */
     private static void assertEveryOrderIsProcessed(OwnPostgres server, OrderTraffic traffic) {
         traffic.close();
-        // Not the runs of crons: a run that waits for its next attempt is cancelled by the next slot.
+        // Excludes cron runs: the next slot cancels a run that waits for its next attempt.
         await().atMost(Duration.ofMinutes(5))
                 .until(() -> server.jdbc()
                                 .sql(
@@ -177,8 +180,8 @@ class ServerFaultTests {
     }
 
     /**
-     * Waits until missing locks count again: nodes ignore them for fifteen seconds after a restart, so only then the absence of a dead
-     * node is a result.
+     * Waits until missing locks count again. Nodes ignore missing locks for fifteen seconds after a restart, so an earlier
+     * check could not find a node that is wrongly declared dead.
      */
     private static void outliveTheGrace(OwnPostgres server, Map<String, String> nodes) {
         await().pollDelay(GRACE).until(() -> true);
@@ -224,13 +227,13 @@ class ServerFaultTests {
         long without = millisSince(stopped);
         outliveTheGrace(server, before);
         System.out.printf(
-                "20 s outage: led again %d ms after its end, without a leader for %d ms in all; nodes declared dead: %d%n",
+                "20 s outage: new leader %d ms after its end, %d ms without a leader; nodes declared dead: %d%n",
                 resumed, without, deaths());
         assertNobodyDied(server, before);
         assertThat(resumed).isLessThanOrEqualTo(5_000);
     }
 
-    /** How long a promotion took until a node led, in total and since the standby was writable. */
+    /** The milliseconds until a node led, from the stop of the primary and from the promotion of the standby. */
     private record Promotion(long inAll, long afterwards) {}
 
     private Promotion promote(boolean outlive) throws IOException {
@@ -276,8 +279,8 @@ class ServerFaultTests {
             afterwards.add(promotion.afterwards);
         }
         System.out.printf(
-                "promotion of a synchronous standby, %d times: led again max %d ms after it was promoted,"
-                        + " without a leader for max %d ms in all%n",
+                "promotion of a synchronous standby, %d times: new leader at most %d ms after the promotion,"
+                        + " at most %d ms without a leader%n",
                 rounds, Collections.max(afterwards), Collections.max(inAll));
         assertThat(Collections.max(inAll)).isLessThanOrEqualTo(5_000);
     }

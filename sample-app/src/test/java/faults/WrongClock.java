@@ -10,18 +10,18 @@ import java.nio.file.Path;
 import java.util.Optional;
 import java.util.stream.Stream;
 
-/** Runs processes with a wrong clock, by means of libfaketime. */
+/** Gives processes a wrong clock with libfaketime. */
 public final class WrongClock {
 
     private WrongClock() {}
 
-    /** Five minutes ahead, with a correct monotonic clock, as on a machine whose time was set wrong. */
+    /** Sets the clock five minutes ahead. The monotonic clock stays correct, as on a machine whose time was set wrong. */
     public static AppProcess.Builder ahead(AppProcess.Builder process) {
         Optional<Path> library = Stream.of("aarch64-linux-gnu", "x86_64-linux-gnu")
                 .map(machine -> Path.of("/usr/lib", machine, "faketime/libfaketime.so.1"))
                 .filter(Files::exists)
                 .findFirst();
-        assumeTrue(library.isPresent(), "libfaketime is not installed: no clock is set wrong");
+        assumeTrue(library.isPresent(), "Skipped: libfaketime is not installed");
         return process.environment("LD_PRELOAD", library.get().toString())
                 .environment("FAKETIME", "+300s")
                 .environment("DONT_FAKE_MONOTONIC", "1");

@@ -78,7 +78,8 @@ class PriceFeedTests {
     }
 
     /**
-     * Numbers the ticks. The row of the counter is locked until the commit, so its order is the order of commits.
+     * Creates a trigger that numbers the ticks. The counter row is locked until the commit, so the numbers follow the order of
+     * commits.
      */
     private void orderTicks() {
         database.jdbc().sql("""
@@ -86,7 +87,7 @@ class PriceFeedTests {
                 ALTER TABLE price_ticks ADD COLUMN n bigint;
                 CREATE FUNCTION number_tick() RETURNS trigger LANGUAGE plpgsql AS $$
                 BEGIN
-                    -- Frozen with this row locked, a node would stop everybody.
+                    -- A node that is frozen while it locks this row would block all others.
                     SET LOCAL idle_in_transaction_session_timeout = '2s';
                     UPDATE tick_order SET n = n + 1 RETURNING n INTO NEW.n;
                     NEW.at := clock_timestamp();
@@ -142,7 +143,7 @@ class PriceFeedTests {
                 .toInstant();
     }
 
-    /** Returns when the method of the successor began, by its row; its first tick follows 200 ms later. */
+    /** Returns when the daemon method began on the successor, from its row; the first tick follows 200 ms later. */
     private Instant startedAfter(long term) {
         await().atMost(PATIENCE)
                 .until(() -> database.jdbc()
@@ -158,7 +159,7 @@ class PriceFeedTests {
                 .toInstant();
     }
 
-    /** Applies a fault to the node that runs the feed, waits for ticks of the next one, and restores the node. */
+    /** Applies a fault to the node that runs the feed, waits for ticks of its successor, and restores the node. */
     private void strike(Fault fault) {
         String name = strikeOnce(fault);
         if (fault != Fault.FREEZE) {
@@ -166,10 +167,10 @@ class PriceFeedTests {
         }
     }
 
-    /** Like the above, but does not restore the node; returns its name. */
+    /** Like {@link #strike}, but does not restart a killed or drained node; returns the name of the node. */
     private String strikeOnce(Fault fault) {
         await().atMost(PATIENCE).until(() -> nodes.containsKey(holder()));
-        // The term first: if another node begins the next one meanwhile, the wait below ends at once.
+        // Reads the term first: if another node begins the next term meanwhile, the wait below ends at once.
         long term = term();
         String name = await().atMost(PATIENCE).until(this::holder, nodes::containsKey);
         AppProcess victim = nodes.get(name);
@@ -187,7 +188,7 @@ class PriceFeedTests {
         switch (fault) {
             case FREEZE -> {
                 victim.thaw();
-                // The node rejoins when it notices that it was declared dead.
+                // The node rejoins when it detects that it was declared dead.
                 await().atMost(PATIENCE)
                         .until(() -> database.jdbc()
                                         .sql("SELECT count(*) FROM forge_nodes WHERE status = 'active'")
@@ -204,7 +205,7 @@ class PriceFeedTests {
         return name;
     }
 
-    /** Returns when its method ended, by its log. */
+    /** Returns when the daemon method ended, from the log of the node. */
     private static Instant returned(AppProcess victim) {
         String said = "Daemon price-feed term";
         victim.awaitLog("method ended on request", PATIENCE);
@@ -218,7 +219,7 @@ class PriceFeedTests {
 
     private record Tick(long n, long term, String node) {}
 
-    /** Returns ticks that follow a tick of a newer term, or share their term with another node. */
+    /** Returns ticks that follow a tick of a newer term, and ticks whose term belongs to another node. */
     private List<String> violations() {
         List<Tick> ticks = database.jdbc()
                 .sql("SELECT n, term, node FROM price_ticks ORDER BY n")
@@ -254,8 +255,8 @@ class PriceFeedTests {
                 fault,
                 millis.size(),
                 fault == Fault.DRAIN
-                        ? "the successor began, since the method had returned,"
-                        : "the next one's first tick",
+                        ? "successor started, measured from the end of the method,"
+                        : "first tick of the successor",
                 median(millis),
                 Collections.max(millis)));
     }
@@ -312,14 +313,14 @@ class PriceFeedTests {
             awaitTicks(0);
             long term = term();
             network.cut();
-            // Until its own deadlines have passed and the server has ended its sessions.
+            // Waits until the deadlines of the node have passed and its term is lost.
             await().atMost(PATIENCE)
                     .until(() -> nodes.get("a").log().contains("Daemon price-feed term %d: term lost".formatted(term)));
             network.heal();
             Instant healed = now();
             awaitTicks(term);
             System.out.printf(
-                    "price feed: ticks again %d ms after the database was back%n",
+                    "price feed: first tick %d ms after the database was reachable again%n",
                     Duration.between(healed, firstTickAfter(term)).toMillis());
             assertThat(violations()).isEmpty();
             nodes.get("a").close();

@@ -11,7 +11,7 @@ import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** The price feed without the fence, to show that it is needed; it checks whether to stop before each tick. */
+/** The price feed without the fence, to show that the fence is needed. It only checks before each tick whether to stop. */
 @SpringBootApplication
 public class UnfencedFeedApplication {
 
@@ -27,7 +27,7 @@ public class UnfencedFeedApplication {
         return new Feed(jdbc);
     }
 
-    /** The daemon. */
+    /** The unfenced daemon. */
     public static class Feed {
 
         private final JdbcClient jdbc;

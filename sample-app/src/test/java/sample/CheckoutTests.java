@@ -86,7 +86,7 @@ class CheckoutTests {
                 .returnResult()
                 .getResponseBody();
         assertThat(timeline).contains("\"reserve\"", "\"charge\"", "\"approve\"", "\"ship\"", "\"completed\"");
-        // Values are masked. The amount is none that could be the seconds of a time.
+        // Values are masked. The amount cannot occur as the seconds of a timestamp.
         assertThat(timeline).doesNotContain("987.65", "boss");
     }
 
@@ -112,7 +112,7 @@ class CheckoutTests {
         await().untilAsserted(() -> assertThat(readiness())
                 .startsWith("503 ")
                 .contains("\"workflows\":false")
-                // No other hidden details and no counts.
+                // The response contains neither other hidden details nor counts.
                 .doesNotContain("\"node\"", "\"db\"")
                 .satisfies(answer -> assertThat(answer.substring(4)).doesNotContainPattern("[0-9]")));
         http.get().uri("/actuator/health/liveness").exchange().expectStatus().isOk();
@@ -121,7 +121,7 @@ class CheckoutTests {
                         + " ('completed','compensated','failed','retired_unresumable','cancelled_by_operator');")
                 .update();
         await().untilAsserted(() -> assertThat(readiness()).startsWith("200 ").doesNotContain("workflows"));
-        // Runs of the other version continue.
+        // Runs of the current version continue.
         assertThat(state(own).status()).isEqualTo("waiting");
     }
 

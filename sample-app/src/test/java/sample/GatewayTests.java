@@ -17,7 +17,7 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 
-/** A node without the role gateway serves Actuator only, at whatever path it is configured. */
+/** Checks that a node without the role gateway serves only Actuator, at any configured path. */
 @ClusterPostgres(migrated = false)
 class GatewayTests {
 

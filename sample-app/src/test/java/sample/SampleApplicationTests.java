@@ -150,7 +150,7 @@ class SampleApplicationTests {
                         "\"status\":429",
                         "\"title\":\"Too Many Requests\"",
                         "At most 100 calls per 1m. Try again in 1 s.");
-        // Other clients are not affected.
+        // Other rate limits are not affected.
         http.get()
                 .uri("/global-quote")
                 .exchange()

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** The sample as separate processes. */
+/** Checks the sample in separate processes. */
 @ClusterPostgres(migrated = false)
 class SampleProcessTests {
 
@@ -86,7 +86,7 @@ class SampleProcessTests {
 
             // A frozen node sends no heartbeats, and continues when it is resumed.
             two.freeze();
-            // The server may still execute the last statement.
+            // The server may still execute the last statement of the frozen node.
             awaitBeats("one", 2);
             long frozenAt = beats("two");
             awaitBeats("one", 3);
@@ -112,7 +112,7 @@ class SampleProcessTests {
             List<AppProcess> all = List.of(one, two, three);
             all.forEach(node -> node.awaitReady(START));
             burst("/global-quote", all, 100, 1);
-            // Each node permits that many requests of one address.
+            // Each node admits a hundred requests per client address.
             burst("/quote", all, 300, 3);
         }
     }
@@ -131,7 +131,7 @@ class SampleProcessTests {
         }
         threads.shutdown();
         double seconds = (System.nanoTime() - begin) / 1e9;
-        // Nodes decide alone while the database is too slow for them, on a machine that paused for example.
+        // Each node decides alone while the database is too slow, for example after a pause of the machine.
         boolean alone = nodes.stream().anyMatch(node -> node.log().contains("shared buckets are unreachable"));
         int most = (alone ? nodes.size() : nodesThatCount) * (100 + (int) Math.ceil(seconds * 100 / 60));
         System.out.printf(
@@ -149,7 +149,7 @@ class SampleProcessTests {
             idle.awaitReady(START);
             await().until(() -> connections("<>") == 2);
             // The number is constant while the node sends heartbeats, checks other nodes and leads. A node that paused
-            // replaces its session: then the count begins again.
+            // replaces its session, and the count starts again.
             var since = new AtomicLong(beats("idle"));
             await().until(() -> {
                 if (connections("=") != 3) {
@@ -158,7 +158,7 @@ class SampleProcessTests {
                 return beats("idle") > since.get() + 10;
             });
             System.out.printf(
-                    "an idle node: %d connections of its own, %d of them its session; %d in the application's pool%n",
+                    "idle node: %d dedicated connections, %d with a liveness lock; %d in the application's pool%n",
                     connections("="), sessions(), connections("<>"));
             await().until(() -> sessions() == 1);
         }
@@ -173,7 +173,7 @@ class SampleProcessTests {
                         """).query(Long.class).single();
     }
 
-    /** Returns the number of connections with or without the cluster's application name, except the one that counts. */
+    /** Returns the number of connections with or without the cluster's application name, except the counting one. */
     private long connections(String named) {
         return database.jdbc().sql("""
                         SELECT count(*) FROM pg_stat_activity
@@ -201,7 +201,7 @@ class SampleProcessTests {
                 second.terminate();
                 second.awaitExit(STOP);
             }
-            // Before that a busy machine may have caused a warning.
+            // Ignores earlier lines: a busy machine may have caused a warning.
             int before = first.log().length();
             first.terminate();
             first.awaitExit(STOP);

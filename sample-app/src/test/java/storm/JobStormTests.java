@@ -23,7 +23,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** Jobs on nodes that are killed and frozen continuously. */
+/** Checks jobs on nodes that are killed and frozen continuously. */
 @ClusterPostgres(migrated = false)
 class JobStormTests {
 
@@ -100,7 +100,7 @@ class JobStormTests {
         return count("SELECT count(*) FROM forge_jobs WHERE status <> 'completed'");
     }
 
-    /** Returns the id of a node, after it has joined again if a busy machine made it miss its heartbeats. */
+    /** Returns the id of a node. Waits until it has rejoined if a busy machine made it miss its heartbeats. */
     private UUID membership(AppProcess node) {
         return await().until(
                         () -> database.jdbc()
@@ -131,7 +131,7 @@ class JobStormTests {
         return Math.min(before, count(sql));
     }
 
-    /** Kills and freezes nodes that run jobs until all jobs are completed; returns the number of faults. */
+    /** Kills and freezes nodes that run jobs until all jobs are completed; returns the numbers of faults as text. */
     private String storm(Duration patience, String... properties) {
         int kills = 0;
         int freezes = 0;
@@ -152,7 +152,7 @@ class JobStormTests {
                 start("node-again-" + kills, properties).awaitReady(START);
             } else {
                 freezes++;
-                // Other nodes run its jobs when it resumes.
+                // Resumes the node only after it was declared dead: other nodes run its jobs then.
                 awaitDeath(member);
                 victim.thaw();
                 awaitReturn(victim);
@@ -172,8 +172,8 @@ class JobStormTests {
                 .filter(line -> line.contains("claim lost"))
                 .count();
         System.out.printf(
-                "%1$d transactional, %1$d bulk and %2$d plain jobs under %3$s: %4$d, %5$d and %6$d effects, %7$d recoveries, %8$d claims lost seen by"
-                        + " survivors%n",
+                "%1$d transactional, %1$d bulk and %2$d plain jobs under %3$s: %4$d, %5$d and %6$d effects,"
+                        + " %7$d recoveries, %8$d lost claims logged by surviving nodes%n",
                 jobs,
                 jobs / 4,
                 storm,
@@ -206,7 +206,7 @@ class JobStormTests {
         survives(10_000, 150, Duration.ofMinutes(15));
     }
 
-    /** The same without the guards of the statement that completes a job; the checker above finds the violation. */
+    /** Removes the guards of the statement that completes a job. A job then has two effects, which the checks detect. */
     @Test
     @Tag("soak")
     void thawed_node_without_guards_completes_a_job_of_another_node() {
@@ -221,7 +221,7 @@ class JobStormTests {
         await().until(() -> effects("held-transactional") > 8);
     }
 
-    /** Waits until handlers run: a job has the status running as soon as it is claimed. */
+    /** Waits until the handlers run. The status does not show that: a job is running as soon as it is claimed. */
     private void awaitHeld(int jobs) {
         await().until(() -> nodes.stream()
                         .mapToLong(node -> node.log()
@@ -232,7 +232,7 @@ class JobStormTests {
                 == jobs);
     }
 
-    /** Returns settings with which a busy machine loses neither nodes nor leases, and one more. */
+    /** Returns settings under which a busy machine loses neither nodes nor leases, plus the given one. */
     private static String[] patient(String further) {
         return new String[] {
             "forge.cluster.heartbeat.interval=5s",
@@ -343,7 +343,7 @@ class JobStormTests {
                 .isEqualTo(8);
         assertThat(count("SELECT count(*) FROM forge_jobs j JOIN storm.held h ON h.id = j.id"
                         + " WHERE j.claim_epoch > h.claim_epoch"))
-                .as("given back: %s", first.log())
+                .as("jobs returned by the draining node: %s", first.log())
                 .isEqualTo(4);
         assertThat(effects("held-transactional")).isEqualTo(4);
     }

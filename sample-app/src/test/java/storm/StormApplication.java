@@ -40,7 +40,7 @@ public class StormApplication {
         return new Jobs(jdbc);
     }
 
-    /** The handlers. */
+    /** The job handlers. */
     public static class Jobs {
 
         private static final Logger log = LoggerFactory.getLogger(Jobs.class);
@@ -55,11 +55,11 @@ public class StormApplication {
         @Transactional
         public void transactional(Work work, JobContext job) throws InterruptedException {
             effect(job);
-            // After the effect is written and before it is committed, when a freeze does the most harm.
+            // Sleeps after the effect is written and before it is committed, when a freeze does the most harm.
             TimeUnit.MILLISECONDS.sleep(work.millis());
         }
 
-        /** Takes as long as one of its jobs: a call that is killed or frozen has written the effects of all of them. */
+        /** Writes the effects of all jobs before it sleeps, so a call that is killed or frozen affects the whole batch. */
         @ClusterJob(name = "bulk", batchSize = 20, batchWait = "20ms", maxAttempts = 1000)
         @Transactional
         public void bulk(List<Work> works, List<JobContext> jobs) throws InterruptedException {
@@ -73,7 +73,7 @@ public class StormApplication {
             effect(job);
         }
 
-        /** Runs until the test releases it, however slow the machine is. */
+        /** Runs until the test releases it, so the test does not depend on the speed of the machine. */
         @ClusterJob(name = "held-transactional")
         @Transactional
         public void heldTransactional(JobContext job) throws InterruptedException {

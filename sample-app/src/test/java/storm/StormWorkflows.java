@@ -13,7 +13,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
 import org.springframework.transaction.annotation.Transactional;
 
-/** A workflow of five steps with a sleep and a signal. Every tenth run fails; each transactional step writes a row. */
+/** A workflow of five steps with a sleep and a signal. One run in ten fails. Each transactional step writes a row. */
 @Component
 public class StormWorkflows {
 
@@ -64,7 +64,7 @@ public class StormWorkflows {
         return step;
     }
 
-    /** Names the run that gets a signal. */
+    /** The payload of the job that sends a signal to a run. */
     public record Approval(UUID run) {}
 
     @ClusterJob(name = "approve", maxAttempts = 1000)

@@ -12,7 +12,10 @@ import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 
-/** The upper bound of transactional jobs: transactions of two statements with the same driver, pool and threads, without an engine. */
+/**
+ * The upper bound for transactional jobs: transactions of two statements without an engine, with the same driver, pool and
+ * number of threads.
+ */
 final class BareTransactions implements Contestant {
 
     private final Server server;

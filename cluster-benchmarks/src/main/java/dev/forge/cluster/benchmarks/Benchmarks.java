@@ -18,7 +18,7 @@ public final class Benchmarks {
         Map<String, Part> parts = parts();
         List<String> wanted = args.length == 0 ? List.copyOf(parts.keySet()) : List.of(args);
         if (!parts.keySet().containsAll(wanted)) {
-            throw new IllegalArgumentException("Unknown part: valid are " + parts.keySet() + ", given " + wanted);
+            throw new IllegalArgumentException("Unknown part. Valid: " + parts.keySet() + ". Given: " + wanted);
         }
         long start = System.nanoTime();
         try (var server = Server.start()) {

@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
-/** Draws the throughputs of each part as bars, in SVG. */
+/** Draws the throughputs of each part as a bar chart in SVG. */
 final class Chart {
 
     private static final String UNIT = "jobs/s";
@@ -21,7 +21,7 @@ final class Chart {
 
     private Chart() {}
 
-    /** Returns the drawing. It has a light and a dark form, as the page that shows it has. */
+    /** Returns the SVG document. The colour of its text follows the reader's light or dark colour scheme. */
     static String svg(List<Figure> figures) {
         Map<String, List<Figure>> parts = new LinkedHashMap<>();
         for (Figure figure : figures) {

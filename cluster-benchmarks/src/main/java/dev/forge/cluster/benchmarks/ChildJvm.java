@@ -13,7 +13,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Another JVM with the classes of this one. It uses the same server. Closing kills it. */
+/** A child JVM with the class path of this one, which uses the same server. Closing it kills the process. */
 final class ChildJvm implements AutoCloseable {
 
     private final Process process;
@@ -24,7 +24,7 @@ final class ChildJvm implements AutoCloseable {
         this.output = process.inputReader(StandardCharsets.UTF_8);
     }
 
-    /** Runs a main class, whose first argument is the port of the server. */
+    /** Starts a JVM that runs a main class. The first argument of the main class is the port of the server. */
     static ChildJvm start(Class<?> main, Server server, String... arguments) throws IOException {
         var command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
@@ -38,7 +38,7 @@ final class ChildJvm implements AutoCloseable {
                 .start());
     }
 
-    /** Returns the class path. Maven runs the benchmarks in its own JVM, with a class loader of its own. */
+    /** Returns the class path. Maven runs the benchmarks inside its own JVM, with a separate class loader. */
     private static String classPath() {
         if (!(ChildJvm.class.getClassLoader() instanceof URLClassLoader loader)) {
             return System.getProperty("java.class.path");
@@ -54,16 +54,16 @@ final class ChildJvm implements AutoCloseable {
         return String.join(File.pathSeparator, entries);
     }
 
-    /** Waits for the next line of its output. */
+    /** Waits for the next line of the output; fails if the JVM has ended. */
     String nextLine() throws IOException {
         String line = output.readLine();
         if (line == null) {
-            throw new IllegalStateException("The other JVM has ended");
+            throw new IllegalStateException("The child JVM ended without printing another line");
         }
         return line;
     }
 
-    /** Kills it as {@code kill -9} does; returns when it is gone. */
+    /** Kills the JVM like {@code kill -9} and waits until the process has ended. */
     @Override
     public void close() {
         try {

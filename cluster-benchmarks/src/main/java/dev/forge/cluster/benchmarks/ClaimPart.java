@@ -23,8 +23,8 @@ import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
- * Measures a claim of 50 rows, alone and with obstacles in front of them: a million rows that cannot be claimed, and dead
- * index entries of finished jobs that an open snapshot retains. Queue searches and claims use the worker's own statements: a
+ * Measures a claim of 50 jobs, without and with obstacles in front of them: a million jobs that cannot be claimed, and dead
+ * index entries of finished jobs that an open snapshot retains. Queue searches and claims use the statements of the worker: a
  * search finds where a queue begins, and each claim continues where the previous one ended.
  */
 final class ClaimPart implements Part {
@@ -86,7 +86,7 @@ final class ClaimPart implements Part {
         report.atMost(2, what + " : nothing in front", rounds.median(name + " ratio"), "x");
     }
 
-    /** Inserts jobs that are all due at the same time; their ids ascend with the time of the insertion, as those of all jobs do. */
+    /** Inserts jobs that are all due at the same time. As for all jobs, ids ascend with the time of the insertion. */
     private static void insertAtOnce(Server server, int jobs, String due) {
         server.execute("""
                 INSERT INTO forge_jobs (id, name, payload, scheduled_at)
@@ -113,8 +113,8 @@ final class ClaimPart implements Part {
     }
 
     /**
-     * Inserts jobs with another name, another capability or a later time, and paused jobs. Half of them are more urgent than the
-     * jobs that can be claimed.
+     * Inserts jobs with another name, another capability or a later time, and paused jobs. Half of them have a higher priority
+     * than the jobs that can be claimed.
      */
     private static void obstruct(Server server) {
         server.execute("INSERT INTO forge_job_pauses (name) VALUES ('paused')");
@@ -141,7 +141,7 @@ final class ClaimPart implements Part {
             server.execute("CHECKPOINT");
             var freeTurn = new Turn(free);
             var obstructedTurn = new Turn(obstructed);
-            // In turns, so that a busy moment of the machine affects both.
+            // Alternates between the databases, so that a busy moment of the machine affects both.
             for (int i = 0; i < LOOKS; i++) {
                 freeTurn.look();
                 obstructedTurn.look();
@@ -161,7 +161,7 @@ final class ClaimPart implements Part {
         }
     }
 
-    /** A database to claim in, and the node that claims there. */
+    /** A database, and the node that claims jobs in it. */
     private record Place(JobQueueStore queues, JobClaimStore claims, RawSql rows, UUID node) {
 
         static Place in(Server server) {
@@ -177,7 +177,7 @@ final class ClaimPart implements Part {
         }
     }
 
-    /** The queue searches of a worker, and claims that each continue where the previous one ended. */
+    /** Measures queue searches of a worker, and claims that each continue where the previous one ended. */
     private static final class Turn {
 
         final List<Double> looks = new ArrayList<>();

@@ -2,17 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
-/** A scheduler that works through a queue of trivial jobs. */
+/** A scheduler, or a set of bare statements, that runs a queue of trivial jobs. */
 interface Contestant {
 
     String name();
 
-    /** Returns the number of jobs for one drain, which takes a few seconds. */
+    /** Returns the number of jobs for one drain, chosen so that a drain takes a few seconds. */
     int jobs();
 
-    /** Empties the tables of the contestant and inserts that many jobs, all due. */
+    /** Empties the tables of the contestant and inserts the given number of jobs, all due. */
     void fill(int jobs);
 
-    /** Works until all jobs are finished. */
+    /** Runs jobs until all are finished, and returns the measurement. */
     Race.Result drain(Race race);
 }

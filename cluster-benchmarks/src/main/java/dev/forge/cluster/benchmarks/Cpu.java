@@ -12,8 +12,8 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Measures the CPU time of this process and of PostgreSQL. The latter comes from {@code /proc}: the postmaster, its children,
- * and its children that have ended.
+ * Measures the CPU time of this process and of PostgreSQL. The time of PostgreSQL comes from {@code /proc} and includes the
+ * postmaster, its children, and its children that have ended.
  */
 final class Cpu {
 
@@ -29,7 +29,11 @@ final class Cpu {
             ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean bean ? bean : null;
     private final @Nullable String postmaster;
 
-    /** @param server null if it cannot be measured */
+    /**
+     * CPU times in nanoseconds.
+     *
+     * @param server null if the time of the server cannot be measured
+     */
     record Used(long client, @Nullable Long server) {
 
         Used since(Used before) {

@@ -21,7 +21,7 @@ final class CronPart implements Part {
             for (int round = 0; round < Rounds.COUNT; round++) {
                 server.execute("DELETE FROM forge_crons");
                 server.execute("DELETE FROM forge_cron_runs");
-                // Crons created at run time, for any worker. Their expression makes them due again in an hour.
+                // Inserts run-time crons for any worker. Their expression makes them due again after an hour.
                 server.execute("""
                         INSERT INTO forge_crons (name, handler, expression, target, declared, next_fire_at, overlap)
                         SELECT 'cron-' || n, '%s', '@every PT1H', 'any-worker', false,

@@ -12,7 +12,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 
-/** db-scheduler, tuned for throughput as in its documentation: lock-and-fetch of several times as many jobs as threads. */
+/** db-scheduler, tuned for throughput as documented: it locks and fetches several times as many jobs as it has threads. */
 final class DbScheduler implements Contestant {
 
     static final int JOBS = 20_000;

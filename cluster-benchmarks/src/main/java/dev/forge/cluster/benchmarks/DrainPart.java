@@ -11,11 +11,11 @@ final class DrainPart implements Part {
     @Override
     public void run(Server server, Report report) throws IOException {
         Contestant raw = new RawSql(server.pool(), RawSql.Table.FORGE_JOBS, RawSql.CLAIM);
-        // Shows the effect of larger batches alone: Forge Cluster enlarges its batches with the load.
+        // Isolates the effect of larger batches, because Forge Cluster enlarges its batches under load.
         Contestant largeRaw = new RawSql(server.pool(), RawSql.Table.FORGE_JOBS, RawSql.LARGE_CLAIM);
         Contestant handWritten = new RawSql(server.pool(), RawSql.Table.OWN, RawSql.LARGE_CLAIM);
         Contestant ours = new OneNode(server, OneNode.MANY);
-        // As many jobs as db-scheduler gets, because the planner may choose other plans for a small table.
+        // Has as many jobs as db-scheduler, because the planner may choose other plans for a small table.
         Contestant few = new OneNode(server, DbScheduler.JOBS);
         Contestant dbScheduler = new DbScheduler(server);
         Contestant jobRunr = new JobRunr(server);

@@ -5,15 +5,15 @@ package dev.forge.cluster.benchmarks;
 import java.time.Duration;
 import java.util.List;
 
-/** Drains that several parts compare: throughput and CPU time per job of each contestant. */
+/** Measures throughput and CPU time per job of contestants, for the parts that compare drains. */
 final class Drains {
 
     private Drains() {}
 
-    /** How long each contestant runs before it is measured: the compiler of the JVM is busy for 100,000 transactional jobs and more. */
+    /** The time each contestant runs before it is measured. The JIT compiler is busy for 100,000 transactional jobs or more. */
     private static final Duration WARM_UP = Duration.ofSeconds(20);
 
-    /** Measures all contestants in turn, after rounds that exclude the work of the compiler from the figures. */
+    /** Measures all contestants in turn, after warm-up drains that keep JIT compilation out of the figures. */
     static Rounds measure(Server server, List<Contestant> all) {
         for (Contestant one : all) {
             long began = System.nanoTime();

@@ -15,7 +15,10 @@ import java.util.concurrent.Future;
 final class EnqueuePart implements Part {
 
     private static final int BULK = 100_000;
-    /** Both sides take turns, slice by slice. A round is the median slice; a slice is long enough to include announcements. */
+    /**
+     * The number of slices per round. Both sides alternate slice by slice, and the median slice counts. A slice is long enough
+     * to include announcements to other nodes.
+     */
     private static final int SLICES = 25;
 
     private static final long SLICE_NANOS = 60_000_000;
@@ -27,7 +30,7 @@ final class EnqueuePart implements Part {
         var rounds = new Rounds();
         try (var node = new Ours("enqueuer", server, Ours.NO_WORKER, job -> {})) {
             node.start();
-            // Excludes the work of the JIT compiler from the figures.
+            // Keeps JIT compilation out of the figures.
             compare(new Rounds(), "warm-up", 1, node::enqueueOne, raw::insertOne);
             for (int round = 0; round < Rounds.COUNT; round++) {
                 raw.empty();

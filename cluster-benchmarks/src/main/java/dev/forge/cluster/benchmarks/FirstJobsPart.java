@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 
-/** Compares the first jobs of a new JVM with later ones, when its compiler has finished. */
+/** Compares the first jobs in a new JVM with later jobs, which run after JIT compilation. */
 final class FirstJobsPart implements Part {
 
     private static final int JOBS = 20_000;
@@ -31,7 +31,7 @@ final class FirstJobsPart implements Part {
         report.atLeast(0.6, "first jobs : later jobs", rounds.median("first") / rounds.median("later"), "x");
     }
 
-    /** The new JVM. Prints jobs per second and CPU time per job of the first jobs and of later ones. */
+    /** The main class of the new JVM. Prints jobs per second and CPU time per job of the first and of later jobs. */
     static final class NewJvm {
 
         private static final Duration WARM_UP = Duration.ofSeconds(15);

@@ -30,7 +30,7 @@ final class IdlePart implements Part {
         report.add("transactions of one idle node", rounds.median("idle"), "/s");
     }
 
-    /** Returns how many transactions the server has ended in this database. */
+    /** Returns the number of transactions that have ended in this database. */
     static long transactions(Server server) {
         return server.number(
                 "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()");

@@ -15,7 +15,7 @@ import org.jobrunr.storage.sql.postgres.PostgresStorageProvider;
 import org.jobrunr.utils.mapper.JsonMapper;
 import org.jobrunr.utils.mapper.jackson3.Jackson3JsonMapper;
 
-/** JobRunr with its shortest poll interval. JobRunr fetches more jobs by itself whenever workers are idle. */
+/** JobRunr with its shortest poll interval. Between polls, JobRunr fetches more jobs whenever workers are idle. */
 final class JobRunr implements Contestant {
 
     private static final Duration SHORTEST_POLL = Duration.ofSeconds(5);

@@ -22,8 +22,8 @@ import java.util.List;
 import java.util.function.Supplier;
 
 /**
- * Compares the statements of a node on a table with ten million pending and ten million finished jobs with the same statements on
- * a table that is nearly empty.
+ * Compares the statements of a node on a table with ten million pending and ten million finished jobs with the same statements
+ * on a table that is nearly empty.
  */
 final class LargeTablePart implements Part {
 
@@ -78,7 +78,7 @@ final class LargeTablePart implements Part {
         REPORTED.forEach(what -> report.add(what + ", large table", rounds.median(what), "ms"));
     }
 
-    /** Half of the pending jobs are due. Ids ascend with the time of the insertion. */
+    /** Inserts finished and pending jobs. Half of the pending jobs are due. Ids ascend with the creation time. */
     private static void fill(Server large) {
         for (int million = 0; million < MILLIONS; million++) {
             large.execute("""
@@ -102,7 +102,7 @@ final class LargeTablePart implements Part {
         }
     }
 
-    /** The statements of a node, in one database. */
+    /** Measures the statements of a node in one database. */
     private static final class Turns {
 
         private final Server server;

@@ -11,7 +11,7 @@ import java.util.function.Consumer;
 
 /**
  * Compares clusters of several sizes, all nodes in one JVM: throughput, load on the server, and the time until a killed node is
- * declared dead. Jobs of 50 ms should run three times as fast on three nodes, trivial jobs no slower.
+ * declared dead. Three nodes should run 50 ms jobs nearly three times as fast as one node, and trivial jobs hardly slower.
  */
 final class NodesPart implements Part {
 
@@ -59,7 +59,7 @@ final class NodesPart implements Part {
                 "x");
         for (int nodes : SIZES) {
             report.add(
-                    "locks waited for at a time, drain, " + text(nodes),
+                    "average number of sessions waiting for a lock, drain, " + text(nodes),
                     rounds.median("trivial, %d locks".formatted(nodes)),
                     "");
         }
@@ -76,7 +76,7 @@ final class NodesPart implements Part {
         return nodes == 1 ? "1 node" : nodes + " nodes";
     }
 
-    /** Returns the number of surplus runs. */
+    /** Measures one drain; returns the number of surplus runs. */
     private static long drain(Server server, Rounds rounds, String name, int nodes, int jobs, long millis) {
         return drain(server, rounds, name, nodes, Ours.Setup.DEFAULT, jobs, millis);
     }
@@ -93,7 +93,7 @@ final class NodesPart implements Part {
             }
             race.ran();
         };
-        // Paused until all nodes have started.
+        // Pauses the jobs until all nodes have started.
         server.execute("INSERT INTO forge_job_pauses (name) VALUES ('trivial')");
         List<Ours> cluster = new ArrayList<>();
         try {
@@ -119,7 +119,7 @@ final class NodesPart implements Part {
         cluster.parallelStream().forEach(Ours::start);
     }
 
-    /** In parallel: each node takes its time to leave. */
+    /** Closes the nodes in parallel, because each node needs some time to leave. */
     private static void close(List<Ours> cluster) {
         cluster.parallelStream().forEach(Ours::close);
     }
@@ -153,7 +153,7 @@ final class NodesPart implements Part {
         long killed;
         try (var jvm = ChildJvm.start(Victim.class, server)) {
             node = jvm.nextLine();
-            // Its first heartbeats.
+            // Lets the other nodes observe the new node before it is killed.
             Pause.millis(SETTLE_MILLIS);
             killed = System.nanoTime();
         }
@@ -161,7 +161,7 @@ final class NodesPart implements Part {
         return (System.nanoTime() - killed) / 1e6;
     }
 
-    /** A JVM with one more node. Prints the id of the node when it has joined. */
+    /** The main class of a JVM with one more node. Prints the id of the node when it has joined. */
     static final class Victim {
 
         private Victim() {}
@@ -171,13 +171,13 @@ final class NodesPart implements Part {
                     var node = new Ours("victim", server, Ours.WORKER, job -> {})) {
                 node.start();
                 System.out.println(node.id());
-                // Until it is killed, or its parent has ended.
+                // Waits until this JVM is killed or its parent has ended.
                 while (System.in.read() >= 0) {}
             }
         }
     }
 
-    /** Counts, again and again, how many sessions wait for a lock. */
+    /** Samples the number of sessions that wait for a lock. */
     private static final class LockWaits implements AutoCloseable {
 
         private static final long INTERVAL_MILLIS = 20;

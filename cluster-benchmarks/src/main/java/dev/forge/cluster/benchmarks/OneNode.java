@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
-/** Forge Cluster with one node. */
+/** Forge Cluster with one node and a handler without a transaction. */
 final class OneNode implements Contestant {
 
     static final int MANY = 100_000;

@@ -45,7 +45,7 @@ import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import tools.jackson.databind.json.JsonMapper;
 
-/** A node of Forge Cluster, wired as the starter does with default settings. */
+/** A node of Forge Cluster, wired as the starter wires it, with default settings unless a part changes them. */
 final class Ours implements AutoCloseable {
 
     /** The payload of the job that every contestant runs. */
@@ -70,12 +70,12 @@ final class Ours implements AutoCloseable {
     }
 
     /**
-     * What differs between parts.
+     * The settings that differ between parts.
      *
-     * @param transaction the transaction in which the handler is called; null: none
-     * @param batchSize how many jobs a call of the handler takes
+     * @param transaction the transaction in which the handler is called; null for none
+     * @param batchSize the number of jobs per call of the handler
      * @param retention how long completed jobs are kept
-     * @param controlConnections how many connections the node has for its own statements
+     * @param controlConnections the number of connections for the statements of the node
      */
     record Setup(
             JobHandler.@Nullable Transaction transaction, int batchSize, Duration retention, int controlConnections) {
@@ -208,10 +208,10 @@ final class Ours implements AutoCloseable {
         control.close();
     }
 
-    /** Returns the CPU load of the process, by which an overloaded node claims fewer jobs. */
+    /** Returns the CPU load of the process, or null if unknown. An overloaded node claims fewer jobs. */
     private static @Nullable Double cpuLoad() {
         if (ManagementFactory.getOperatingSystemMXBean() instanceof OperatingSystemMXBean system) {
-            // Asked once: each call measures the time since the one before.
+            // Called once, because each call measures the load since the previous call.
             double load = system.getProcessCpuLoad();
             return load >= 0 ? (Double) load : null;
         }

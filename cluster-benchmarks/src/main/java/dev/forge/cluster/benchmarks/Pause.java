@@ -5,7 +5,7 @@ package dev.forge.cluster.benchmarks;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 
-/** Waits, in handlers that simulate work and between two measurements. */
+/** Waits for a given time, in handlers that simulate work and between measurements. */
 final class Pause {
 
     private Pause() {}

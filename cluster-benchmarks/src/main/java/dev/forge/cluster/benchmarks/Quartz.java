@@ -24,7 +24,7 @@ import org.quartz.impl.StdSchedulerFactory;
 import org.quartz.utils.ConnectionProvider;
 import org.quartz.utils.DBConnectionManager;
 
-/** Quartz, clustered, which acquires as many triggers at once as it has threads. One job, and one trigger for each run. */
+/** Clustered Quartz that acquires as many triggers at once as it has threads. It has one job, and one trigger per run. */
 final class Quartz implements Contestant {
 
     private static final String SOURCE = "contestants";
@@ -54,7 +54,7 @@ final class Quartz implements Contestant {
 
             @Override
             public void shutdown() {
-                // Not closed: the pool outlives the scheduler.
+                // The pool stays open, because it outlives the scheduler.
             }
 
             @Override

@@ -18,7 +18,7 @@ import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import org.springframework.jdbc.core.JdbcTemplate;
 
-/** Compares strict checks on one node with a bare UPDATE of a row by its key, in a table that is also unlogged. */
+/** Compares strict checks on one node with a bare UPDATE by key in a table that is unlogged, like that of the buckets. */
 final class RateLimitPart implements Part {
 
     private static final RateLimit LIMIT = RateLimit.of(1_000, Duration.ofSeconds(1));

@@ -18,7 +18,7 @@ import java.util.concurrent.Future;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 
-/** The upper bound: hand-written statements without an engine, on the same rows or on those of a hand-written queue. */
+/** The upper bound: hand-written statements without an engine, on the table of Forge Cluster or of a hand-written queue. */
 final class RawSql implements Contestant {
 
     private static final int INSERT_BATCH = 1_000;
@@ -29,7 +29,7 @@ final class RawSql implements Contestant {
 
     /** The table with the jobs. */
     enum Table {
-        /** Shows the cost of the engine. */
+        /** The table of Forge Cluster: shows the cost of the engine. */
         FORGE_JOBS(
                 "forge_jobs",
                 "raw SQL",
@@ -37,7 +37,7 @@ final class RawSql implements Contestant {
                 "'trivial', d.payload::jsonb, 50, NULL, now(), NULL, '{}', 17",
                 "claim_epoch = claim_epoch + 1, started_at = now(), lease_expires_at = now() + interval '60 seconds',",
                 "waits_for IS NULL AND name = 'trivial' AND coalesce(worker_capability, '') = '' AND priority = 50"),
-        /** Shows the cost of the features, too: as few columns and indexes as a queue that keeps its rows can have. */
+        /** A queue that keeps its rows, with as few columns and indexes as possible: also shows the cost of the features. */
         OWN(
                 "hand_written_jobs",
                 "hand-written queue",
@@ -90,7 +90,7 @@ final class RawSql implements Contestant {
         }
     }
 
-    /** Jobs of Forge Cluster. */
+    /** Uses the table of Forge Cluster and claims of {@link #CLAIM} jobs. */
     RawSql(DataSource source) {
         this(source, Table.FORGE_JOBS, CLAIM);
     }

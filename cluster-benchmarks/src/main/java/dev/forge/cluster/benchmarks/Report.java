@@ -14,7 +14,7 @@ import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import tools.jackson.databind.json.JsonMapper;
 
-/** All figures, with their targets. */
+/** Collects the figures and their targets, and writes them as text, JSON and SVG. */
 final class Report {
 
     private final PrintStream out;
@@ -74,7 +74,7 @@ final class Report {
         out.println("  " + line(figure));
     }
 
-    /** Prints a remark for the reader of the figures. */
+    /** Prints a note among the figures. */
     void note(String text) {
         out.println("  " + text);
     }

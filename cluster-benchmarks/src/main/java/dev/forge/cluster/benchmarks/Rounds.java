@@ -7,7 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Values of several rounds, by name. Rounds alternate, so that a busy moment of the machine affects all names alike. */
+/** The values of several rounds, by name. Each round measures all names in turn, so that a busy moment affects all. */
 final class Rounds {
 
     static final int COUNT = 3;

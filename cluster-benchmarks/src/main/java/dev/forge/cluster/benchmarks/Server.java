@@ -19,8 +19,8 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
 /**
- * A database with the schema of Forge Cluster, and the pool that every contestant uses. All parts use one PostgreSQL, which is as
- * durable as in production.
+ * A database with the schema of Forge Cluster, and the pool that every contestant uses. All parts use one PostgreSQL server,
+ * which is as durable as in production.
  */
 final class Server implements AutoCloseable {
 
@@ -43,22 +43,22 @@ final class Server implements AutoCloseable {
         cpu = new Cpu((int) number("SELECT pg_backend_pid()"));
     }
 
-    /** Starts PostgreSQL. */
+    /** Starts a PostgreSQL server. */
     static Server start() throws IOException {
         EmbeddedPostgres postgres = EmbeddedPostgres.builder()
                 .setServerConfig("fsync", "on")
                 .setServerConfig("synchronous_commit", "on")
                 .setServerConfig("full_page_writes", "on")
-                // The parts run a checkpoint before each measurement, so none starts in the middle of one.
+                // Prevents automatic checkpoints during a measurement; parts run a checkpoint before it.
                 .setServerConfig("max_wal_size", "4GB")
                 .setServerConfig("checkpoint_timeout", "30min")
-                // Room for a hundred nodes.
+                // Allows the connections of a hundred nodes.
                 .setServerConfig("max_connections", "500")
                 .start();
         return new Server(postgres, postgres.getPort(), DATABASE);
     }
 
-    /** Uses a server that another process has started. */
+    /** Connects to a server that another process has started. */
     static Server at(int port) {
         return new Server(null, port, DATABASE);
     }
@@ -92,7 +92,7 @@ final class Server implements AutoCloseable {
     }
 
     private static DataSource direct(int port, String database) {
-        // As the starter opens them.
+        // The starter uses the same socket factory for its direct connections.
         var properties = new Properties();
         PromptSocketFactory.addTo(properties);
         return new DriverManagerDataSource(
@@ -135,7 +135,11 @@ final class Server implements AutoCloseable {
         }
     }
 
-    /** Waits until no such row exists. */
+    /**
+     * Waits until no such row exists.
+     *
+     * @param from a table, and optionally a WHERE clause
+     */
     void awaitNone(String from) {
         while (number("SELECT count(*) FROM (SELECT FROM " + from + " LIMIT 1) AS any_row") > 0) {
             Pause.millis(2);

@@ -10,8 +10,8 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Enqueues and runs 5,000 jobs a second for a long time, with a short retention: finished jobs must leave the table as fast as new
- * ones enter it, and neither the table nor its indexes may grow.
+ * Enqueues and runs 5,000 jobs a second for several minutes, with a short retention. Finished jobs must leave the table as fast
+ * as new jobs enter it, and neither the table nor its indexes may grow.
  */
 final class SteadyPart implements Part {
 
@@ -19,7 +19,7 @@ final class SteadyPart implements Part {
     private static final int PER_SECOND = 5_000;
     private static final int BATCH = 100;
     private static final Duration RETENTION = Duration.ofMinutes(2);
-    /** The first and the last window are compared. */
+    /** The number of windows of equal length. The first and the last one are compared. */
     private static final int WINDOWS = 6;
 
     private record Window(double perSecond, Cpu.Used cpu, long backlog) {}
@@ -62,7 +62,7 @@ final class SteadyPart implements Part {
                 "jobs/s in the first of %d windows, %d minutes".formatted(WINDOWS, MINUTES), first.perSecond, "jobs/s");
         report.add("jobs/s in the last window", last.perSecond, "jobs/s");
         report.atLeast(0.95, "last window : first window", last.perSecond / first.perSecond, "x");
-        report.add("jobs that wait at the end", (double) last.backlog, "");
+        report.add("jobs waiting at the end", (double) last.backlog, "");
         Long server0 = first.cpu.server();
         Long server1 = last.cpu.server();
         if (server0 != null && server1 != null) {

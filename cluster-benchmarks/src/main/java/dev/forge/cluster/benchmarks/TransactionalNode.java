@@ -6,7 +6,7 @@ import dev.forge.cluster.internal.job.handler.JobHandler;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 
-/** Forge Cluster with one node whose handler is transactional: what {@code @Transactional} does in an application. */
+/** Forge Cluster with one node whose handler is transactional, like a {@code @Transactional} handler of an application. */
 final class TransactionalNode implements Contestant {
 
     private final Server server;
@@ -14,7 +14,7 @@ final class TransactionalNode implements Contestant {
 
     private final int batchSize;
 
-    /** @param batchSize how many jobs a call of the handler takes */
+    /** @param batchSize the number of jobs per call of the handler */
     TransactionalNode(Server server, int batchSize) {
         this.server = server;
         this.batchSize = batchSize;

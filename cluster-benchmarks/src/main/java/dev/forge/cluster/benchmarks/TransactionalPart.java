@@ -4,7 +4,7 @@ package dev.forge.cluster.benchmarks;
 
 import java.util.List;
 
-/** Measures handlers with a transaction of their own, which is what users write first. */
+/** Measures transactional handlers, which users typically write first. */
 final class TransactionalPart implements Part {
 
     @Override

@@ -13,7 +13,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.springframework.jdbc.core.JdbcTemplate;
 
-/** Compares workflows of three steps with their bare statements on one node, and measures many runs that wake at once. */
+/** Compares workflows of three steps with their bare statements on one node, and measures many runs due at once. */
 final class WorkflowPart implements Part {
 
     private static final int RUNS = 6_000;
@@ -28,7 +28,7 @@ final class WorkflowPart implements Part {
     @Override
     public void run(Server server, Report report) throws Exception {
         var rounds = new Rounds();
-        // Not counted: in the first seconds most of the time goes to the JIT compiler.
+        // The first runs are not counted, because the JIT compiler takes most of their time.
         empty(server);
         workflows(server);
         bare(server);
@@ -85,7 +85,7 @@ final class WorkflowPart implements Part {
         }
     }
 
-    /** For each run: reads the run, inserts three steps, and ends the run and its job in one statement. */
+    /** Executes the bare statements: reads each run, inserts three steps, and ends the run and its job in one statement. */
     private static double bare(Server server) throws Exception {
         var jdbc = new JdbcTemplate(server.pool());
         empty(server);

@@ -1,4 +1,4 @@
-/** Benchmarks. Absolute figures depend on the machine, so compare figures of one run only. */
+/** Benchmarks of Forge Cluster. Figures depend on the machine, so compare only figures of the same run. */
 @NullMarked
 package dev.forge.cluster.benchmarks;
 

@@ -21,11 +21,11 @@ import org.springframework.transaction.annotation.Transactional;
 import org.springframework.web.bind.annotation.GetMapping;
 import org.springframework.web.bind.annotation.RestController;
 
-/** An application with JPA, Spring Data, a web server, Actuator and one of everything that the cluster offers. */
+/** An application with JPA, Spring Data, a web server, Actuator and one handler of each kind. */
 @SpringBootApplication
 public class AotApplication {
 
-    /** Starts it. */
+    /** Starts the application. */
     public static void main(String... args) {
         SpringApplication.run(AotApplication.class, args);
     }
@@ -76,7 +76,7 @@ public class AotApplication {
                 happenings.save(new Happening("daemon"));
             });
             while (!daemon.awaitStop(Duration.ofSeconds(1))) {
-                // Until it is asked to stop.
+                // Waits for the request to stop.
             }
         }
     }

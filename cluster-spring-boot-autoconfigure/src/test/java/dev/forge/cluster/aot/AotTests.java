@@ -23,14 +23,14 @@ import org.junit.jupiter.api.io.TempDir;
 import org.springframework.boot.SpringApplicationAotProcessor;
 import org.springframework.context.aot.AbstractAotProcessor;
 
-/** An application that is processed ahead of time, as {@code process-aot} does, compiled, and run in that mode. */
+/** Processes an application ahead of time like {@code process-aot}, compiles it, and runs it in AOT mode. */
 @ClusterPostgres
 class AotTests {
 
     private static final Duration START = Duration.ofMinutes(5);
     private static final Duration STOP = Duration.ofMinutes(2);
 
-    // Conditions are decided when the application is processed, not when it runs.
+    // Conditions are evaluated when the application is processed, not when it runs.
     private static final String[] BUILD_TIME = {
         "--forge.cluster.web.enabled=true",
         "--forge.cluster.web.jobs=note",
@@ -58,7 +58,7 @@ class AotTests {
                 .classes(classes)
                 .classes(output.resolve("resources"))
                 .jvmOption("-Dspring.aot.enabled=true")
-                // The mode, and the port of the web server.
+                // These loggers print the AOT mode and the port of the web server.
                 .property("logging.level.dev.forge.cluster.aot", "info")
                 .property("logging.level.org.springframework.boot", "info");
         Stream.of(BUILD_TIME)
@@ -76,7 +76,7 @@ class AotTests {
             await().until(() -> happened("job hello") && happened("workflow hello") && completedJobs("note") == 1);
 
             assertThat(application.get("/happenings").statusCode()).isEqualTo(200);
-            // The second request; the third if the database was too slow for the first and the node decided alone.
+            // The second request is denied, or the third if the node decided the first one without the database.
             await().until(() -> application.get("/happenings").statusCode() == 429);
             assertThat(application.get("/actuator/forgecluster").body()).contains("\"leaders\"");
             await().until(() -> application.get("/actuator/health/readiness").statusCode() == 200);

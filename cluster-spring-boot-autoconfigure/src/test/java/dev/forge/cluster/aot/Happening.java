@@ -7,7 +7,7 @@ import jakarta.persistence.GeneratedValue;
 import jakarta.persistence.Id;
 import org.jspecify.annotations.Nullable;
 
-/** One row for each thing that has happened. */
+/** The effect of a handler, stored as one row. */
 @Entity
 class Happening {
 

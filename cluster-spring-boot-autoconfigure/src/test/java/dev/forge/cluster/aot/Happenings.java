@@ -5,7 +5,7 @@ package dev.forge.cluster.aot;
 import java.util.List;
 import org.springframework.data.jpa.repository.JpaRepository;
 
-/** A repository of Spring Data. */
+/** The Spring Data repository of {@link Happening}. */
 interface Happenings extends JpaRepository<Happening, Long> {
 
     List<Happening> findByName(String name);

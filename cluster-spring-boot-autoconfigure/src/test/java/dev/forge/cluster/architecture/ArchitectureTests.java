@@ -42,8 +42,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.slf4j.LoggerFactory;
 
 /**
- * Which package may depend on which, and where JDBC, time and threads may be used. Each rule is also checked against classes
- * that break it on purpose, so that a rule that no longer finds anything fails, too.
+ * Verifies the dependencies between packages and the use of JDBC, time and threads. Each rule is also checked against classes
+ * that break it on purpose, so that a rule without matches fails, too.
  */
 class ArchitectureTests {
 
@@ -51,7 +51,7 @@ class ArchitectureTests {
     private static final String INTERNAL = ROOT + ".internal";
     private static final String WIRING = ROOT + ".autoconfigure";
 
-    /** The slices of the core, each with those that it may use. */
+    /** The slices of the core, each with the slices that it may use. */
     private static final Map<String, Set<String>> SLICES = Map.ofEntries(
             Map.entry("log", Set.of()),
             Map.entry("database", Set.of("log")),
@@ -67,7 +67,7 @@ class ArchitectureTests {
             Map.entry("workflow", Set.of("job", "node", "leader", "runtime", "database", "log")),
             Map.entry("ratelimit", Set.of("runtime", "database", "log")));
 
-    /** The same for the public API; every capability may use the root package. */
+    /** The packages of the public API, each with the packages that it may use; all of them may use the root package. */
     private static final Map<String, Set<String>> API = Map.ofEntries(
             Map.entry("node", Set.of()),
             Map.entry("leader", Set.of("node")),
@@ -216,7 +216,7 @@ class ArchitectureTests {
         });
     }
 
-    /** The package of a type below another one, up to the next dot; empty if it is not below it. */
+    /** Returns the name of the package directly below the root that contains a type; empty if the type is elsewhere. */
     private static String below(String root, JavaClass type) {
         String name = type.getPackageName();
         if (!name.startsWith(root + ".")) {
@@ -264,7 +264,7 @@ class ArchitectureTests {
         };
     }
 
-    /** Code generated ahead of time lies in the package of the configuration and names these types. */
+    /** Rejects private methods and types, because code generated ahead of time uses them from the same package. */
     private static ArchCondition<JavaMethod> useNoPrivateType() {
         return new ArchCondition<>("be visible in its package, and so should be its types") {
             @Override

@@ -81,7 +81,7 @@ class BuildFilesTests {
         Map<String, String> catalog = new TreeMap<>();
         gradle().versionProperties()
                 .forEach((coordinates, property) -> catalog.put(coordinates, "${%s}".formatted(property)));
-        // Maven gives annotation processors their version in the module.
+        // Maven declares the versions of annotation processors in the modules.
         catalog.keySet().removeIf(coordinates -> coordinates.endsWith("-processor"));
         assertThat(catalog).isEqualTo(expected);
     }
@@ -89,7 +89,7 @@ class BuildFilesTests {
     @Test
     void tests_do_not_take_jackson_from_the_run_time_class_path() throws Exception {
         for (String module : jars()) {
-            // flyway-core needs it; Maven would narrow it to tests, Gradle would not.
+            // flyway-core needs Jackson: Maven would narrow the transitive dependency to tests, Gradle would not.
             assertThat(maven(module).dependencies().in("test"))
                     .as(module)
                     .doesNotContain("tools.jackson.core:jackson-databind");

@@ -7,7 +7,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 
-/** The declared dependencies of one module, as {@code group:artifact} per scope, in Maven's words. */
+/** The declared dependencies of one module: {@code group:artifact} per scope, with the scope names of Maven. */
 final class Dependencies {
 
     private final Map<String, Set<String>> byScope = new TreeMap<>();

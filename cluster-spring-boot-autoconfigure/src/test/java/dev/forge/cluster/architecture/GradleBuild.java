@@ -14,8 +14,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What the Gradle scripts declare, read as text: Gradle itself is not needed. A line of a {@code dependencies} block that
- * this class does not understand is an error, so that no declaration is overlooked.
+ * The declarations of the Gradle scripts, read as text without Gradle. An unknown line in a {@code dependencies} block is an
+ * error, so that no declaration is overlooked.
  */
 final class GradleBuild {
 
@@ -58,7 +58,7 @@ final class GradleBuild {
         return quoted(block(settings, "include(", '(', ')'));
     }
 
-    /** Returns the property of the root {@code pom.xml} that gives each library of the catalog its version. */
+    /** Returns, for each library of the catalog, the property of the root {@code pom.xml} that contains its version. */
     Map<String, String> versionProperties() {
         return versionProperties;
     }

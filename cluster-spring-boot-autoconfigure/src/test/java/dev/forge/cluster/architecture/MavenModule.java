@@ -14,7 +14,7 @@ import org.w3c.dom.Element;
 import org.w3c.dom.Node;
 import org.xml.sax.InputSource;
 
-/** What one {@code pom.xml} declares, as it is written: nothing is inherited or resolved. */
+/** The declarations of one {@code pom.xml} as they are written: nothing is inherited or resolved. */
 record MavenModule(Element project) {
 
     static MavenModule read(Path pom) throws Exception {

@@ -15,7 +15,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** A table is written only by the slice that owns it. */
+/** Verifies that each table is written only by the slice that owns it. */
 class TableOwnershipTests {
 
     private static final Path SOURCES = Path.of("../cluster-core/src/main/java/dev/forge/cluster/internal");
@@ -43,7 +43,7 @@ class TableOwnershipTests {
             Map.entry("forge_workflow_signals", "workflow"),
             Map.entry("forge_rate_limits", "ratelimit"));
 
-    /** Slice and table, each with a reason. */
+    /** Allowed writes to tables of other slices, each with its reason. */
     private static final Set<String> EXCEPTIONS = Set.of(
             // A slot is decided and its job inserted in one statement, so that no slot fires twice or not at all.
             "cron writes forge_jobs",
@@ -81,7 +81,7 @@ class TableOwnershipTests {
         try (Stream<Path> files = Files.walk(SOURCES)) {
             Set<String> writes = writes(files);
             assertThat(violations(writes)).isEmpty();
-            // Each owner and each exception still applies: a pattern that finds nothing would pass, too.
+            // Each owner and each exception must still match: a pattern without matches would pass, too.
             assertThat(writes).containsAll(EXCEPTIONS);
             OWNERS.forEach((table, owner) -> assertThat(writes).contains("%s writes %s".formatted(owner, table)));
         }

@@ -19,7 +19,7 @@ import org.springframework.boot.jdbc.autoconfigure.JdbcTemplateAutoConfiguration
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 
-/** Applications on an empty database. */
+/** Fixture for tests of applications on an empty database. */
 @ClusterPostgres
 @ExtendWith(OutputCaptureExtension.class)
 abstract class AbstractApplicationTests {
@@ -33,7 +33,7 @@ abstract class AbstractApplicationTests {
 
     @AfterEach
     void drop() {
-        // A closed connection's backend takes a moment to end.
+        // The server needs a moment to end closed sessions.
         await().untilAsserted(() -> assertThat(database.sessions()).isEmpty());
         database.close();
     }

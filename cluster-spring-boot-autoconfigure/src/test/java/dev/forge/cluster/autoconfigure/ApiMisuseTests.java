@@ -86,7 +86,7 @@ import org.springframework.transaction.annotation.TransactionManagementConfigure
 import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** Calls that cannot be meant, in real applications: each is rejected at once, with the reason and the next step. */
+/** Verifies that invalid calls in real applications are rejected at once, with the reason and the next step. */
 @ClusterPostgres
 class ApiMisuseTests {
 
@@ -239,7 +239,7 @@ class ApiMisuseTests {
         @Override
         public void afterSingletonsInstantiated() {
             callAll("singletons");
-            // No leader has seen it before the node joins.
+            // No leader can store the cron before the node joins.
             assertThatExceptionOfType(CronRejectedException.class)
                     .isThrownBy(() -> beans.getBean(Crons.class).trigger("nightly"))
                     .withMessageContaining("'nightly' is declared by this node");
@@ -329,14 +329,14 @@ class ApiMisuseTests {
                     .isThrownBy(() -> context.getBean(Workflows.class).start("checkout", List.of(1)))
                     .withMessageContaining("'checkout'")
                     .withMessageContaining(Order.class.getName());
-            // A map that looks like the handler's type is as good.
+            // A map with the members of the handler's type is accepted.
             assertThat(ended(
                                     context,
                                     jobs.enqueueNamed("order", Map.of("item", "anvil"))
                                             .id())
                             .result())
                     .isEqualTo("\"anvil\"");
-            // What a handler on another node takes is not known here.
+            // This node does not know the payload types of handlers on other nodes.
             database.jdbc()
                     .sql("INSERT INTO forge_job_names (name) VALUES ('elsewhere')")
                     .update();
@@ -362,7 +362,7 @@ class ApiMisuseTests {
                     .isThrownBy(() -> transaction.executeWithoutResult(status -> change.run()))
                     .withMessageContaining(name)
                     .withMessageContaining("REQUIRES_NEW"));
-            // These have transactions of their own.
+            // Locks and state use their own transactions.
             transaction.executeWithoutResult(status -> {
                 assertThat(context.getBean(ClusterLocks.class).tryLock("read-only"))
                         .isPresent();

@@ -33,7 +33,7 @@ import org.springframework.context.annotation.Primary;
 import org.springframework.jdbc.datasource.AbstractDataSource;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** Which data source the cluster uses, and what it takes from its pool. */
+/** Choice of the data source, direct connections, and the use of the pool. */
 class ApplicationDataSourceTests extends AbstractApplicationTests {
 
     @ParameterizedTest
@@ -42,7 +42,7 @@ class ApplicationDataSourceTests extends AbstractApplicationTests {
         runner().withConfiguration(
                         size == 1
                                 ? AutoConfigurations.of()
-                                : AutoConfigurations.of(FlywayAutoConfiguration.class)) // which needs two itself
+                                : AutoConfigurations.of(FlywayAutoConfiguration.class)) // Flyway needs two itself
                 .withPropertyValues("spring.datasource.hikari.maximum-pool-size=" + size)
                 .run(context -> {
                     assertThat(context).hasNotFailed();
@@ -91,7 +91,7 @@ class ApplicationDataSourceTests extends AbstractApplicationTests {
     }
 
     @Test
-    void direct_connections_repeat_what_the_pool_does_to_its_own() {
+    void direct_connections_run_the_init_sql_of_the_pool() {
         database.jdbc().sql("CREATE ROLE pool_owner").update();
         database.jdbc().sql("GRANT CREATE ON SCHEMA public TO pool_owner").update();
         runner().withPropertyValues("spring.datasource.hikari.connection-init-sql=SET ROLE pool_owner")
@@ -108,7 +108,7 @@ class ApplicationDataSourceTests extends AbstractApplicationTests {
     }
 
     @Test
-    void works_without_hikari_or_anything_else_that_is_optional() {
+    void application_joins_without_optional_libraries() {
         new ApplicationContextRunner()
                 .withClassLoader(new FilteredClassLoader(
                         "com.zaxxer.hikari",
@@ -182,7 +182,7 @@ class ApplicationDataSourceTests extends AbstractApplicationTests {
     }
 
     @Test
-    void stopping_behind_a_network_that_was_cut_does_not_hang() {
+    void stop_behind_a_cut_network_does_not_hang() {
         URI server = URI.create(database.url().substring("jdbc:".length()));
         try (TcpProxy network = TcpProxy.to(server.getHost(), server.getPort())) {
             runner().withPropertyValues("spring.datasource.url="

@@ -31,7 +31,7 @@ import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** A pool whose connections do not commit by themselves, as is often recommended for Hibernate. */
+/** Jobs on a pool with {@code auto-commit=false}, which is often recommended for Hibernate. */
 @ClusterPostgres
 class AutoCommitTests {
 

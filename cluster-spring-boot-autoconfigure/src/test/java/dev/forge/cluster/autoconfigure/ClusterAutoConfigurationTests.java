@@ -35,7 +35,7 @@ import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
-/** How an application joins the cluster, and what it logs. */
+/** Start and stop of an application as a node, its configuration and its start-up log. */
 class ClusterAutoConfigurationTests extends AbstractApplicationTests {
 
     @Test
@@ -48,7 +48,7 @@ class ClusterAutoConfigurationTests extends AbstractApplicationTests {
         });
     }
 
-    /** Creating all beans comes before joining; application runners come after it. */
+    /** Runs its startup action while beans are created, which is before the node joins; application runners run after that. */
     static class SeedsBeforeJobs {
 
         final List<String> order = new CopyOnWriteArrayList<>();
@@ -171,7 +171,7 @@ class ClusterAutoConfigurationTests extends AbstractApplicationTests {
                     if (line.contains("d.f.c") || line.contains("dev.forge.cluster")) {
                         lines.add(line);
                     }
-                    // The start ends with the first terms: a paused machine may lose them and log that, too.
+                    // The first terms end the start: later lines may report terms that a paused machine has lost.
                     if (line.contains("Leads ")) {
                         break;
                     }

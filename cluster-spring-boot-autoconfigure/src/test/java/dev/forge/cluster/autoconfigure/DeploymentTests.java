@@ -34,7 +34,7 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.core.env.PropertySource;
 import org.springframework.core.io.ByteArrayResource;
 
-/** docs/reference/deployment.md, held against the product. */
+/** Verifies the configurations and the matrix of docs/reference/deployment.md. */
 @ClusterPostgres
 class DeploymentTests {
 
@@ -85,7 +85,7 @@ class DeploymentTests {
                 .run(context -> assertThat(context).hasNotFailed());
     }
 
-    /** The matrix of the page, cell by cell. */
+    /** Returns the combinations of mode and role in the matrix of the page. */
     static Stream<Arguments> nodes() {
         return Stream.of(NodeMode.values())
                 .flatMap(mode -> Stream.of(NodeRole.values())
@@ -95,19 +95,19 @@ class DeploymentTests {
 
     @ParameterizedTest(name = "{0} {1}")
     @MethodSource("nodes")
-    void modes_and_roles_decide_who_does_what(NodeMode mode, NodeRole role) {
+    void mode_and_roles_determine_the_duties_of_a_node(NodeMode mode, NodeRole role) {
         runner().withUserConfiguration(RoleBeans.class)
                 .withPropertyValues("forge.cluster.node.mode=" + mode, "forge.cluster.node.roles=" + role)
                 .run(context -> {
                     assertThat(context).hasNotFailed();
-                    // Registers and beats: everybody. An observer has no role but gateway.
+                    // Every node registers and sends heartbeats. An observer has no role but gateway.
                     boolean shown = mode != NodeMode.OBSERVER || role == NodeRole.GATEWAY;
                     assertThat(database.jdbc()
                                     .sql("SELECT array_to_string(roles, ',') FROM forge_nodes WHERE status = 'active'")
                                     .query(String.class)
                                     .single())
                             .isEqualTo(shown ? role.name().toLowerCase(Locale.ROOT) : "");
-                    // Stands for election: schedulers in mode auto and leader.
+                    // Schedulers in mode auto and leader are candidates.
                     boolean candidate =
                             role == NodeRole.SCHEDULER && (mode == NodeMode.AUTO || mode == NodeMode.LEADER);
                     Leadership leadership = context.getBean(Leadership.class);
@@ -116,7 +116,7 @@ class DeploymentTests {
                     } else {
                         await().during(Duration.ofMillis(600)).until(() -> !leadership.isLeader(Leadership.SCHEDULER));
                     }
-                    // Changes the cluster: nodes with the role function that are no observers.
+                    // Nodes with the role function may change the cluster, except observers.
                     boolean mutates = role == NodeRole.FUNCTION && mode != NodeMode.OBSERVER;
                     try {
                         context.getBean(ClusterLocks.class).tryLock("matrix").ifPresent(lock -> lock.close());
@@ -124,7 +124,7 @@ class DeploymentTests {
                     } catch (MutationRefusedException e) {
                         assertThat(mutates).isFalse();
                     }
-                    // Beans by role.
+                    // Beans can depend on the role.
                     assertThat(context.containsBean("workerOnly")).isEqualTo(role == NodeRole.WORKER);
                 });
     }

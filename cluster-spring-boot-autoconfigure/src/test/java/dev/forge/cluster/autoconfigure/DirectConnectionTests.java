@@ -29,7 +29,7 @@ import org.springframework.beans.factory.support.DefaultListableBeanFactory;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.test.util.ReflectionTestUtils;
 
-/** The connections that the cluster opens past the pool. */
+/** Connections that the cluster opens outside of the pool. */
 @ClusterPostgres
 class DirectConnectionTests {
 
@@ -47,13 +47,13 @@ class DirectConnectionTests {
     }
 
     @Test
-    void login_at_a_server_that_says_nothing_leaves_no_thread_behind() throws Exception {
-        // The kernel accepts for it.
+    void login_at_a_silent_server_leaves_no_thread() throws Exception {
+        // The kernel accepts the connection, but no server responds.
         try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
             String url = "jdbc:postgresql://127.0.0.1:%d/any?sslmode=disable&loginTimeout=1"
                     .formatted(silent.getLocalPort());
             DataSource direct = direct(url, "somebody", "secret");
-            // Those of earlier tests end, too.
+            // Login threads of earlier tests have to end first.
             await().until(() -> loginThreads() == 0);
             var login = new FutureTask<>(direct::getConnection);
             new Thread(login, "login").start();
@@ -74,8 +74,7 @@ class DirectConnectionTests {
     }
 
     @Test
-    void sockets_answer_at_once_unless_the_application_has_a_factory_of_its_own(TestDatabase database)
-            throws Exception {
+    void sockets_return_at_once_unless_the_application_has_its_own_factory(TestDatabase database) throws Exception {
         assertThat(socket(database.url(), database).getClass().getEnclosingClass())
                 .isEqualTo(PromptSocketFactory.class);
         String own = database.url() + (database.url().contains("?") ? "&" : "?") + "socketFactory="

@@ -70,7 +70,7 @@ class DisabledClusterTests {
                 .toArray(Class<?>[]::new);
     }
 
-    /** Injects all there is to inject. */
+    /** Injects every type that the cluster offers. */
     record Service(
             Jobs jobs,
             Crons crons,

@@ -61,7 +61,7 @@ class EventThreadTests {
     void slow_listener_loses_the_oldest_waiting_events_and_one_warning_says_so() throws Exception {
         send(0, 0);
         begun.await();
-        // The first event is with the listener; a thousand wait, and ten are one too many each.
+        // The listener blocks in the first event. A thousand events wait, and each of ten more replaces the oldest one.
         send(1, 1_010);
         listening.countDown();
         await().until(() -> received.contains("1010"));

@@ -41,7 +41,7 @@ class KeepAliveTests {
     void joined_node_keeps_its_jvm_alive_until_it_is_stopped() {
         try (AppProcess terminated = node("terminated").start();
                 AppProcess closed = node("closed").start()) {
-            // A process that has ended does not beat.
+            // A process that has ended sends no heartbeats.
             await().atMost(START).until(() -> beats("terminated") > 3 && beats("closed") > 3);
 
             terminated.terminate();
@@ -58,7 +58,7 @@ class KeepAliveTests {
     }
 
     @Test
-    void jvm_ends_with_its_main_method_where_nothing_may_keep_it_alive() {
+    void jvm_ends_with_its_main_method_without_keep_alive_or_cluster() {
         try (AppProcess refused = node("refused")
                         .property("spring.main.keep-alive", false)
                         .start();
@@ -78,7 +78,7 @@ class KeepAliveTests {
                 .property("forge.cluster.heartbeat.interval", "100ms");
     }
 
-    /** Heartbeats of a node so far; zero if it is not registered, or only as one that the other node declared dead. */
+    /** Returns the number of heartbeats of a node; zero if it is not registered, or was declared dead by the other node. */
     private long beats(String name) {
         return database.jdbc()
                 .sql("SELECT coalesce(max(beats), 0) FROM forge_nodes WHERE name = ? AND status <> 'dead'")
@@ -111,7 +111,7 @@ class KeepAliveTests {
             SpringApplication.run(CommandLineApplication.class, args);
         }
 
-        // On a thread of its own: closing waits for the end of this job.
+        // On a separate thread, because closing waits for the end of this job.
         @ClusterJob(name = "close-context")
         void close() {
             var thread = new Thread(context::close, "close-context");

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.slf4j.LoggerFactory;
 
-/** Captures log lines: of one class from level INFO, of all others as the logging configuration of the tests says. */
+/** Captures log lines: those of one class from level INFO, all others as configured for the tests. */
 public final class LogLines extends AppenderBase<ILoggingEvent> implements AutoCloseable {
 
     private final List<ILoggingEvent> events = new CopyOnWriteArrayList<>();
@@ -33,7 +33,7 @@ public final class LogLines extends AppenderBase<ILoggingEvent> implements AutoC
         events.clear();
     }
 
-    /** Returns the lines of that class. */
+    /** Returns the lines of the watched class at a level. */
     public List<String> own(Level level) {
         return events.stream()
                 .filter(event -> event.getLoggerName().equals(watched.getName()) && event.getLevel() == level)

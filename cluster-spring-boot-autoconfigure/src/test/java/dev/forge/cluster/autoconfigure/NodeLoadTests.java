@@ -43,13 +43,13 @@ class NodeLoadTests {
         var used = new AtomicLong();
         var time = new AtomicLong();
         var cpu = new ProcessCpu(used::get, time::get);
-        assertThat(cpu.load()).as("nothing is known yet").isNull();
+        assertThat(cpu.load()).as("load before the first measurement").isNull();
 
         long second = Duration.ofSeconds(1).toNanos();
         time.addAndGet(second);
         used.addAndGet(second / 2 * Runtime.getRuntime().availableProcessors());
         assertThat(cpu.load()).isEqualTo(0.5, within(0.001));
-        // Somebody else asks a moment later.
+        // A call a moment later returns the last result.
         time.addAndGet(1);
         assertThat(cpu.load()).isEqualTo(0.5, within(0.001));
         time.addAndGet(second);

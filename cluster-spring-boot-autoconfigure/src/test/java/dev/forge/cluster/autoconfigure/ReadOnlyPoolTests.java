@@ -81,7 +81,7 @@ class ReadOnlyPoolTests {
                 ResultSet setting = statement.executeQuery("SHOW default_transaction_read_only")) {
             return setting.next() && setting.getString(1).equals("on");
         } catch (SQLException e) {
-            // Its session was ended; the pool opens another one.
+            // The session was terminated; the pool opens another one.
             return false;
         }
     }

@@ -30,7 +30,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** When and where the tables of the cluster are created. */
+/** Creation of the cluster's tables: order, schema, required rights and concurrent starts. */
 class SchemaSetupTests extends AbstractApplicationTests {
 
     @Test
@@ -117,7 +117,7 @@ class SchemaSetupTests extends AbstractApplicationTests {
                 .run(context -> {
                     assertThat(context).hasNotFailed();
                     Leadership leadership = context.getBean(Leadership.class);
-                    // Fails before the election, and while a paused machine has lost its term.
+                    // The call fails before the election, and while a paused machine has lost its term.
                     await().ignoreException(LeadershipLostException.class)
                             .until(() -> leadership.<String>fenced(Leadership.SCHEDULER, () -> "done"), "done"::equals);
                 });
@@ -165,7 +165,7 @@ class SchemaSetupTests extends AbstractApplicationTests {
                         assertThat(context).hasNotFailed();
                         together.await(5, TimeUnit.MINUTES);
                         seen.set(nodes().size());
-                        // Nobody leaves before everybody has counted.
+                        // No node leaves before every node has counted.
                         together.await(5, TimeUnit.MINUTES);
                     });
             return seen.get();

@@ -32,10 +32,10 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.transaction.autoconfigure.TransactionAutoConfiguration;
 import org.springframework.context.ApplicationContext;
 
-/** Applications as the starter makes them, on a test's database. */
+/** Creates applications on the database of a test, configured as the starter does. */
 public final class TestApplications {
 
-    /** What makes an application a node, without Actuator, HTTP, rate limits and workflows. */
+    /** The auto-configurations of a node, without Actuator, HTTP, rate limits and workflows. */
     public static final AutoConfigurations CLUSTER = AutoConfigurations.of(
             ClusterAutoConfiguration.class,
             CronAutoConfiguration.class,
@@ -48,7 +48,7 @@ public final class TestApplications {
 
     private TestApplications() {}
 
-    /** One with a data source and a cluster; the rest is the test's. */
+    /** Returns an application with a data source and a cluster; tests add the rest. */
     public static ApplicationContextRunner on(TestDatabase database) {
         return new ApplicationContextRunner()
                 .withPropertyValues(
@@ -56,13 +56,13 @@ public final class TestApplications {
                         "spring.datasource.url=" + database.url(),
                         "spring.datasource.username=" + database.username(),
                         "spring.datasource.password=" + database.password(),
-                        // The usual ten, most of which no test needs, cost more than many a test.
+                        // Opening the default of ten connections takes longer than many tests.
                         "spring.datasource.hikari.minimum-idle=1")
                 .withConfiguration(AutoConfigurations.of(DataSourceAutoConfiguration.class))
                 .withConfiguration(CLUSTER);
     }
 
-    /** One with transactions, meters and the endpoint, too. */
+    /** Returns an application that also has transactions, meters and the endpoint. */
     public static ApplicationContextRunner whole(TestDatabase database) {
         return on(database)
                 .withPropertyValues(
@@ -80,14 +80,14 @@ public final class TestApplications {
                         JacksonEndpointAutoConfiguration.class));
     }
 
-    /** The job, once it has ended. */
+    /** Waits for the end of a job and returns it. */
     public static JobInfo ended(ApplicationContext context, UUID job) {
         Jobs jobs = context.getBean(Jobs.class);
         await().until(() -> jobs.find(job).orElseThrow().status().isFinal());
         return jobs.find(job).orElseThrow();
     }
 
-    /** Why the cluster refused to start. */
+    /** Returns the exception with which the cluster failed the start. */
     public static ClusterStartupException refusal(@Nullable Throwable failure) {
         for (Throwable e = failure; e != null; e = e.getCause()) {
             if (e instanceof ClusterStartupException startup) {

@@ -20,7 +20,7 @@ import java.util.Map;
 import org.springframework.context.ApplicationContext;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Talks to an application under test as any client would. */
+/** An HTTP client of an application under test. */
 public final class TestHttp {
 
     private static final JsonMapper JSON = JsonMapper.builder().build();
@@ -52,7 +52,7 @@ public final class TestHttp {
             return JSON.readValue(body, Map.class);
         }
 
-        /** The member at that place. */
+        /** Returns the member at a path of names and indexes. */
         public Object at(Object... path) {
             Object value = json();
             for (Object step : path) {
@@ -61,7 +61,7 @@ public final class TestHttp {
             return value;
         }
 
-        /** A problem as RFC 9457 wants it, of that status; answers what it says. */
+        /** Asserts a problem of RFC 9457 with that status and returns its detail. */
         public String problem(int expected) {
             assertThat(status).as(body).isEqualTo(expected);
             assertThat(header("Content-Type")).isEqualTo("application/problem+json");
@@ -86,7 +86,7 @@ public final class TestHttp {
         return send("POST", path, BodyPublishers.ofByteArray(json), "Content-Type", "application/json");
     }
 
-    /** In chunks, without saying how large it is. */
+    /** Sends a body in chunks, without a content length. */
     public Answer postChunked(String path, byte[] json) {
         return send(
                 "POST",

@@ -33,7 +33,7 @@ import org.springframework.orm.jpa.JpaTransactionManager;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 
-/** Which of several transaction managers the cluster's transactions are opened with. */
+/** Choice of the transaction manager for the cluster's transactions among several. */
 @ClusterPostgres
 class TransactionManagerChoiceTests {
 

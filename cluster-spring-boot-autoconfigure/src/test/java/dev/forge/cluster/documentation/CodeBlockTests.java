@@ -31,7 +31,7 @@ import org.junit.jupiter.api.io.TempDir;
  * <ul>
  *   <li>A block holds members of a class (types, methods, fields) or statements. Types of the public API, of Spring and of the
  *       JDK are imported, and the beans of the cluster are fields: {@code jobs}, {@code crons}, {@code workflows}.
- *   <li>{@code <!-- java: ... -->} declares what the blocks of its page use and the reader does not need to see.
+ *   <li>{@code <!-- java: ... -->} declares members that the blocks of its page use and the reader does not need to see.
  *   <li>{@code { ... }} is a body that is left out.
  * </ul>
  */
@@ -170,7 +170,7 @@ class CodeBlockTests {
 
     private List<Diagnostic<? extends JavaFileObject>> compile(Map<String, String> sources) {
         var problems = new DiagnosticCollector<JavaFileObject>();
-        // Surefire hides the class path in the manifest of a jar, and tells it by a property of its own.
+        // Surefire moves the class path to the manifest of a jar, and sets a property to the original.
         String classPath = System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
         List<Source> units = sources.entrySet().stream()
                 .map(source -> new Source(source.getKey(), source.getValue()))

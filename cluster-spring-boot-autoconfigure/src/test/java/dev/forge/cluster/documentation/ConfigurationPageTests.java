@@ -25,8 +25,8 @@ import org.springframework.boot.context.properties.source.ConfigurationPropertyN
 import org.springframework.boot.json.JsonParserFactory;
 
 /**
- * The tables of docs/reference/configuration.md are those of the configuration metadata, which the build makes of the property
- * records and of additional metadata. The system property {@code forge.guide.write} rewrites the page.
+ * Verifies that the tables of docs/reference/configuration.md match the configuration metadata, which the build generates from
+ * the property records and additional metadata. The system property {@code forge.guide.write} rewrites the page.
  */
 class ConfigurationPageTests {
 
@@ -109,7 +109,7 @@ class ConfigurationPageTests {
         return String.valueOf(property.get("name"));
     }
 
-    /** What may be written as the value. */
+    /** Returns the description of the values that a type allows. */
     private static String type(String name) {
         if (name.matches("java\\.util\\.(List|Set)<.*>")) {
             String element = type(name.replaceFirst(".*<(.*)>", "$1"));

@@ -17,7 +17,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
-/** Relative links of all pages lead to files that exist, and anchors to headings that exist. */
+/** Verifies that relative links of all pages lead to existing files, and anchors to existing headings. */
 class LinkTests {
 
     private static final int MOST_LINES_OF_THE_README = 120;
@@ -70,7 +70,7 @@ class LinkTests {
 
     private static List<String> links(String text) {
         var links = new ArrayList<String>();
-        // In a code span brackets are not a link.
+        // Brackets in a code span are not a link.
         Matcher matcher = LINK.matcher(Pages.withoutBlocks(text).replaceAll("(?<!\\[)`[^`\\n]*`", ""));
         while (matcher.find()) {
             if (!matcher.group(1).matches("[a-z]+:.*")) {
@@ -87,7 +87,7 @@ class LinkTests {
                 && (parts.length == 1 || anchors(Pages.text(target)).contains(parts[1]));
     }
 
-    /** As GitHub makes anchors of headings. */
+    /** Returns the anchors of all headings, generated as GitHub does. */
     private static Set<String> anchors(String text) {
         Map<String, Integer> seen = new HashMap<>();
         var anchors = new HashSet<String>();

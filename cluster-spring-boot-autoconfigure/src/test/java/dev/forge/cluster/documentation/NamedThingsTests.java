@@ -16,18 +16,18 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** What the guide names exists: messages that users search for, property keys and metrics. */
+/** Verifies that messages, property keys and metrics exist that the guide names. */
 class NamedThingsTests {
 
     private static final List<String> MODULES = List.of("cluster-core", "cluster-spring-boot-autoconfigure");
 
-    /** A message in quotes. Those of other programs are followed by their author: (by PostgreSQL). */
+    /** A message in quotes. Messages of other programs are followed by their source, such as (by PostgreSQL). */
     private static final Pattern MESSAGE = Pattern.compile("\"([^\"]+)\"(\\s*\\(by |, by )?");
 
     private static final Pattern KEY = Pattern.compile("`(forge\\.cluster\\.[a-z0-9.-]*[a-z0-9])(\\.\\*)?(=[^`]*)?`");
 
     @Test
-    void messages_on_the_page_about_troubleshooting_are_those_of_the_product() throws IOException {
+    void messages_of_the_troubleshooting_page_exist() throws IOException {
         String sources = sources();
         var unknown = new ArrayList<String>();
         for (String message : messages(Pages.text(Pages.ROOT.resolve("docs/reference/troubleshooting.md")))) {
@@ -75,14 +75,14 @@ class NamedThingsTests {
                 .toList();
     }
 
-    /** Dots stand for what a message fills in. */
+    /** Returns whether the sources contain a message, in which three dots stand for arguments. */
     private static boolean isIn(String sources, String message) {
         return Stream.of(message.split("\\.\\.\\.", -1))
                 .map(part -> part.replaceAll("^[ ']+|[ ']+$", ""))
                 .allMatch(sources::contains);
     }
 
-    /** All main sources, with texts that are put together of several lines as one. */
+    /** Returns all main sources, with concatenated string literals joined. */
     private static String sources() throws IOException {
         var all = new StringBuilder();
         for (String module : MODULES) {

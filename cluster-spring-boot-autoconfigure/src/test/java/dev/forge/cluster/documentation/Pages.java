@@ -25,7 +25,7 @@ final class Pages {
     /**
      * A fenced code block.
      *
-     * @param line where it begins in its page
+     * @param line the line of its page in which the block begins
      */
     record Block(Path page, int line, String language, String text) {
         String place() {
@@ -33,13 +33,13 @@ final class Pages {
         }
     }
 
-    /** README and the reference guide. */
+    /** Returns README and the pages of the reference guide. */
     static List<Path> guide() {
         return Stream.concat(Stream.of(ROOT.resolve("README.md")), markdown(ROOT.resolve("docs/reference")))
                 .toList();
     }
 
-    /** All pages, those for contributors too. */
+    /** Returns all pages, including those for contributors. */
     static List<Path> all() {
         return Stream.concat(markdown(ROOT), markdown(ROOT.resolve("docs"))).toList();
     }
@@ -73,7 +73,7 @@ final class Pages {
         return blocks;
     }
 
-    /** The blocks of README and guide in that language. */
+    /** Returns the blocks of README and guide in a language. */
     static List<Block> blocks(String language) {
         return guide().stream().flatMap(page -> blocks(page, language).stream()).collect(Collectors.toList());
     }

@@ -12,7 +12,7 @@ import java.sql.Statement;
 import java.util.ArrayList;
 import org.junit.jupiter.api.Test;
 
-/** PostgreSQL can plan every query and update that the guide shows. Grants are executed by GrantTests. */
+/** Verifies that PostgreSQL can plan every query and update of the guide. GrantTests executes the grants. */
 @ClusterPostgres
 class SqlBlockTests {
 
@@ -29,7 +29,7 @@ class SqlBlockTests {
         try (Connection connection = database.dataSource().getConnection();
                 Statement statement = connection.createStatement()) {
             for (Pages.Block block : Pages.blocks("sql")) {
-                // Where the guide names a schema, it is that of its example.
+                // The example schema of the guide does not exist here.
                 String text = block.text().replaceAll("--.*", "").replaceAll("\\bforge\\.(?=forge_)", "");
                 for (String sql : text.split(";", -1)) {
                     if (sql.strip().matches("(?s)(SELECT|UPDATE)\\b.*")) {

@@ -20,7 +20,7 @@ import org.springframework.boot.env.YamlPropertySourceLoader;
 import org.springframework.core.env.PropertySource;
 import org.springframework.core.io.ByteArrayResource;
 
-/** Every YAML block of README and guide with keys of the cluster binds, without a key that is unknown. */
+/** Verifies that every YAML block of README and guide with keys of the cluster binds without unknown keys. */
 class YamlBlockTests {
 
     @Test

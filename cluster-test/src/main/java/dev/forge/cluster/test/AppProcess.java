@@ -28,10 +28,10 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * A Spring Boot application as a process of its own, on the class path of this JVM, so that a test can do to it what
- * production does: kill it, freeze it, ask it to stop. Needs a POSIX system for the signals.
+ * A Spring Boot application that runs in a process of its own with the class path of this JVM. A test can kill, freeze and
+ * terminate it as happens in production. Signals need a POSIX system.
  *
- * <p>Closing kills the process; so does the end of this JVM.
+ * <p>The process is killed when it is closed and when this JVM ends.
  */
 public final class AppProcess implements AutoCloseable {
 
@@ -41,7 +41,7 @@ public final class AppProcess implements AutoCloseable {
             HttpClient.newBuilder().connectTimeout(REQUEST_TIMEOUT).build();
 
     private final Process process;
-    /** Such a process lives for seconds: what a JVM invests in the hours to come is wasted. Later options win. */
+    /** Options for a process that lives for seconds: optimisation would not pay off. Later options override them. */
     private static final List<String> QUICK_TO_START = List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
 
     private final Path log;
@@ -54,12 +54,12 @@ public final class AppProcess implements AutoCloseable {
         Runtime.getRuntime().addShutdownHook(killer);
     }
 
-    /** Describes a process that runs {@code mainClass}; nothing starts yet. */
+    /** Returns a builder for a process that runs {@code mainClass}. */
     public static Builder of(Class<?> mainClass) {
         return new Builder(mainClass);
     }
 
-    /** What to start. */
+    /** Builds the command line and the environment of a process. */
     public static final class Builder {
 
         private final Class<?> mainClass;
@@ -75,7 +75,7 @@ public final class AppProcess implements AutoCloseable {
             property("server.port", "0");
         }
 
-        /** An application property, given on the command line. */
+        /** Sets an application property on the command line. */
         public Builder property(String key, Object value) {
             properties.put(key, value.toString());
             return this;
@@ -88,31 +88,31 @@ public final class AppProcess implements AutoCloseable {
                     .property("spring.datasource.password", database.password());
         }
 
-        /** A directory of classes and resources that precedes the class path of this JVM. */
+        /** Adds a directory of classes and resources in front of the class path of this JVM. */
         public Builder classes(Path directory) {
             classes.add(directory.toString());
             return this;
         }
 
-        /** An environment variable. */
+        /** Sets an environment variable. */
         public Builder environment(String name, String value) {
             environment.put(name, value);
             return this;
         }
 
-        /** An option of the JVM, such as {@code -Xmx1g}. */
+        /** Adds an option of the JVM, such as {@code -Xmx1g}. */
         public Builder jvmOption(String option) {
             jvmOptions.add(option);
             return this;
         }
 
-        /** Another program that runs it, such as {@code ip netns exec}; it must replace itself with the process. */
+        /** Runs the process under another program, such as {@code ip netns exec}, which must replace itself with the process. */
         public Builder under(String... program) {
             prefix.addAll(List.of(program));
             return this;
         }
 
-        /** Starts it, and does not wait for anything. */
+        /** Starts the process and returns at once. */
         public AppProcess start() {
             var command = new ArrayList<>(prefix);
             command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
@@ -128,7 +128,7 @@ public final class AppProcess implements AutoCloseable {
                 log.deleteOnExit();
                 var builder =
                         new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log);
-                // What the developer's shell configures for other runs is not meant for this one.
+                // The developer's shell may configure other runs.
                 builder.environment().keySet().removeIf(name -> name.matches("(SPRING|SERVER|MANAGEMENT|FORGE)_.*"));
                 builder.environment().putAll(environment);
                 return new AppProcess(builder.start(), log.toPath());
@@ -138,17 +138,17 @@ public final class AppProcess implements AutoCloseable {
         }
     }
 
-    /** The operating system's process id. */
+    /** Returns the process id of the operating system. */
     public long pid() {
         return process.pid();
     }
 
-    /** Whether the process runs; a frozen one does. */
+    /** Returns whether the process exists, running or frozen. */
     public boolean isAlive() {
         return process.isAlive();
     }
 
-    /** All that the process has printed so far. */
+    /** Returns all output of the process so far. */
     public String log() {
         try {
             // Not readString: a character may be half written.
@@ -158,59 +158,63 @@ public final class AppProcess implements AutoCloseable {
         }
     }
 
-    /** Waits until the log has that text. */
+    /** Waits until the output contains that text. */
     public AppProcess awaitLog(String text, Duration patience) {
-        await("\"" + text + "\" in its log", patience, () -> log().contains(text));
+        await("\"" + text + "\" in its output", patience, () -> log().contains(text));
         return this;
     }
 
-    /** Waits until {@code /actuator/health/readiness} answers 200. */
+    /** Waits until {@code /actuator/health/readiness} returns 200. */
     public AppProcess awaitReady(Duration patience) {
         await("readiness", patience, () -> PORT.matcher(log()).find() && readinessStatus() == 200);
         return this;
     }
 
-    /** The port of its web server, once that has started. */
+    /**
+     * Returns the port of the web server.
+     *
+     * @throws IllegalStateException if the web server has not started yet
+     */
     public int port() {
         Matcher matcher = PORT.matcher(log());
         if (!matcher.find()) {
-            throw new IllegalStateException("no web server yet; the log so far:\n" + log());
+            throw new IllegalStateException("Web server has not started yet; output so far:\n" + log());
         }
         return Integer.parseInt(matcher.group(1));
     }
 
-    /** GET on that path. */
+    /** Sends a GET request. */
     public HttpResponse<String> get(String path) {
         return send(request(path).GET());
     }
 
-    /** POST of a JSON body. */
+    /** Sends a POST request with a JSON body. */
     public HttpResponse<String> post(String path, String json) {
         return send(request(path).header("Content-Type", "application/json").POST(BodyPublishers.ofString(json)));
     }
 
-    /** SIGKILL. Returns when the process is gone. */
+    /** Kills the process (SIGKILL) and waits for its end. */
     public void kill() {
         process.destroyForcibly();
         awaitExit(Duration.ofSeconds(10));
     }
 
-    /** SIGTERM: asks it to stop, and does not wait. */
+    /** Requests an orderly end (SIGTERM) and returns at once. */
     public void terminate() {
         process.destroy();
     }
 
-    /** SIGSTOP: it keeps its memory and its connections but does nothing, as in a long pause of its machine. */
+    /** Suspends the process (SIGSTOP). It keeps its memory and connections, as in a long pause of its machine. */
     public void freeze() {
         signal("STOP");
     }
 
-    /** SIGCONT: goes on after {@link #freeze()}, unaware of the time between. */
+    /** Resumes the process after {@link #freeze()} (SIGCONT). */
     public void thaw() {
         signal("CONT");
     }
 
-    /** Waits for the end of the process; answers its exit code. */
+    /** Waits for the end of the process; returns its exit code. */
     public int awaitExit(Duration patience) {
         await("its end", patience, () -> !process.isAlive());
         return process.exitValue();

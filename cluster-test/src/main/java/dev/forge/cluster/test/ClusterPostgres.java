@@ -18,8 +18,8 @@ import org.junit.jupiter.api.extension.ExtendWith;
  * with the context, and shared by all classes that share the context ({@link #ownDatabase()} prevents that). A context that
  * replaces a dirty one has a new database.
  *
- * <p>The server is the one that {@code FORGE_TEST_JDBC_URL} names; else one from Testcontainers if Docker answers; else
- * an embedded one. It is started once per JVM.
+ * <p>The server is the one that {@code FORGE_TEST_JDBC_URL} names, otherwise one from Testcontainers if Docker is available,
+ * otherwise an embedded one. It is started once per JVM.
  *
  * <p>A test that leaves a database session, a thread or a child process behind fails.
  */
@@ -31,14 +31,14 @@ import org.junit.jupiter.api.extension.ExtendWith;
 public @interface ClusterPostgres {
 
     /**
-     * Whether the cluster's tables are there from the start (cloned, hence fast). Say false where the application's own
-     * Flyway must find an empty schema.
+     * Whether the database has the cluster's tables from the start, cloned from a template. Set this to false if the
+     * application's own Flyway must find an empty schema.
      */
     boolean migrated() default true;
 
     /**
-     * Whether leftovers fail the test. Say false where something outlives the test on purpose; Spring tests, whose cached
-     * contexts do, are not checked anyway.
+     * Whether leftovers fail the test. Set this to false if something outlives the test on purpose. Spring tests are never
+     * checked, because their cached contexts outlive them.
      */
     boolean checkLeftovers() default true;
 

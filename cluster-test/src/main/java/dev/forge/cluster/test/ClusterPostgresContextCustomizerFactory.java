@@ -28,7 +28,7 @@ final class ClusterPostgresContextCustomizerFactory implements ContextCustomizer
                 : new DatabaseCustomizer(settings.migrated(), settings.ownDatabase() ? annotated : null);
     }
 
-    /** The database of a context that was customized here. */
+    /** Returns the database of a context that this factory has customized. */
     static TestDatabase databaseOf(ApplicationContext context) {
         DatabaseProperties properties = propertiesOf(context);
         if (properties == null) {
@@ -48,7 +48,7 @@ final class ClusterPostgresContextCustomizerFactory implements ContextCustomizer
                 : null;
     }
 
-    /** Part of the key of Spring's context cache: classes with equal settings share a context, hence a database. */
+    /** Part of the key of Spring's context cache: classes with equal settings share a context and its database. */
     private record DatabaseCustomizer(
             boolean migrated, @Nullable Class<?> owner) implements ContextCustomizer {
 

@@ -17,17 +17,17 @@ import org.springframework.core.annotation.MergedAnnotations;
 import org.springframework.core.annotation.MergedAnnotations.SearchStrategy;
 import org.springframework.test.context.junit.jupiter.SpringExtension;
 
-/** Behind {@link ClusterPostgres}. */
+/** Implements {@link ClusterPostgres}. */
 final class ClusterPostgresExtension
         implements BeforeAllCallback, AfterAllCallback, BeforeEachCallback, AfterEachCallback, ParameterResolver {
 
     private static final Namespace NAMESPACE = Namespace.create(ClusterPostgresExtension.class);
-    /** In milliseconds; for tests of the leftovers themselves. */
+    /** How long leftovers may take to disappear, in milliseconds; set by the tests of this check. */
     static final String GRACE_PARAMETER = "dev.forge.cluster.test.leftovers.grace";
 
     private static final ConcurrentHashMap<Class<?>, TestDatabase> DATABASES = new ConcurrentHashMap<>();
 
-    /** The database that belongs to one class: the same for the extension and for a Spring context, whichever asks first. */
+    /** The database of one class, shared by the extension and a Spring context and created by the first of them. */
     static TestDatabase databaseOf(Class<?> testClass) {
         return DATABASES.computeIfAbsent(
                 testClass, type -> create(settings(type).migrated(), type.getSimpleName()));
@@ -46,7 +46,7 @@ final class ClusterPostgresExtension
         return settings;
     }
 
-    /** A Spring test's context outlives its tests, and with it sessions and threads. */
+    /** Sessions and threads of a Spring context outlive its tests. */
     private static boolean checksLeftovers(Class<?> testClass) {
         return settings(testClass).checkLeftovers() && !isSpringTest(testClass);
     }
@@ -61,7 +61,7 @@ final class ClusterPostgresExtension
         return annotatedClass(context.getRequiredTestClass());
     }
 
-    /** A nested test class shares the database of the class around it. */
+    /** A nested test class shares the database of its enclosing class. */
     static Class<?> annotatedClass(Class<?> testClass) {
         Class<?> type = testClass;
         while (!AnnotatedElementUtils.hasAnnotation(type, ClusterPostgres.class) && type.getEnclosingClass() != null) {
@@ -91,7 +91,7 @@ final class ClusterPostgresExtension
         try {
             check(context);
         } finally {
-            // With unchecked leftovers something may still use it: then it goes with the JVM.
+            // Unchecked leftovers may still use the database; it is dropped when the JVM ends.
             if (type == annotatedClass(context) && checksLeftovers(type)) {
                 TestDatabase database = DATABASES.remove(type);
                 if (database != null) {
@@ -131,7 +131,7 @@ final class ClusterPostgresExtension
         return isSpringTest(type) && !settings(type).ownDatabase() ? OfSpring.databaseOf(context) : databaseOf(type);
     }
 
-    /** Apart, so that Spring's test support may be absent. */
+    /** A class of its own, because Spring's test support is optional. */
     private static final class OfSpring {
         static TestDatabase databaseOf(ExtensionContext context) {
             return ClusterPostgresContextCustomizerFactory.databaseOf(SpringExtension.getApplicationContext(context));

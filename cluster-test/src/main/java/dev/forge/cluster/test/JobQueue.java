@@ -23,7 +23,7 @@ import java.util.List;
 import java.util.UUID;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** The queue without a worker around it: for tests that want to say who claims what, and when it ends. */
+/** A job queue without a worker, for tests that decide which node claims a job and when the job ends. */
 public final class JobQueue {
 
     private static final Duration LEASE = Duration.ofMinutes(10);
@@ -35,10 +35,10 @@ public final class JobQueue {
     private final JobClaimStore claims;
     private final JobFinishStore finishes;
 
-    /** A claim of a job. */
+    /** A claimed job. */
     public record Claim(UUID worker, UUID id, String name, String payload, int attempt, long epoch) {}
 
-    /** The jobs in that database; its schema is installed if need be. */
+    /** Opens the queue of that database; installs the schema if it is missing. */
     public JobQueue(TestDatabase database) {
         this.jdbc = database.jdbc();
         Schema schema =
@@ -49,7 +49,7 @@ public final class JobQueue {
         this.finishes = new JobFinishStore(schema, database.dataSource());
     }
 
-    /** Adds a job with that JSON as its payload. */
+    /** Enqueues a job with a JSON payload. */
     public UUID enqueue(String name, String payload) {
         var job = new NewJob(UUID.randomUUID(), name, payload, NORMAL, null, 0, null, null, "{}");
         jobs.insert(job);
@@ -58,7 +58,7 @@ public final class JobQueue {
 
     /** Claims up to that many due jobs of any name, the most urgent first, for a worker that offers these capabilities. */
     public List<Claim> claim(UUID worker, Collection<String> capabilities, int limit) {
-        Members.join(jdbc, worker);
+        NodeRows.insert(jdbc, worker);
         List<String> names = jdbc.sql("SELECT DISTINCT name FROM forge_jobs WHERE status = 'pending'")
                 .query((row, n) -> row.getString(1))
                 .list();
@@ -83,14 +83,14 @@ public final class JobQueue {
         return claimedJobs;
     }
 
-    /** A claim leaves out what is large. */
+    /** Loads a payload that was too large for the claim statement. */
     private String payload(UUID worker, Claimed claimed) {
         return !claimed.read() && claims.read(worker, claimed, Long.MAX_VALUE) instanceof Reading.Read read
                 ? read.job().payload()
                 : claimed.payload();
     }
 
-    /** Completes the job, if the claim still holds. */
+    /** Completes the job if the claim is still valid; returns whether it was. */
     public boolean complete(Claim claim) {
         var finish = new Finish(
                 new ClaimKey(claim.id, claim.epoch),

@@ -15,8 +15,8 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * One candidate in an election, without a node around it: for tests that want to say who leads, and in which term. It
- * leads by a lease that it does not renew.
+ * A candidate without a node, for tests that decide which candidate leads, and in which term. It leads by a lease of ten
+ * minutes, which it does not renew.
  */
 public final class LeaderElection {
 
@@ -27,15 +27,15 @@ public final class LeaderElection {
     private final ElectionStore elections;
     private final Map<String, Long> terms = new ConcurrentHashMap<>();
 
-    /** Another candidate of the cluster in that database; its schema is installed if need be. */
+    /** Adds a candidate to the cluster of that database; installs the schema if it is missing. */
     public LeaderElection(TestDatabase database) {
         Schema schema =
                 Schema.open(database.dataSource(), SchemaMode.MIGRATE, Schema.currentSchemaOf(database.dataSource()));
         this.elections = new ElectionStore(schema, database.dataSource());
-        Members.join(database.jdbc(), candidate);
+        NodeRows.insert(database.jdbc(), candidate);
     }
 
-    /** Leads the role from now on, unless somebody else does. */
+    /** Becomes the leader of a role unless another candidate leads it; returns whether this candidate leads. */
     public boolean tryBecomeLeader(String role) {
         if (!elections.rolesWithoutLease(List.of(role)).contains(role)) {
             return terms.containsKey(role);
@@ -48,13 +48,13 @@ public final class LeaderElection {
         return false;
     }
 
-    /** The term in which it leads the role. */
+    /** Returns the term in which this candidate leads the role; empty if it does not lead. */
     public OptionalLong term(String role) {
         Long term = terms.get(role);
         return term == null ? OptionalLong.empty() : OptionalLong.of(term);
     }
 
-    /** Gives the role up: the next candidate wins it, in the next term. */
+    /** Releases the role. The next candidate can lead it in the next term. */
     public void releaseLeadership(String role) {
         if (terms.remove(role) != null) {
             elections.release(role, candidate, false);

@@ -10,18 +10,18 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
- * What is there now and was not there when this snapshot was taken. Threads and processes belong to the whole JVM, so
- * they count only where test classes run one after the other.
+ * Finds sessions, threads and processes that did not exist when this snapshot was taken. Threads and processes belong to
+ * the whole JVM, so they count only if test classes run one after the other.
  */
 final class Leftovers {
 
-    /** What stops by itself after a close() gets this long to do so, on a busy machine too. */
+    /** How long sessions, threads and processes may take to end after a close(), on a busy machine too. */
     static final Duration GRACE = Duration.ofSeconds(30);
 
-    // Started once for the JVM by the platform, the driver or the test tools, whichever test comes first.
+    // The platform, the driver and the test tools start these once per JVM, during any test.
     private static final Pattern SHARED_THREADS = Pattern.compile(
             "process reaper.*|Common-Cleaner|Attach Listener|ForkJoinPool\\.commonPool-.*"
-                    // Of virtual threads.
+                    // Carriers of virtual threads.
                     + "|ForkJoinPool-1-.*|VirtualThread-.*|.*Poller"
                     + "|PostgreSQL-JDBC-.*|HttpClient-.*|Keep-Alive-Timer|surefire-.*|junit-.*|testcontainers-.*|ducttape-.*"
                     + "|idle-timeout-task|Cleaner-.*|Reference Handler|RMI .*|JNA Cleaner|process-.*|boundedElastic-.*");
@@ -44,7 +44,7 @@ final class Leftovers {
         return new Leftovers(database, wholeJvm);
     }
 
-    /** Fails, listing them, if anything is left after the grace. */
+    /** Fails with a list of the leftovers if there are any after the grace period. */
     void check(Duration grace) throws InterruptedException {
         long deadline = System.nanoTime() + grace.toNanos();
         List<String> left = find();
@@ -53,7 +53,7 @@ final class Leftovers {
             left = find();
         }
         if (!left.isEmpty()) {
-            throw new AssertionError("left behind by this test:\n  " + String.join("\n  ", left));
+            throw new AssertionError("This test left behind:\n  " + String.join("\n  ", left));
         }
     }
 
@@ -80,7 +80,7 @@ final class Leftovers {
         return database.sessions().stream().map(Leftovers::id).collect(Collectors.toSet());
     }
 
-    // "session <pid> of ...": the rest of the line changes with what the session does.
+    // A line begins with "session <pid> of"; the rest changes with the state of the session.
     private static String id(String session) {
         return session.substring(0, session.indexOf(" of "));
     }

@@ -5,12 +5,12 @@ package dev.forge.cluster.test;
 import java.util.UUID;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Rows of nodes that exist only for a test: without one nobody claims or leads. */
-final class Members {
+/** Inserts rows of nodes without a process, because only nodes with a row can claim jobs and lead. */
+final class NodeRows {
 
-    private Members() {}
+    private NodeRows() {}
 
-    static void join(JdbcClient jdbc, UUID id) {
+    static void insert(JdbcClient jdbc, UUID id) {
         jdbc.sql("""
                 INSERT INTO forge_nodes (id, node_key, name, hostname, roles, status, version, stale_at, dead_at)
                 VALUES (?, ?, 'test', 'test', '{worker,scheduler}', 'active', 'test', now() + interval '1 hour',

@@ -33,7 +33,7 @@ import org.testcontainers.postgresql.PostgreSQLContainer;
 /** The PostgreSQL of this JVM's tests, started at first use and stopped with the JVM. */
 public final class PostgresServer {
 
-    /** Names a server to use instead of starting one; its user must be allowed to create databases. */
+    /** The environment variable with the URL of an existing server, whose user must be allowed to create databases. */
     public static final String URL_VARIABLE = "FORGE_TEST_JDBC_URL";
 
     private static final String IMAGE = "postgres:17-alpine";
@@ -46,7 +46,7 @@ public final class PostgresServer {
     private final String username;
     private final String password;
     private final JdbcClient admin;
-    // Other JVMs may use the same server at the same time.
+    // Other JVMs may use the same server at the same time, so names are random.
     private final String prefix =
             "forge_test_" + UUID.randomUUID().toString().substring(0, 8).toLowerCase(Locale.ROOT) + "_";
     private final AtomicInteger created = new AtomicInteger();
@@ -71,7 +71,7 @@ public final class PostgresServer {
         static final PostgresServer INSTANCE = find();
     }
 
-    /** The one server of this JVM. */
+    /** Returns the server of this JVM; starts it at the first call. */
     public static PostgresServer shared() {
         return Shared.INSTANCE;
     }
@@ -86,7 +86,7 @@ public final class PostgresServer {
     }
 
     private static boolean dockerAnswers() {
-        // Asking costs seconds and an ERROR in the log where there is no Docker at all.
+        // Without Docker, Testcontainers takes seconds to find out and logs an ERROR.
         boolean conceivable = System.getenv("DOCKER_HOST") != null
                 || System.getProperty("os.name").startsWith("Windows")
                 || Stream.of(
@@ -101,7 +101,7 @@ public final class PostgresServer {
         return System.getProperty("user.home") + "/" + file;
     }
 
-    // Testcontainers removes the container when this JVM has gone.
+    // Testcontainers removes the container when this JVM has ended.
     @SuppressWarnings("resource")
     private static PostgresServer container() {
         var container = new PostgreSQLContainer(IMAGE)
@@ -115,7 +115,7 @@ public final class PostgresServer {
         try {
             EmbeddedPostgres postgres = EmbeddedPostgres.builder()
                     .setServerConfig("max_connections", MAX_CONNECTIONS)
-                    // On a busy machine the usual ten seconds are not enough.
+                    // The default of ten seconds is too short on a busy machine.
                     .setPGStartupWait(Duration.ofMinutes(1))
                     .start();
             return new PostgresServer(
@@ -125,7 +125,7 @@ public final class PostgresServer {
         }
     }
 
-    /** Where the server came from, for people. */
+    /** Returns a description of where the server came from. */
     public String origin() {
         return origin;
     }
@@ -138,12 +138,12 @@ public final class PostgresServer {
         return password;
     }
 
-    /** A new database without any table. */
+    /** Creates a database without tables. */
     public TestDatabase createEmptyDatabase(String label) {
         return create(label, "template1");
     }
 
-    /** A new database with the cluster's tables. */
+    /** Creates a database with the cluster's tables. */
     public TestDatabase createDatabase(String label) {
         return create(label, template());
     }

@@ -20,9 +20,9 @@ import org.postgresql.PGConnection;
 import org.springframework.jdbc.datasource.AbstractDataSource;
 
 /**
- * Keeps a few sessions for the next use, because starting a server process for every statement cost the tests more than the
- * statements did. A session that comes back is reset ({@code DISCARD ALL}), so nobody sees what the previous user left. There
- * is no limit to the connections in use: a test never waits for one.
+ * Keeps a few sessions for reuse, because starting a server process for every statement takes longer than the statements of
+ * most tests. A returned session is reset ({@code DISCARD ALL}). The number of connections in use is not limited, so a test
+ * never waits for one.
  */
 final class ReusedSessions extends AbstractDataSource implements AutoCloseable {
 
@@ -40,7 +40,7 @@ final class ReusedSessions extends AbstractDataSource implements AutoCloseable {
 
     @Override
     public Connection getConnection() throws SQLException {
-        // First: a session that is taken while the others are ended must not be kept later.
+        // Must come first: a session that is taken while the others are being ended must not be kept later.
         int begun = generation();
         Connection kept = takeIdle();
         while (kept != null && !kept.isValid(VALIDATION_SECONDS)) {
@@ -130,12 +130,12 @@ final class ReusedSessions extends AbstractDataSource implements AutoCloseable {
             }
             return true;
         } catch (SQLException e) {
-            // Lost, or in a state that cannot be reset: its end is all that matters.
+            // The session is lost or cannot be reset; it only needs to end.
             return false;
         }
     }
 
-    /** Returns the processes on the server that wait here for their next use. */
+    /** Returns the server processes of the sessions that are kept for reuse. */
     synchronized Set<Integer> idleProcesses() {
         return idle.stream().map(ReusedSessions::process).collect(Collectors.toSet());
     }
@@ -148,7 +148,7 @@ final class ReusedSessions extends AbstractDataSource implements AutoCloseable {
         }
     }
 
-    /** Uses no present session again, so that the next ones see changed defaults of their database or role. */
+    /** Reuses none of the present sessions, so that new ones see changed defaults of the database or role. */
     void endIdle() {
         List<Connection> ending;
         synchronized (this) {

@@ -18,8 +18,8 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * A network between a client and a server that can be cut, slowed down and torn. It listens on a free port of this
- * host; point the client there.
+ * A network between a client and a server that a test can cut, delay and reset. It listens on a free port of this host, to
+ * which the client connects.
  */
 public final class TcpProxy implements AutoCloseable {
 
@@ -47,19 +47,19 @@ public final class TcpProxy implements AutoCloseable {
         }
     }
 
-    /** Where clients connect. */
+    /** Returns the port on which the proxy listens. */
     public int port() {
         return listener.getLocalPort();
     }
 
-    /** How many connections are open through it. */
+    /** Returns the number of open connections. */
     public int connections() {
         return links.size();
     }
 
     /**
-     * A silent cut: no byte passes in either direction and no end learns of it. What is sent meanwhile arrives after
-     * {@link #heal()}, as TCP would have it. New connections are accepted but lead nowhere until then.
+     * Cuts the network silently: no byte passes in either direction, and neither end is told. Bytes sent meanwhile arrive
+     * after {@link #heal()}, as with TCP. New connections are accepted but not forwarded until then.
      */
     public void cut() {
         set(() -> cut = true);
@@ -70,17 +70,17 @@ public final class TcpProxy implements AutoCloseable {
         set(() -> cut = false);
     }
 
-    /** Tears every open connection with a RST at both ends; new ones work. */
+    /** Resets every open connection at both ends (RST). New connections work. */
     public void reset() {
         links.forEach(Link::reset);
     }
 
-    /** Holds every piece of data back for that long, in each direction; zero ends it. */
+    /** Delays all data by that duration in each direction; zero ends the delay. */
     public void delay(Duration delay) {
         this.delay = delay;
     }
 
-    /** Ends all connections, and stops listening. */
+    /** Closes all connections and stops listening. */
     @Override
     public void close() {
         set(() -> closed = true);
@@ -116,7 +116,7 @@ public final class TcpProxy implements AutoCloseable {
                 daemon("connect", () -> connect(client));
             }
         } catch (IOException e) {
-            // Closed: there is nothing to accept any more.
+            // The proxy was closed.
         }
     }
 
@@ -144,7 +144,7 @@ public final class TcpProxy implements AutoCloseable {
         try {
             socket.close();
         } catch (Exception e) {
-            // It was to be closed, and it is.
+            // It is closed either way.
         }
     }
 
@@ -174,7 +174,7 @@ public final class TcpProxy implements AutoCloseable {
                     out.flush();
                 }
             } catch (IOException | InterruptedException e) {
-                // One end went away; the other one goes with it, as soon as it can learn of it.
+                // One end was closed; the other one is closed as soon as the network allows it.
             }
             try {
                 awaitHealed();
@@ -190,7 +190,7 @@ public final class TcpProxy implements AutoCloseable {
                 try {
                     socket.setSoLinger(true, 0);
                 } catch (IOException e) {
-                    // Closed already.
+                    // It was closed before.
                 }
             }
             close();

@@ -10,7 +10,7 @@ import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** One database on the {@linkplain PostgresServer test server}. Dropped when closed. */
+/** A database on the {@linkplain PostgresServer test server}, which is dropped when it is closed. */
 public final class TestDatabase implements AutoCloseable {
 
     private final PostgresServer server;
@@ -27,42 +27,42 @@ public final class TestDatabase implements AutoCloseable {
         this.dataSource = new ReusedSessions(newSessions);
     }
 
-    /** The database's name. */
+    /** Returns the name of the database. */
     public String name() {
         return name;
     }
 
-    /** Without user and password. */
+    /** Returns the JDBC URL without user and password. */
     public String url() {
         return url;
     }
 
-    /** A role that may do anything here. */
+    /** Returns the name of a superuser. */
     public String username() {
         return server.username();
     }
 
-    /** The password of {@link #username()}. */
+    /** Returns the password of {@link #username()}. */
     public String password() {
         return server.password();
     }
 
-    /** A pool without limits: closed connections are reset and used again. */
+    /** Returns a pool without a limit, which resets and reuses closed connections. */
     public DataSource dataSource() {
         return dataSource;
     }
 
-    /** Opens a new session at each use and ends it when the connection is closed, as dedicated connections need it. */
+    /** Returns a data source that opens a new session at each use and ends it when the connection is closed. */
     public DataSource newSessions() {
         return newSessions;
     }
 
-    /** Statements on {@link #dataSource()}. */
+    /** Returns a client of {@link #dataSource()}. */
     public JdbcClient jdbc() {
         return JdbcClient.create(dataSource);
     }
 
-    /** Empties the cluster's tables, in every schema that has them. */
+    /** Empties the cluster's tables in every schema that has them. */
     public void clear() {
         jdbc().sql("""
                 DO $$
@@ -103,12 +103,12 @@ public final class TestDatabase implements AutoCloseable {
         endIdleSessions();
     }
 
-    /** Every session that is open on this database now, one line each, without those that {@link #dataSource()} keeps. */
+    /** Returns a line for each open session on this database, except those that {@link #dataSource()} keeps for reuse. */
     public List<String> sessions() {
         return server.sessions(name, dataSource.idleProcesses());
     }
 
-    /** Lets the next users of {@link #dataSource()} see changed settings of the database or the role. */
+    /** Ends the kept sessions of {@link #dataSource()}, so that new ones see changed settings of the database or role. */
     public void endIdleSessions() {
         dataSource.endIdle();
     }

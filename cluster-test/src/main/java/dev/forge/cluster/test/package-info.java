@@ -1,9 +1,9 @@
 /**
- * Tests on the real thing: a real PostgreSQL, real processes, real network faults.
+ * Support for tests with a real PostgreSQL, real processes and real network faults.
  *
  * <p>{@link dev.forge.cluster.test.ClusterPostgres @ClusterPostgres} on a test class gives it a database of its own.
  * {@link dev.forge.cluster.test.AppProcess} runs an application as a process that can be frozen and killed, {@link
- * dev.forge.cluster.test.TcpProxy} stands between it and the database.
+ * dev.forge.cluster.test.TcpProxy} is a network between it and the database that can fail.
  */
 @NullMarked
 package dev.forge.cluster.test;

@@ -6,7 +6,7 @@ import java.time.Duration;
 import org.awaitility.Awaitility;
 import org.awaitility.core.ConditionFactory;
 
-/** Waits up to a minute for conditions, so that a busy machine makes a test slower and not red. */
+/** Waits up to a minute for conditions, so that a busy machine delays a test instead of failing it. */
 public final class PatientAwaits {
 
     private PatientAwaits() {}
@@ -15,7 +15,7 @@ public final class PatientAwaits {
         return Awaitility.await().atMost(Duration.ofMinutes(1));
     }
 
-    /** Polls every few milliseconds, for states that do not last. */
+    /** Polls every few milliseconds, for short-lived states. */
     public static ConditionFactory awaitOften() {
         return await().pollDelay(Duration.ZERO).pollInterval(Duration.ofMillis(5));
     }

@@ -10,7 +10,7 @@ import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
-/** Counts rows and index entries that statements read, including dead ones: their cost, whatever the speed of the machine. */
+/** Counts rows and index entries that statements read, including dead ones: a cost that does not depend on the machine. */
 public final class TableReads {
 
     private TableReads() {}
@@ -18,8 +18,8 @@ public final class TableReads {
     /**
      * Returns how many rows and index entries of a table the work reads.
      *
-     * @param table also stands for tables whose names begin with it
-     * @param work uses the given source, which is one session
+     * @param table the prefix of the names of the tables and indexes
+     * @param work the statements, on a source that is a single session
      */
     public static long during(TestDatabase database, String table, Consumer<DataSource> work) {
         try (Connection session = database.dataSource().getConnection()) {

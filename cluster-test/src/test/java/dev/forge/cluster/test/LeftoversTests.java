@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.platform.testkit.engine.EngineTestKit;
 import org.junit.platform.testkit.engine.Event;
 
-/** The check that fails a test which leaves something behind, seen from outside on tests that do. */
+/** Tests the check that fails a test which leaves sessions, threads or processes behind. */
 class LeftoversTests {
 
     private static @Nullable AutoCloseable left;
@@ -49,25 +49,25 @@ class LeftoversTests {
     }
 
     @Test
-    void a_session_left_open_fails_its_test() {
+    void open_session_fails_its_test() {
         assertThat(failuresOf(LeavesASession.class))
                 .singleElement()
                 .asString()
-                .contains("left behind by this test", "session ", "SELECT 'left open'");
+                .contains("This test left behind", "session ", "SELECT 'left open'");
     }
 
     @Test
-    void a_thread_left_running_fails_its_test() {
+    void running_thread_fails_its_test() {
         assertThat(failuresOf(LeavesAThread.class)).singleElement().asString().contains("thread left-running");
     }
 
     @Test
-    void a_process_left_running_fails_its_test() {
+    void running_process_fails_its_test() {
         assertThat(failuresOf(LeavesAProcess.class)).singleElement().asString().contains("process ", "sleep");
     }
 
     @Test
-    void a_tidy_test_passes_and_its_database_is_gone_afterwards() {
+    void tidy_test_passes_and_its_database_is_dropped() {
         assertThat(failuresOf(Tidy.class, Leftovers.GRACE)).isEmpty();
         String query = "SELECT count(*) FROM pg_database WHERE datname = ?";
         try (TestDatabase other = PostgresServer.shared().createEmptyDatabase("other")) {

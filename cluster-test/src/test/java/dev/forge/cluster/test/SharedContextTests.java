@@ -18,7 +18,7 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.test.annotation.DirtiesContext;
 import org.springframework.test.context.junit.jupiter.SpringJUnitConfig;
 
-/** Which Spring tests share a context and its database, seen from outside. */
+/** Verifies which Spring tests share a context and its database. */
 class SharedContextTests {
 
     record Seen(ApplicationContext context, String url, String database, long jobs) {}

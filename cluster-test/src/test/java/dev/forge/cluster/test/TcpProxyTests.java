@@ -67,7 +67,7 @@ class TcpProxyTests {
     }
 
     @Test
-    void a_cut_is_silent_and_what_was_sent_arrives_when_it_heals() throws Exception {
+    void cut_connection_is_silent_and_delivers_data_after_healing() throws Exception {
         try (Socket socket = connect()) {
             proxy.cut();
             socket.setSoTimeout(200);
@@ -79,7 +79,7 @@ class TcpProxyTests {
     }
 
     @Test
-    void a_connection_made_during_a_cut_works_once_it_heals() throws Exception {
+    void connection_opened_during_a_cut_works_after_healing() throws Exception {
         proxy.cut();
         try (var socket = new Socket(InetAddress.getLoopbackAddress(), proxy.port())) {
             socket.setSoTimeout(200);
@@ -91,7 +91,7 @@ class TcpProxyTests {
     }
 
     @Test
-    void an_end_that_leaves_during_a_cut_is_not_missed_before_it_heals() throws Exception {
+    void close_during_a_cut_is_noticed_after_healing() throws Exception {
         Socket socket = connect();
         proxy.cut();
         socket.close();

@@ -34,7 +34,7 @@ class TestDatabaseTests {
     }
 
     @Test
-    void session_is_used_again_without_what_its_former_user_left() throws SQLException {
+    void reused_session_keeps_no_state_of_its_former_user() throws SQLException {
         int former;
         try (Connection connection = database.dataSource().getConnection();
                 Statement statement = connection.createStatement()) {

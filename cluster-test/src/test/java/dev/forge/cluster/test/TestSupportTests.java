@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 class TestSupportTests {
 
     @Test
-    void of_two_elections_on_one_database_one_is_won_and_the_next_term_follows_a_release(TestDatabase database) {
+    void one_of_two_elections_is_won_and_the_next_term_follows_a_release(TestDatabase database) {
         var one = new LeaderElection(database);
         var two = new LeaderElection(database);
         assertThat(one.tryBecomeLeader("scheduler")).isTrue();
@@ -28,7 +28,7 @@ class TestSupportTests {
     }
 
     @Test
-    void of_two_workers_that_claim_one_job_one_gets_it(TestDatabase database) {
+    void job_is_claimed_by_one_of_two_workers(TestDatabase database) {
         var queue = new JobQueue(database);
         UUID id = queue.enqueue("job", "{}");
         List<Claim> one = queue.claim(UUID.randomUUID(), List.of("general"), 10);

@@ -210,7 +210,7 @@ final class CronOracle {
                                                 && (date.getDayOfMonth() - 1) / 7 + 1 == nth))));
     }
 
-    /** Sunday is both 0 and 7. */
+    /** Returns a field that matches the given weekdays; Sunday is both 0 and 7. */
     private static Days ofWeek(Numbers days) {
         return new Days(
                 days.text,
@@ -241,7 +241,10 @@ final class CronOracle {
                     && hasDay(time.toLocalDate());
         }
 
-        /** Every combination of date and weekday recurs within 28 years, unless a century lies in between. */
+        /**
+         * Returns whether any day matches. Every combination of date and weekday recurs within 28 years, unless a century
+         * lies in between.
+         */
         boolean everFires() {
             return LocalDate.of(2000, 1, 1).datesUntil(LocalDate.of(2040, 1, 1)).anyMatch(this::hasDay);
         }
@@ -265,7 +268,7 @@ final class CronOracle {
                         new Expression(each("0", 0, 0, 1), minutes, hours, days, months, weekdays, true));
     }
 
-    /** Mostly matches every hour and day: otherwise a search by seconds would find no slot. */
+    /** Generates expressions that mostly match every hour and day: otherwise a search by seconds would find no slot. */
     static Arbitrary<Expression> sixFields() {
         Arbitrary<Numbers> hours = Arbitraries.oneOf(Arbitraries.just(each("*", 0, 23, 1)), numbers(0, 23));
         return Combinators.combine(numbers(0, 59), numbers(0, 59), hours)
@@ -279,7 +282,7 @@ final class CronOracle {
                         false));
     }
 
-    /** Fires a few times a day, on arbitrary days. */
+    /** Generates expressions that fire a few times a day, on arbitrary days. */
     static Arbitrary<Expression> sparse() {
         Function<Integer, Numbers> one = value -> each("" + value, value, value, 1);
         Arbitrary<Numbers> sixty = Arbitraries.integers().between(0, 59).map(one);
@@ -291,13 +294,14 @@ final class CronOracle {
 
     // Time --------------------------------------------------------------------------------------------------
 
-    /** A time in a zone, in about half of the cases near a clock change. */
+    /** A time in a zone. */
     record Moment(String zone, Instant time) {
         ZoneRules rules() {
             return ZoneId.of(zone).getRules();
         }
     }
 
+    /** Generates times, about half of which are clock changes. */
     static Arbitrary<Moment> moments() {
         Arbitrary<String> zones = Arbitraries.oneOf(Arbitraries.of(ZONES), Arbitraries.of(ODD_ZONES));
         Arbitrary<Instant> times = Arbitraries.longs()
@@ -316,8 +320,8 @@ final class CronOracle {
     }
 
     /**
-     * Returns the slots between two times: all steps whose local time matches and has not occurred before. Starts earlier, to
-     * know which local times have occurred.
+     * Returns the slots between two times: all steps whose local time matches and has not occurred before. The search starts
+     * earlier, to determine which local times have occurred.
      */
     static List<Instant> walk(Expression expression, ZoneRules rules, Instant from, Instant to, Duration step) {
         var slots = new ArrayList<Instant>();
@@ -334,7 +338,7 @@ final class CronOracle {
         return slots;
     }
 
-    /** Searches day by day, because most days have no slot. */
+    /** Returns the first slots between two times, searched day by day because most days have no slot. */
     static List<Instant> walkDays(Expression expression, ZoneRules rules, Instant from, Instant to, int limit) {
         var slots = new ArrayList<Instant>();
         List<LocalTime> times = expression.times();

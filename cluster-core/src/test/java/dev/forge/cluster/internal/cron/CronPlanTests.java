@@ -306,7 +306,7 @@ class CronPlanTests {
         List<Decision> all =
                 plans.stream().flatMap(plan -> plan.decisions().stream()).toList();
         assertThat(all).hasSize(20_001);
-        // The last one is on time.
+        // The last slot is on time.
         assertThat(all.stream().filter(one -> one.outcome() == Outcome.RAN))
                 .hasSize(misfire == Misfire.FIRE_ONCE ? 1 : runs + 1);
         assertThat(all.get(20_000).outcome()).isEqualTo(Outcome.RAN);

@@ -251,7 +251,7 @@ class CronScheduleTests {
         assertRejected(expression, "UTC", "'" + expression + "' never fires");
     }
 
-    /** On exactly that day the clock skips the hour, every year. */
+    /** The clock skips the hour of these expressions every year, on exactly their day. */
     @ParameterizedTest
     @CsvSource({"30 2 25-31 3 SUN, Europe/Berlin", "30 2 8-14 3 SUN, America/New_York"})
     @Timeout(value = 30, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

@@ -21,7 +21,7 @@ class DaemonSpreadTests {
     private static final UUID C = new UUID(0, 3);
     private static final Map<String, Set<UUID>> EVERYBODY = roles(Map.of("x", Set.of(A, B, C), "y", Set.of(A, B, C)));
 
-    /** Every instance of a daemon has the same candidates. */
+    /** Returns the candidates of each role; all instances of a daemon have the same candidates. */
     private static Map<String, Set<UUID>> roles(Map<String, Set<UUID>> byDaemon) {
         var candidates = new HashMap<String, Set<UUID>>();
         byDaemon.forEach((daemon, nodes) -> {
@@ -77,15 +77,15 @@ class DaemonSpreadTests {
     @Test
     void instances_of_one_daemon_count_before_the_total() {
         var spread = new DaemonSpread(Map.of("daemon:x", A, "daemon:y", B, "daemon:y#1", B), EVERYBODY);
-        // B has more daemons in total, but A has an instance of the daemon.
         assertThat(spread.surplus("daemon:x#1", A, List.of())).isEqualTo(1);
         assertThat(spread.surplus("daemon:x#1", B, List.of())).isEqualTo(2);
         assertThat(spread.surplus("daemon:x#1", C, List.of())).isNegative();
         var pair = roles(Map.of("x", Set.of(A, B), "y", Set.of(A, B)));
+        // B has more instances in total, but A already has an instance of this daemon.
         assertThat(new DaemonSpread(Map.of("daemon:x", A, "daemon:y", B, "daemon:y#1", B), pair)
                         .surplus("daemon:x#1", B, List.of()))
                 .isNegative();
-        // Roles that the node is about to take count too.
+        // Roles that the node is about to take are counted, too.
         var free = new DaemonSpread(Map.of("daemon:y", B), pair);
         assertThat(free.surplus("daemon:x#1", A, List.of("daemon:x"))).isEqualTo(1);
         assertThat(free.surplus("daemon:x#1", A, List.of("daemon:z"))).isZero();

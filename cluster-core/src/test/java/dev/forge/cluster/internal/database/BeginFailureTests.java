@@ -19,7 +19,7 @@ class BeginFailureTests {
 
     private static final String HIKARI = "HikariPool-1 - Connection is not available, request timed out";
 
-    /** Has the name of the exception of Tomcat's pool. */
+    /** An exception with the name that Tomcat's pool uses. */
     private static final class PoolExhaustedException extends SQLException {
         private static final long serialVersionUID = 1L;
     }

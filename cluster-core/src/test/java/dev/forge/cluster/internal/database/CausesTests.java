@@ -19,7 +19,7 @@ class CausesTests {
     }
 
     @Test
-    void causes_that_form_a_circle_end() {
+    void circular_causes_terminate() {
         var one = new RuntimeException("one");
         var two = new RuntimeException("two", one);
         one.initCause(two);

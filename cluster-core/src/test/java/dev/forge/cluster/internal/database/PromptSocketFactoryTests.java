@@ -39,11 +39,11 @@ class PromptSocketFactoryTests {
     }
 
     @Test
-    void question_whether_there_is_more_is_answered_without_waiting() throws IOException {
+    void short_read_without_data_times_out_at_once() throws IOException {
         socket.setSoTimeout(1);
         assertThatExceptionOfType(SocketTimeoutException.class)
                 .isThrownBy(() -> socket.getInputStream().read())
-                // The system's own timeout, which comes after a wait, has another text.
+                // A timeout of the system, which comes after a wait, has another message.
                 .withMessage("nothing has arrived");
         assertThatExceptionOfType(SocketTimeoutException.class)
                 .isThrownBy(() -> socket.getInputStream().read(new byte[8], 0, 8))
@@ -51,7 +51,7 @@ class PromptSocketFactoryTests {
     }
 
     @Test
-    void question_returns_what_has_arrived() throws IOException {
+    void short_read_returns_arrived_bytes() throws IOException {
         server.getOutputStream().write(new byte[] {7, 8});
         await().until(() -> socket.getInputStream().available() == 2);
         socket.setSoTimeout(1);
@@ -62,7 +62,7 @@ class PromptSocketFactoryTests {
     }
 
     @Test
-    void other_timeouts_wait() throws IOException {
+    void longer_timeout_waits_for_data() throws IOException {
         socket.setSoTimeout(1);
         socket.setSoTimeout(60_000);
         CompletableFuture<Integer> read = CompletableFuture.supplyAsync(() -> {

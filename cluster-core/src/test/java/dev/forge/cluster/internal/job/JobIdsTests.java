@@ -63,7 +63,7 @@ class JobIdsTests {
         private static final int MULTIPLIER = 0xadb4a92d;
         private static final int UNKNOWNS = 65;
 
-        /** Every bit of the register, and the bit of the congruential generator, as a set of unknown bits. */
+        /** A system of linear equations over the unknown bits of the register and of the congruential generator. */
         private static final class Equations {
 
             private final List<boolean[]> rows = new ArrayList<>();
@@ -74,7 +74,7 @@ class JobIdsTests {
                 rows.add(row);
             }
 
-            /** The unknown bits; null if no assignment, or more than one, satisfies all equations. */
+            /** Returns the unknown bits; null if no assignment, or more than one, satisfies all equations. */
             boolean[] solve() {
                 int rank = 0;
                 for (int column = 0; column < UNKNOWNS; column++) {
@@ -134,7 +134,7 @@ class JobIdsTests {
             return OptionalLong.empty();
         }
 
-        /** The first int of a long, unmixed. */
+        /** Returns the first int of a long, unmixed. */
         private static int upper(long bits) {
             // The lower int was sign-extended before it was combined; its sign is known.
             int upper = (int) (bits >>> 30);
@@ -195,7 +195,7 @@ class JobIdsTests {
             return result;
         }
 
-        /** The next bits, if that state produces all that was observed. */
+        /** Returns the next bits if the given state produces all observed bits. */
         private static OptionalLong replay(List<Long> observed, int s, int a, int[] register) {
             for (long bits : observed) {
                 int[] ints = new int[2];
@@ -227,7 +227,7 @@ class JobIdsTests {
             return z ^ (z >>> 16);
         }
 
-        /** Of an odd number, modulo 2 to the power of 32. */
+        /** Returns the inverse of an odd number modulo 2 to the power of 32. */
         private static int inverse(int odd) {
             int inverse = odd;
             for (int i = 0; i < 5; i++) {

@@ -19,7 +19,7 @@ class GuardedLoggerTests {
     private final ListAppender<ILoggingEvent> logged = new ListAppender<>() {
         @Override
         protected void append(ILoggingEvent event) {
-            // Read here, while the caller is on the stack.
+            // Caller data must be read while the caller is on the stack.
             event.getCallerData();
             super.append(event);
         }

@@ -40,7 +40,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void failed_heartbeat_is_repeated_after_half_a_second_until_one_is_answered() {
+    void failed_heartbeat_is_repeated_after_half_a_second_until_one_succeeds() {
         HeartbeatSchedule pulse = steady();
         pulse.beating(false);
         assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofMillis(500));
@@ -62,7 +62,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void neither_slows_a_fast_schedule_down() {
+    void fast_schedule_keeps_its_pause_after_a_failure_or_without_a_session() {
         HeartbeatSchedule fast = pulse(Duration.ofMillis(100), false);
         assertThat(fast.pause(WITHOUT_SESSION)).isEqualTo(Duration.ofMillis(100));
         fast.beating(false);
@@ -126,7 +126,7 @@ class HeartbeatScheduleTests {
     }
 
     @Test
-    void node_that_holds_something_neither_slows_down_nor_declares_that_it_will() {
+    void busy_node_keeps_its_interval_and_deadlines() {
         HeartbeatSchedule pulse = adaptive();
         beat(pulse);
         beat(pulse);

@@ -44,7 +44,7 @@ class LocalBucketsTests {
     }
 
     @Test
-    void full_bucket_admits_its_burst_and_then_what_flows_back() {
+    void full_bucket_admits_its_burst_and_then_refilled_tokens() {
         drain();
         assertThat(call().retryAfter()).isEqualTo(Duration.ofMillis(600));
         pass(Duration.ofMillis(599));

@@ -53,7 +53,7 @@ class ErrorTextTests {
     }
 
     @Test
-    void causes_that_form_a_circle_end() {
+    void circular_causes_terminate() {
         var first = new IllegalStateException(LONG);
         var second = new IllegalStateException("second", first);
         first.initCause(second);

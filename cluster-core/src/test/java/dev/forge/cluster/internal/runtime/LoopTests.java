@@ -97,7 +97,7 @@ class LoopTests {
     }
 
     @Test
-    void wake_during_a_pass_causes_exactly_one_more() throws Exception {
+    void wake_during_a_pass_causes_exactly_one_more_pass() throws Exception {
         var entered = new Semaphore(0);
         var proceed = new Semaphore(0);
         Loop loop = loop(NEVER, () -> {

@@ -48,7 +48,7 @@ import org.springframework.context.ApplicationContext;
 import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
-/** Crons on beans of real applications: what they declare, what is refused, and what operators see and order. */
+/** Crons on beans of real applications: valid and rejected declarations, runs, and the endpoint for operators. */
 @ClusterPostgres
 class CronDiscoveryTests {
 
@@ -238,7 +238,7 @@ class CronDiscoveryTests {
 
     // Running -----------------------------------------------------------------------------------------------
 
-    /** Apart from the handlers, which are behind a proxy. */
+    /** Records runs. A separate bean, because the handlers are behind a proxy. */
     static class Diary {
         final List<CronContext> runs = new CopyOnWriteArrayList<>();
         final List<@Nullable String> logged = new CopyOnWriteArrayList<>();
@@ -289,7 +289,7 @@ class CronDiscoveryTests {
         });
     }
 
-    /** Returns the index of a first attempt that knows the slot of the run before it. */
+    /** Returns the index of a first attempt whose previous slot is that of the run before it. */
     private static OptionalInt indexAfterItsPrevious(List<CronContext> runs) {
         return IntStream.range(1, runs.size())
                 .filter(i -> runs.get(i).attempt() == 1
@@ -344,7 +344,7 @@ class CronDiscoveryTests {
 
             assertThat(client.post("paused", "crons", "tick").at("state")).isEqualTo("paused");
             assertThat(crons.find("tick").orElseThrow().paused()).isTrue();
-            // A slow run skips slots, too, for another reason.
+            // A slow run also causes skipped slots, with another reason.
             await().untilAsserted(() -> {
                 CronRun last = crons.runs("tick", 1).get(0);
                 assertThat(last.outcome()).isEqualTo(CronRun.Outcome.SKIPPED);

@@ -7,7 +7,7 @@ import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.context.annotation.Bean;
 
 /**
- * An auto-configuration that could be extended, that uses another slice, with a bean whose type generated code cannot name.
+ * An auto-configuration that is not final, uses another slice, and has a bean whose type generated code cannot access.
  */
 @AutoConfiguration
 public class OffendsAsConfiguration {

@@ -56,7 +56,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.annotation.Propagation;
 import org.springframework.transaction.annotation.Transactional;
 
-/** Daemons on all kinds of beans, in real applications on a real database, and what operators see of them. */
+/** Daemons on all kinds of beans of real applications, and the endpoint and meters for operators. */
 @ClusterPostgres
 class DaemonDiscoveryTests {
 
@@ -133,14 +133,14 @@ class DaemonDiscoveryTests {
                     Feeds feeds = context.getBean(Feeds.class);
                     await().until(() -> !feeds.ran.isEmpty());
                     assertThat(feeds.ran).containsOnly("price-feed first price-feed");
-                    // What needs a capability that this node lacks is not its business.
+                    // A daemon that needs a capability which this node lacks is not registered.
                     assertThat(context.getBean(DaemonEngine.class).names()).containsExactly("everywhere", "price-feed");
                     assertThat(database.jdbc()
                                     .sql("SELECT unnest(handlers) FROM forge_nodes ORDER BY 1")
                                     .query(String.class)
                                     .list())
                             .containsExactly("daemon:everywhere", "daemon:price-feed");
-                    // To jobs they are no names.
+                    // Names of daemons are not names of jobs.
                     assertThatExceptionOfType(JobRejectedException.class)
                             .isThrownBy(() -> context.getBean(Jobs.class).enqueueNamed("daemon:price-feed", null))
                             .withMessageContaining("names that begin with daemon: are those of daemons");
@@ -433,7 +433,7 @@ class DaemonDiscoveryTests {
                     Single single = context.getBean(Single.class);
                     await().until(() -> single.running.get() == 1
                             && client.get("daemons", "single").status() == 200);
-                    // A machine that paused may have lost the term, and the daemon begins again.
+                    // A paused machine may have lost the term; then the daemon starts again.
                     await().untilAsserted(() -> {
                         EndpointClient.Response daemon = client.get("daemons", "single");
                         assertThat(daemon.at("instances", 0, "status")).isEqualTo("running");
@@ -488,7 +488,7 @@ class DaemonDiscoveryTests {
     void error_of_a_daemon_is_masked_by_default() {
         runner().withBean(Broken.class).run(context -> {
             EndpointClient client = EndpointClient.of(context);
-            // The row follows the start of the node.
+            // The row is written after the start of the node.
             await().until(() -> client.get("daemons", "broken").status() == 200);
             await().untilAsserted(() -> {
                 EndpointClient.Response daemon = client.get("daemons", "broken");
@@ -532,7 +532,7 @@ class DaemonDiscoveryTests {
                     && daemons.find("single").stream()
                             .flatMap(info -> info.instances().stream())
                             .anyMatch(instance -> instance.status() == DaemonStatus.RUNNING));
-            // Again if a pause of the machine cost the role or the term meanwhile.
+            // Repeated, because a paused machine may have lost the role or the term.
             await().until(() -> {
                 context.getBean(ClusterMetrics.class).countDaemons();
                 Gauge running = meters.find("forge.cluster.daemons")

@@ -16,7 +16,7 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.boot.transaction.autoconfigure.TransactionAutoConfiguration;
 
-/** Applications with handlers on a real database. */
+/** Fixture for tests of applications with handlers on a real database. */
 @ClusterPostgres
 @ExtendWith(OutputCaptureExtension.class)
 abstract class AbstractHandlerTests {

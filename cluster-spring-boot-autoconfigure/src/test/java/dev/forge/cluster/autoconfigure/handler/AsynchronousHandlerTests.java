@@ -40,7 +40,7 @@ import org.springframework.transaction.annotation.Transactional;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
-/** Handlers whose work goes on after they have returned: awaited where that can be, refused where it cannot. */
+/** Handlers whose work continues after they have returned: awaited where possible, rejected otherwise. */
 @ClusterPostgres
 class AsynchronousHandlerTests {
 
@@ -74,7 +74,7 @@ class AsynchronousHandlerTests {
         }
     }
 
-    /** Nothing but the application's {@code @EnableAsync} makes it what it is. */
+    /** An annotation that is asynchronous only because the application configures it. */
     @Retention(RetentionPolicy.RUNTIME)
     @interface InBackground {}
 
@@ -95,7 +95,7 @@ class AsynchronousHandlerTests {
     @Configuration(proxyBeanMethods = false)
     static class AsyncConfiguration {}
 
-    /** Without {@code @EnableAsync}, as applications with several executors do. */
+    /** Registers the post-processor without {@code @EnableAsync}, as applications with several executors do. */
     @Configuration(proxyBeanMethods = false)
     static class OwnProcessor {
         @Bean

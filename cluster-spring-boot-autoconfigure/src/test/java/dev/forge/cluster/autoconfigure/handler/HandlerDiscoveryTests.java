@@ -245,7 +245,7 @@ class HandlerDiscoveryTests extends AbstractHandlerTests {
                     .isThrownBy(() -> jobs.enqueue(new Stranger("x")))
                     .withMessageContaining(Stranger.class.getName())
                     .withMessageContaining(HandlerSignatureTests.Greeting.class.getName());
-            // Three handlers take it.
+            // Three handlers take this payload type.
             assertThatExceptionOfType(JobRejectedException.class)
                     .isThrownBy(() -> jobs.enqueue(new HandlerSignatureTests.Greeting("x")))
                     .withMessageContaining("enqueueNamed");

@@ -41,7 +41,7 @@ import org.springframework.context.annotation.Lazy;
 import org.springframework.scheduling.annotation.Scheduled;
 import org.springframework.transaction.annotation.Transactional;
 
-/** Parameters and results of handlers, and what is refused at the start. */
+/** Parameters and results of handlers, and signatures that fail the start. */
 class HandlerSignatureTests extends AbstractHandlerTests {
 
     HandlerSignatureTests(TestDatabase database) {
@@ -376,7 +376,7 @@ class HandlerSignatureTests extends AbstractHandlerTests {
     }
 
     @Test
-    void payload_and_context_come_in_any_order_and_neither_must() {
+    void payload_and_context_are_optional_and_in_any_order() {
         runner().withBean(Signatures.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
             var world = new Greeting("world");

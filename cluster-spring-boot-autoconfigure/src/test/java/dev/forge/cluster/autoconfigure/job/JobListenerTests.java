@@ -81,7 +81,7 @@ class JobListenerTests {
 
         @ClusterJob
         Outcome snooze() {
-            // Not by the epoch: a claim that waited for too long is returned before the first attempt.
+            // A flag and not the epoch, because a claim that waited for too long is returned before the first attempt.
             return snoozed.compareAndSet(false, true) ? Outcome.snooze(Duration.ZERO) : Outcome.complete("woken");
         }
     }
@@ -165,7 +165,7 @@ class JobListenerTests {
     }
 
     @Test
-    void job_that_is_given_up_because_its_nodes_died_is_reported() {
+    void abandoned_job_is_reported() {
         runner().withPropertyValues("forge.cluster.job.max-recoveries=0", "forge.cluster.sweep.interval=100ms")
                 .withBean(First.class)
                 .run(context -> {
@@ -282,7 +282,7 @@ class JobListenerTests {
     }
 
     @Test
-    void slow_listener_does_not_hold_up_those_who_report() throws Exception {
+    void slow_listener_does_not_delay_reporting_threads() throws Exception {
         var blocking = new Blocking();
         var listeners = new JobListeners(() -> List.of(blocking));
         for (int i = 0; i < 1_100; i++) {

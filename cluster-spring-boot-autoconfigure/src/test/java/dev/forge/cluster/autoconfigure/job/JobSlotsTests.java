@@ -14,8 +14,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 class JobSlotsTests {
 
-    // Pool, configured jobs and crons, whether jobs and crons are transactional, slots of others; slots for jobs and
-    // crons.
+    // Size of the pool, configured slots for jobs and crons, whether jobs and crons are transactional, slots of others;
+    // expected slots for jobs and crons, and whether a warning is expected.
     @ParameterizedTest
     @CsvSource({
         "10,   ,   , true,  false, 0, 6,  4, false",

@@ -39,7 +39,7 @@ class LeaderRoleTests {
         runner().withBean(Reports.class).run(context -> {
             Reports reports = context.getBean(Reports.class);
             await().until(() -> !reports.acquired.isEmpty());
-            // A paused machine may have lost the term since the event; then the next one follows.
+            // A paused machine may have lost the term since the event; then the next term follows.
             await().until(() -> context.getBean(Leadership.class).isLeader("reports"));
             assertThat(reports.acquired.get(0).term()).isPositive();
         });

@@ -168,7 +168,7 @@ class JobObservabilityTests {
         }
     }
 
-    /** Keeps what has been observed. */
+    /** Collects the contexts of stopped observations. */
     static final class Seen implements ObservationHandler<Observation.Context> {
         final List<Observation.Context> stopped = new CopyOnWriteArrayList<>();
 
@@ -182,7 +182,7 @@ class JobObservabilityTests {
             return context.getName().equals(JobObservations.NAME);
         }
 
-        /** How the attempts of a job ended, in their order. */
+        /** Returns the job name, outcome and exception of each attempt of a job, in order. */
         List<String> endings(UUID job) {
             return stopped.stream()
                     .filter(context -> job.toString()
@@ -398,7 +398,7 @@ class JobObservabilityTests {
                         assertThat(spans.named("job traced").get(0).getStatus().getStatusCode())
                                 .isEqualTo(StatusCode.ERROR);
                         assertThat(handlers.span.get().context().traceId()).isEqualTo(request.getTraceId());
-                        // Nobody's trace: nothing to carry.
+                        // A job that is enqueued outside of a trace has no trace metadata.
                         UUID stranger = jobs.enqueueNamed("completes", null).id();
                         assertThat(jobs.find(stranger).orElseThrow().metadata()).isEmpty();
                         ended(context, stranger);
@@ -471,7 +471,7 @@ class JobObservabilityTests {
                 try {
                     release.await();
                 } catch (InterruptedException e) {
-                    // Deaf on purpose.
+                    // Ignores the interrupt on purpose.
                 }
             }
         }
@@ -523,7 +523,7 @@ class JobObservabilityTests {
             UUID gone = held("snoozes-once", UUID.randomUUID());
             ended(context, died);
             ended(context, gone);
-            // Counted after the commit, when the jobs may run already.
+            // Recoveries are counted after the commit, when the jobs may already run.
             await().untilAsserted(() -> {
                 assertThat(counter(context, "forge.cluster.job.recoveries", "completes"))
                         .isEqualTo(1);
@@ -592,7 +592,7 @@ class JobObservabilityTests {
         });
     }
 
-    // Without ------------------------------------------------------------------------------------------------
+    // Without Micrometer -------------------------------------------------------------------------------------
 
     @Test
     void jobs_run_without_micrometer_and_without_its_tracing() {

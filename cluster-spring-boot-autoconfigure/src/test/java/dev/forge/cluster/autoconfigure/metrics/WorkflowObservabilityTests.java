@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 
-/** What those who watch see of workflows. */
+/** Observations, meters, traces and log context of workflows. */
 @ClusterPostgres
 class WorkflowObservabilityTests {
 
@@ -137,7 +137,7 @@ class WorkflowObservabilityTests {
     }
 
     @Test
-    void steps_side_by_side_are_logged_and_traced_as_those_of_their_run() {
+    void parallel_steps_are_logged_and_traced_with_their_run() {
         ObservationRegistry observations = ObservationRegistry.create();
         observations.observationConfig().observationHandler(context -> true);
         TestApplications.on(database)

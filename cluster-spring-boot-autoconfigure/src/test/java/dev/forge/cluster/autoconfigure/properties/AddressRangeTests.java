@@ -15,7 +15,7 @@ class AddressRangeTests {
         assertThat(AddressRange.bytes(text)).isNotNull();
     }
 
-    /** For some of them the JDK would ask the name server. */
+    /** The JDK would look up some of these texts in the name server. */
     @ParameterizedTest
     @ValueSource(strings = {".::1", "..:", "localhost", "cafe", "1.2.3", "1.2.3.256", "::g", "", ":::"})
     void any_other_text_is_no_address(String text) {

@@ -29,7 +29,7 @@ import org.springframework.boot.json.JsonParserFactory;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.core.NestedExceptionUtils;
 
-/** Every rule, by the message with which start-up fails. */
+/** Rules for configuration properties, verified by the messages with which the start fails. */
 public class ClusterPropertiesTests {
 
     private static final ApplicationContextRunner RUNNER =
@@ -208,7 +208,7 @@ public class ClusterPropertiesTests {
     }
 
     @Test
-    void short_lease_is_a_warning() {
+    void risky_setting_is_a_warning() {
         assertThat(bind(Map.of()).warnings()).isEmpty();
         assertThat(bind(Map.of("forge.cluster.oauth2.max-per-minute", "300")).warnings())
                 .as("one address can block the login on four nodes")
@@ -295,7 +295,7 @@ public class ClusterPropertiesTests {
         var found = new TreeMap<String, String>();
         for (Map<String, Object> property : (List<Map<String, Object>>) metadata.get("properties")) {
             if (!property.get("name").toString().startsWith("forge.cluster.")) {
-                continue; // the endpoint's own
+                continue; // a key of the endpoint
             }
             assertThat((String) property.get("description"))
                     .as("description of %s", property.get("name"))

@@ -91,7 +91,7 @@ class RateLimitedTests {
         SecurityContextHolder.getContext().setAuthentication(new TestingAuthenticationToken(user, "", "USER"));
     }
 
-    /** How many of so many calls are admitted. */
+    /** Makes calls and returns how many of them are admitted. */
     private static int admitted(int calls, Runnable call) {
         int admitted = 0;
         for (int i = 0; i < calls; i++) {
@@ -240,7 +240,7 @@ class RateLimitedTests {
             assertThat(admitted(3, quotes::perUser)).isEqualTo(2);
             request("10.0.0.2");
             assertThat(admitted(3, quotes::perUser)).isEqualTo(2);
-            // A user of that name is not that address.
+            // A user whose name looks like the key of an address has a separate bucket.
             login("ip:10.0.0.2");
             assertThat(admitted(3, quotes::perUser)).isEqualTo(2);
             nobodyCalls();
@@ -256,19 +256,19 @@ class RateLimitedTests {
                 .withPropertyValues("forge.cluster.rate-limit.trusted-proxies=10.0.0.0/8, 192.168.7.7, fd00::/8")
                 .run(context -> {
                     Quotes quotes = context.getBean(Quotes.class);
-                    // Nobody is fooled by what a client says of itself.
+                    // X-Forwarded-For is ignored if an untrusted client sends it.
                     request("203.0.113.1", "1.1.1.1");
                     assertThat(admitted(1, quotes::perAddress)).isEqualTo(1);
                     request("203.0.113.1", "2.2.2.2");
                     assertThat(admitted(2, quotes::perAddress)).isEqualTo(1);
-                    // Nor by what it says to a proxy.
+                    // Entries that the client itself sends to a trusted proxy are ignored, too.
                     request("10.1.2.3", "9.9.9.9, 203.0.113.1");
                     assertThat(admitted(1, quotes::perAddress)).isZero();
                     request("10.1.2.3", "9.9.9.9", "203.0.113.1:4711, 192.168.7.7");
                     assertThat(admitted(1, quotes::perAddress)).isZero();
                     request("10.1.2.3", "203.0.113.2");
                     assertThat(admitted(3, quotes::perAddress)).isEqualTo(2);
-                    // A proxy that does not say so is the client.
+                    // A proxy that names no valid address counts as the client.
                     request("10.1.2.3", "unknown");
                     assertThat(admitted(3, quotes::perAddress)).isEqualTo(2);
                 });
@@ -356,7 +356,7 @@ class RateLimitedTests {
             assertThat(first.getHeader("RateLimit-Policy"))
                     .isEqualTo("\"rate-limited-tests-quotes.per-address\";q=2;w=86400");
             assertThat(first.getHeader("RateLimit")).isEqualTo("\"rate-limited-tests-quotes.per-address\";r=1;t=43200");
-            // Of two limits the tighter one.
+            // The headers report the tighter one of two limits.
             quotes.perTenant("acme");
             assertThat(first.getHeader("RateLimit-Remaining")).isEqualTo("1");
             MockHttpServletResponse second = request("10.0.0.1");
@@ -543,12 +543,12 @@ class RateLimitedTests {
                     assertThat(admitted(2, usual::one) + admitted(2, () -> usual.one("a")))
                             .isEqualTo(1);
                     assertThat(admitted(2, one.getBean(Weather.class)::now)).isEqualTo(1);
-                    // Under one name, whatever the proxy's class is called.
+                    // Both proxies share a bucket, whatever the names of their classes.
                     assertThat(admitted(2, two.getBean(Weather.class)::now)).isZero();
                 }));
     }
 
-    /** Public: its proxy is of another class loader here. */
+    /** A public class, because its proxy has another class loader in this test. */
     public static class Open {
         @RateLimited(requests = 3, per = "1d")
         public void limited() {}

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Timeout;
 import org.slf4j.LoggerFactory;
 import org.slf4j.Marker;
 
-/** Failures of a broker, with a fake one: with a real broker each of them takes longer, or cannot be provoked. */
+/** Failures of a fake broker: those of a real broker take longer or cannot be provoked. */
 @Timeout(180)
 class BrokerCoordinatorTests {
 
@@ -91,7 +91,7 @@ class BrokerCoordinatorTests {
                 public void publish(String text) throws Exception {
                     sending.await();
                     sent.add(text);
-                    // To the sender, too: not every broker can exclude it.
+                    // The sender receives the message, too: not every broker can exclude it.
                     receivers.forEach(one -> one.receive(text));
                 }
 
@@ -117,7 +117,7 @@ class BrokerCoordinatorTests {
         awaitConnected();
     }
 
-    /** The line in the log and then the wake-up follow the connection. */
+    /** Waits for the connection and the wake-up that follows it and its log line. */
     private void awaitConnected() {
         await().until(() -> node.isConnected() && woken.get() > 0);
     }
@@ -209,7 +209,7 @@ class BrokerCoordinatorTests {
         assertThat(node.isConnected()).isFalse();
         assertThat(log.own(Level.WARN)).hasSize(1);
         broker.unreachable = false;
-        // The pending announcement is sent then.
+        // The pending announcement is sent as soon as the broker is reachable.
         await().until(() -> broker.sent.size() == 1);
         awaitConnected();
         assertThat(log.own(Level.INFO)).containsExactly("Wake-ups: fake is back");
@@ -220,7 +220,7 @@ class BrokerCoordinatorTests {
         startConnected();
         broker.dropsProbes = true;
         await().until(() -> !node.isConnected());
-        // The line follows the loss, and the next link follows the line.
+        // The log line is written after the loss and before the next link is opened.
         await().until(() -> broker.opened.get() > 1);
         assertThat(log.own(Level.WARN)).hasSize(1).first().asString().contains("no response within 2s");
         broker.dropsProbes = false;

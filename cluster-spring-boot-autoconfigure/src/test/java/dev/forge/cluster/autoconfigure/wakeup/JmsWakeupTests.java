@@ -43,7 +43,7 @@ class JmsWakeupTests extends WakeupContract {
         }
     }
 
-    // As Spring Boot makes it.
+    // Creates the connection factory as Spring Boot does.
     @Override
     ApplicationContextRunner reaching(ApplicationContextRunner runner) {
         return runner.withPropertyValues("forge.cluster.wakeup.type=jms")
@@ -57,7 +57,7 @@ class JmsWakeupTests extends WakeupContract {
         var template = new JmsTemplate(context.getBean(ConnectionFactory.class));
         template.setPubSubDomain(true);
         template.send(destination, session -> session.createTextMessage(text));
-        // Past the selector, too.
+        // These messages match the selector of the consumers.
         template.send(destination, session -> {
             var message = session.createTextMessage(text);
             message.setStringProperty("forgeFrom", "nobody");

@@ -73,7 +73,7 @@ class RedisWakeupTests extends WakeupContract {
         try (var log = new LogLines(BrokerCoordinator.class)) {
             node(Duration.ofSeconds(3)).run(context -> {
                 var coordinator = context.getBean(BrokerCoordinator.class);
-                // The lines in the log follow the changes of the connection.
+                // Log lines are written after the connection has changed.
                 await().until(() ->
                         coordinator.isConnected() && !log.own(Level.INFO).isEmpty());
                 log.clear();

@@ -57,7 +57,7 @@ class WakeupConfigurationTests {
         this.database = database;
     }
 
-    /** Jobs that a test leaves pending would start in the next one. */
+    /** Deletes jobs that a test leaves pending: they would start in the next test. */
     @AfterEach
     void clear() {
         database.clear();
@@ -83,7 +83,7 @@ class WakeupConfigurationTests {
         return found.get(0);
     }
 
-    // What is missing ---------------------------------------------------------------------------------------
+    // Missing libraries and beans ---------------------------------------------------------------------------
 
     @Test
     void redis_without_its_library_or_its_bean_fails_the_start() {
@@ -172,7 +172,7 @@ class WakeupConfigurationTests {
                         .endsWith(".a_b____"));
     }
 
-    // Who carries the news ----------------------------------------------------------------------------------
+    // Types of wake-ups -------------------------------------------------------------------------------------
 
     @Test
     void wakeup_health_of_postgres_reports_its_session() {
@@ -184,7 +184,7 @@ class WakeupConfigurationTests {
                     .containsEntry("type", "postgres")
                     .containsEntry("connected", true));
         });
-        // As behind a transaction pooler: there is no session that could listen.
+        // As behind a transaction pooler: no session can listen.
         runner("forge.cluster.leader.strategy=lease").run(context -> {
             assertThat(wakeup(context).getStatus()).isEqualTo(Status.UP);
             assertThat(wakeup(context).getDetails())
@@ -209,7 +209,7 @@ class WakeupConfigurationTests {
                 .single();
     }
 
-    /** News that reaches every node of the cluster until a job of one node has begun on the other. */
+    /** Returns the notifications that are sent while one node enqueues jobs and another node runs them. */
     private List<String> newsAbout(String type) {
         var news = new CopyOnWriteArrayList<String>();
         String kind = "forge.cluster.wakeup.type=" + type;
@@ -241,7 +241,7 @@ class WakeupConfigurationTests {
         assertThat(newsAbout("postgres")).anyMatch(text -> text.startsWith("work"));
     }
 
-    /** An application's own. */
+    /** A coordinator of the application. */
     static class Pigeons implements ClusterCoordinator {
         final List<JobPriority> sent = new CopyOnWriteArrayList<>();
         final List<Runnable> listeners = new CopyOnWriteArrayList<>();
@@ -282,7 +282,7 @@ class WakeupConfigurationTests {
 
     @Test
     void enqueue_does_not_wait_for_the_broker_and_announcements_are_coalesced() {
-        // Somebody else is there: a node that is alone has nobody to tell.
+        // A second node is needed: a lone node announces no jobs.
         runner("forge.cluster.node.roles=function")
                 .run(other -> runner("forge.cluster.node.roles=function")
                         .withBean(Pigeons.class)
@@ -291,7 +291,7 @@ class WakeupConfigurationTests {
                             var pigeons = context.getBean(Pigeons.class);
                             var jobs = context.getBean(Jobs.class);
                             pigeons.grounded = new CountDownLatch(1);
-                            // Which may or may not have left before the next ones come.
+                            // This announcement may begin before the next jobs are enqueued, or include them.
                             jobs.enqueueNamed("ping", null);
                             for (JobPriority priority :
                                     List.of(JobPriority.LOW, JobPriority.HIGH, JobPriority.NORMAL)) {
@@ -304,7 +304,7 @@ class WakeupConfigurationTests {
                             pigeons.grounded.countDown();
                             await().until(() -> pigeons.sent.contains(JobPriority.HIGH));
                             assertThat(pigeons.sent).hasSizeLessThanOrEqualTo(2);
-                            // What got lost is said again, and its caller did not hear of it.
+                            // A lost announcement is repeated, and its caller gets no exception.
                             int before = pigeons.sent.size();
                             pigeons.lost = true;
                             jobs.enqueueNamed("ping", null);
@@ -318,7 +318,7 @@ class WakeupConfigurationTests {
                 .withBean(Pigeons.class)
                 .withBean(Pings.class)
                 .run(context -> {
-                    // From SQL: nobody tells anybody.
+                    // A job that is enqueued with SQL is not announced.
                     database.jdbc()
                             .sql("SELECT forge_enqueue('ping')")
                             .query((row, n) -> row.getString(1))

@@ -33,11 +33,11 @@ import org.springframework.boot.health.contributor.Status;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ApplicationContext;
 
-/** What holds for wake-ups whatever broker carries them: two nodes, of which one enqueues and the other works. */
+/** Tests of wake-ups for any broker, on two nodes: one enqueues jobs, the other runs them. */
 @Timeout(180)
 abstract class WakeupContract {
 
-    /** So long that what comes much sooner was not found by polling. */
+    /** A poll interval so long that a job which starts much sooner was not found by polling. */
     private static final Duration SELDOM = Duration.ofMinutes(10);
 
     private static final Duration OFTEN = Duration.ofSeconds(3);
@@ -50,16 +50,16 @@ abstract class WakeupContract {
         this.database = database;
     }
 
-    /** On {@link #port}, whether it was there before or not. */
+    /** Starts a broker on {@link #port}, for the first time or again. */
     abstract void startBroker() throws Exception;
 
-    /** Without a word to anybody; nothing if there is none. */
+    /** Stops the broker; does nothing if it is not running. */
     abstract void killBroker() throws Exception;
 
-    /** The type, and the bean that leads to the broker. */
+    /** Adds the wake-up type and the connection factory of the broker. */
     abstract ApplicationContextRunner reaching(ApplicationContextRunner runner);
 
-    /** Says something in the place where nodes meet. */
+    /** Sends a text to the destination of the nodes. */
     abstract void say(ApplicationContext context, String destination, String text) throws Exception;
 
     @AfterEach
@@ -93,7 +93,7 @@ abstract class WakeupContract {
         }
     }
 
-    /** Two nodes. */
+    /** A node that enqueues jobs and a node that runs them. */
     private record Pair(ApplicationContext enqueuer, ApplicationContext worker) {
 
         BrokerCoordinator coordinator(ApplicationContext context) {
@@ -105,13 +105,13 @@ abstract class WakeupContract {
                     coordinator(enqueuer).isConnected() && coordinator(worker).isConnected());
         }
 
-        /** How long after it was enqueued here it has begun there. */
+        /** Enqueues a job on one node and returns the time until it starts on the other. */
         Duration pickup() throws InterruptedException {
             BlockingQueue<Long> begun = worker.getBean(Pings.class).begun;
             long before = System.nanoTime();
             enqueuer.getBean(Jobs.class).enqueueNamed("ping", null);
             Long began = begun.poll(60, TimeUnit.SECONDS);
-            assertThat(began).as("picked up at all").isNotNull();
+            assertThat(began).as("start of the job").isNotNull();
             return Duration.ofNanos(began - before);
         }
     }
@@ -143,14 +143,14 @@ abstract class WakeupContract {
         try (var log = new LogLines(BrokerCoordinator.class)) {
             withTwoNodes(SELDOM, pair -> {
                 pair.awaitConnected();
-                // A slow machine may have been warned about meanwhile.
+                // A slow machine may have caused warnings meanwhile.
                 log.clear();
                 String destination =
                         WakeupAutoConfiguration.destination(pair.worker().getBean(Schema.class));
                 say(pair.enqueuer(), destination, "");
                 say(pair.enqueuer(), destination, "nobody work");
                 say(pair.enqueuer(), destination, "\u0000\uffff".repeat(1000));
-                // One right after the other: each waits for the 20 ms, too, in which news is gathered.
+                // One after another: each time includes the 20 ms in which announcements are coalesced.
                 long[] took = new long[PICKUPS];
                 for (int i = 0; i < PICKUPS; i++) {
                     took[i] = pair.pickup().toNanos();
@@ -163,13 +163,13 @@ abstract class WakeupContract {
                         took[PICKUPS / 2] / 1e6,
                         took[PICKUPS * 95 / 100] / 1e6,
                         took[PICKUPS - 1] / 1e6);
-                // By polling each would take half of the interval on average.
+                // Polling would take half of the interval on average.
                 assertThat(Duration.ofNanos(took[PICKUPS / 2])).isLessThan(SELDOM.dividedBy(4));
                 assertThat(wakeup(pair.worker()).getDetails())
                         .containsEntry("type", pair.coordinator(pair.worker()).type())
                         .containsEntry("connected", true);
             });
-            // Nor does leaving.
+            // Neither malformed messages nor the stop of a node cause a warning.
             assertThat(log.own(Level.WARN)).isEmpty();
             assertThat(log.errors()).isEmpty();
         }
@@ -190,7 +190,7 @@ abstract class WakeupContract {
                         .containsEntry("connected", false)
                         .containsEntry("warning", "no wake-ups: workers poll every 3s");
                 assertThat(pair.pickup()).isPositive();
-                // One for each node, however many tries there were; the line follows the loss.
+                // One warning per node, however many attempts fail; it is logged after the loss.
                 await().untilAsserted(() -> assertThat(log.own(Level.WARN))
                         .hasSize(2)
                         .allSatisfy(line -> assertThat(line).contains("Workers poll every 3s until it is back")));

@@ -14,7 +14,7 @@ import org.springframework.mock.web.MockFilterChain;
 import org.springframework.mock.web.MockHttpServletRequest;
 import org.springframework.mock.web.MockHttpServletResponse;
 
-/** Which request paths a node without the role gateway serves. */
+/** Request paths that a node without the role gateway serves or refuses. */
 class GatewayFilterTests {
 
     private static int status(String contextPath, String servletPath, String uri) throws Exception {

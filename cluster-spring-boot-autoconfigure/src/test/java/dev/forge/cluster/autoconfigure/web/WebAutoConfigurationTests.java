@@ -48,7 +48,7 @@ import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
-/** Where submission over HTTP is there, where it is not, and how it fares with its node. */
+/** Availability of submission over HTTP, depending on the configuration, the web server and the state of the node. */
 @ClusterPostgres
 @ExtendWith(OutputCaptureExtension.class)
 @ExtendWith(OutputCaptureExtension.class)
@@ -203,7 +203,7 @@ class WebAutoConfigurationTests {
             await().untilAsserted(
                             () -> assertThat(http.get("/_api/ready").status()).isEqualTo(200));
             String id = (String) http.post("/forge/jobs", TASK).at("id");
-            // Only now: a slow machine needs longer to open a connection.
+            // Set only now, because a slow machine needs longer to open a connection.
             HikariDataSource pool = context.getBean(HikariDataSource.class);
             pool.setValidationTimeout(250);
             pool.setConnectionTimeout(500);
@@ -240,7 +240,7 @@ class WebAutoConfigurationTests {
             network.cut();
             await().untilAsserted(
                             () -> assertThat(http.get("/_api/ready").status()).isEqualTo(503));
-            // The pool alone would keep each of them for half a minute.
+            // The pool alone would delay each request for half a minute.
             assertTimeoutPreemptively(Duration.ofMinutes(1), () -> {
                 http.post("/forge/jobs", TASK).problem(503);
                 http.get("/forge/jobs/" + id).problem(503);

@@ -19,7 +19,7 @@ import org.springframework.boot.test.context.SpringBootTest;
 import org.springframework.boot.test.web.server.LocalServerPort;
 import org.springframework.test.annotation.DirtiesContext;
 
-/** Whatever a client sends, the answer is one of those that docs/reference/http.md describes, and never a 5xx. */
+/** Verifies that every request gets a response that docs/reference/http.md describes, and never a 5xx. */
 @ClusterPostgres
 @SpringBootTest(
         classes = WebTestApplication.class,
@@ -149,7 +149,7 @@ class WebFuzzTests {
             }
         }
         System.out.println("fuzzed with seed " + seed + ": " + seen);
-        // It came to something: some were taken, and refusals were of all kinds.
+        // The requests have covered accepted jobs and all kinds of rejections.
         assertThat(seen).containsKeys("/forge/jobs 202", "/forge/jobs 400", "/forge/jobs 404", "/forge result");
         assertThat(seen).containsKeys("/forge -32700", "/forge -32600", "/forge -32602", "/forge -32001");
     }
@@ -211,7 +211,7 @@ class WebFuzzTests {
         return bytes;
     }
 
-    /** Random members under names that mean something. */
+    /** Returns a request with random members under known names. */
     private static String request(Random random) {
         var text = new StringBuilder("{\"name\":\"my_task\",\"jsonrpc\":\"2.0\",\"method\":\"tasks.execute\"");
         if (random.nextBoolean()) {

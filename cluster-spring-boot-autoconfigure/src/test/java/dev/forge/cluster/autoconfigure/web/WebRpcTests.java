@@ -33,7 +33,7 @@ import org.springframework.boot.test.context.SpringBootTest;
 import org.springframework.boot.test.web.server.LocalServerPort;
 import org.springframework.test.annotation.DirtiesContext;
 
-/** JSON-RPC at {@code /forge}, on a node that runs no jobs: what is enqueued stays pending. */
+/** JSON-RPC at {@code /forge}, on a node that runs no jobs: enqueued jobs stay pending. */
 @ClusterPostgres
 @SpringBootTest(
         classes = WebTestApplication.class,
@@ -215,7 +215,7 @@ class WebRpcTests {
         assertThat(answer.at(1, "id")).isEqualTo(2);
         assertThat(answer.at(1, "error", "code")).isEqualTo(-32001);
         assertThat(answer.at(2, "error", "code")).isEqualTo(-32600);
-        // Each call is a transaction of its own.
+        // Each call has its own transaction.
         assertThat(count()).isEqualTo(before + 2);
         assertThat(http.post("/forge", "[" + notification + "]").status()).isEqualTo(204);
     }
@@ -248,7 +248,7 @@ class WebRpcTests {
     }
 
     @Test
-    void calls_with_the_same_tasks_in_any_order_meet_without_a_deadlock() throws Exception {
+    void concurrent_calls_with_the_same_tasks_do_not_deadlock() throws Exception {
         ExecutorService clients = Executors.newFixedThreadPool(8);
         try {
             for (int round = 0; round < 5; round++) {

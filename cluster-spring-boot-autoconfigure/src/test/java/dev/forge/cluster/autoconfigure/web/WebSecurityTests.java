@@ -37,7 +37,7 @@ import org.springframework.security.provisioning.InMemoryUserDetailsManager;
 import org.springframework.security.web.SecurityFilterChain;
 import org.springframework.test.annotation.DirtiesContext;
 
-/** The application's security chain decides, as it does for its own paths. */
+/** Access to the routes under the security chain of the application. */
 @ClusterPostgres
 @SpringBootTest(
         classes = {WebTestApplication.class, WebSecurityTests.Chain.class},
@@ -61,7 +61,7 @@ class WebSecurityTests {
 
     private UUID job;
 
-    /** As in docs/reference/http.md. */
+    /** The security chain of docs/reference/http.md. */
     @Configuration(proxyBeanMethods = false)
     @ImportAutoConfiguration({
         SecurityAutoConfiguration.class,
@@ -94,7 +94,7 @@ class WebSecurityTests {
                             .password("{noop}pw")
                             .roles("SUBMITTER")
                             .build(),
-                    // Not the one whom nobody knows.
+                    // A user of this name is not the anonymous client.
                     User.withUsername("anonymous")
                             .password("{noop}pw")
                             .roles("SUBMITTER")
@@ -155,7 +155,7 @@ class WebSecurityTests {
             assertThat(send(method, path, body, "nobody").status()).isEqualTo(401);
             assertThat(send(method, path, body, "guest").status()).isEqualTo(403);
         }
-        // What is refused for its type is refused behind the chain.
+        // The security chain comes before the check of the content type.
         assertThat(http.send(
                                 method,
                                 path.replace("{id}", job.toString()),

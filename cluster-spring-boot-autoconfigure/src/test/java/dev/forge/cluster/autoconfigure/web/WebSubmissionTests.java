@@ -38,7 +38,7 @@ import org.springframework.boot.test.context.SpringBootTest;
 import org.springframework.boot.test.web.server.LocalServerPort;
 import org.springframework.test.annotation.DirtiesContext;
 
-/** {@code /forge/jobs} on a real Tomcat. */
+/** Submission of jobs at {@code /forge/jobs} on a real Tomcat. */
 @ClusterPostgres
 @SpringBootTest(
         classes = WebTestApplication.class,
@@ -67,7 +67,7 @@ class WebSubmissionTests {
         this.http = new TestHttp(port);
     }
 
-    /** Its jobs stay pending. */
+    /** Pauses {@code my_task}, so that its jobs stay pending. */
     @BeforeEach
     void pause() {
         jobs.pause("my_task");
@@ -168,7 +168,7 @@ class WebSubmissionTests {
         UUID submitted = id(http.post("/forge/jobs", "{\"name\":\"my_task\",\"key\":\"invoice-7\"}"));
         assertThat(submitted).isNotEqualTo(own);
         String stored = jobs.find(submitted).orElseThrow().uniqueKey();
-        // A text that the application takes from a client leads nowhere either.
+        // The application cannot use the stored key of a client either.
         assertThatExceptionOfType(JobRejectedException.class)
                 .isThrownBy(() -> jobs.enqueueNamed(
                         "my_task",
@@ -232,17 +232,17 @@ class WebSubmissionTests {
     }
 
     @Test
-    void names_that_are_not_listed_and_names_that_do_not_exist_look_the_same() {
+    void unlisted_and_unknown_names_get_the_same_response() {
         long before = count();
         String body = "{\"name\":\"%s\"}";
         Answer unlisted = http.post("/forge/jobs", body.formatted("secret"));
         Answer unknown = http.post("/forge/jobs", body.formatted("nonsense"));
-        // Listed, but no node has ever known it.
+        // This name is listed, but no node has ever registered it.
         Answer listed = http.post("/forge/jobs", body.formatted("elsewhere"));
         assertThat(unlisted.problem(404)).isEqualTo("no job with that name can be submitted here");
         assertThat(unknown.body()).isEqualTo(unlisted.body());
         assertThat(listed.body()).isEqualTo(unlisted.body());
-        // The payload of an unlisted job is not looked at.
+        // The payload of an unlisted job is not checked.
         assertThat(http.post("/forge/jobs", "{\"name\":\"secret\",\"payload\":\"\\u0000\"}")
                         .body())
                 .isEqualTo(unlisted.body());
@@ -250,7 +250,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void jobs_of_other_names_do_not_exist_here() {
+    void unlisted_job_is_not_found() {
         UUID secret = jobs.enqueueNamed("secret", null, JobOptions.defaults().withDelay(Duration.ofDays(1)))
                 .id();
         for (String id : List.of(secret.toString(), UUID.randomUUID().toString(), "no-id", "1-1-1-1-1", "%20")) {
@@ -325,7 +325,7 @@ class WebSubmissionTests {
     void long_number_is_refused_before_it_is_parsed() {
         long before = count();
         String order = "{\"name\":\"process-order\",\"payload\":{\"item\":\"a\",\"quantity\":%s}}";
-        // Its handler would be asked first, and could not read it either.
+        // The payload type cannot hold these numbers either, but they are rejected before they are parsed as that type.
         assertThat(http.post("/forge/jobs", order.formatted("1e131000")).problem(400))
                 .contains("process-order", "131001 digits", "1000");
         assertThat(http.post("/forge/jobs", order.formatted("7".repeat(60_000))).problem(400))
@@ -358,7 +358,7 @@ class WebSubmissionTests {
     }
 
     @Test
-    void bodies_that_are_not_utf_8_and_nesting_without_end_are_refused() {
+    void non_utf_8_bodies_and_unbounded_nesting_are_refused() {
         byte[] latin = "{\"name\":\"my_task\",\"payload\":\"\u00fc\"}".getBytes(StandardCharsets.ISO_8859_1);
         assertThat(http.post("/forge/jobs", latin).problem(400)).contains("UTF-8");
         http.post("/forge/jobs", "{\"name\":\"my_task\"}".getBytes(StandardCharsets.UTF_16))
@@ -398,7 +398,7 @@ class WebSubmissionTests {
         id(http.postChunked("/forge/jobs", "{\"name\":\"my_task\"}".getBytes(StandardCharsets.UTF_8)));
     }
 
-    // Tomcat ends the connection rather than reading on, but not before the client has its answer.
+    // Tomcat closes the connection without reading the rest, but only after the client has received the response.
     @Test
     void connection_closes_orderly_after_a_too_large_body() throws IOException {
         try (var socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
@@ -425,9 +425,9 @@ class WebSubmissionTests {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                // Breaks off.
+                // Shorter than its content length.
                 "Content-Length: 100\r\n\r\n{\"name\":",
-                // No chunk.
+                // Not a chunk.
                 "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
                 "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"na"
             })

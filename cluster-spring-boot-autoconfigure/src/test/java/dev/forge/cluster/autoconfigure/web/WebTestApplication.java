@@ -28,7 +28,7 @@ import org.springframework.boot.webmvc.autoconfigure.WebMvcAutoConfiguration;
 import org.springframework.boot.webmvc.autoconfigure.error.ErrorMvcAutoConfiguration;
 import org.springframework.context.annotation.Configuration;
 
-/** A web application with some jobs, of which clients may submit a few. */
+/** A web application with jobs, some of which clients may submit. */
 @Configuration(proxyBeanMethods = false)
 @ImportAutoConfiguration({
     DataSourceAutoConfiguration.class,

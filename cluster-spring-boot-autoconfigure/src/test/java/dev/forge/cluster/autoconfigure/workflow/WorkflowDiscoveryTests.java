@@ -43,7 +43,7 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ApplicationContext;
 import org.springframework.transaction.annotation.Transactional;
 
-/** Workflows on beans, in real applications on a real database, and what operators see of them. */
+/** Workflows on beans of real applications, and the endpoint, meters and health for operators. */
 @ClusterPostgres
 class WorkflowDiscoveryTests {
 
@@ -198,7 +198,7 @@ class WorkflowDiscoveryTests {
         });
     }
 
-    /** A step that is being undone. */
+    /** A step that is being compensated. */
     private static final class Undone implements JobMonitor.StepAttempt {
 
         @Override
@@ -325,7 +325,7 @@ class WorkflowDiscoveryTests {
     void node_without_the_code_of_runs_in_flight_is_not_ready() {
         strand("gone");
         runner().run(context -> {
-            // From the first moment on.
+            // The node is not ready as soon as it has started.
             assertThat(health(context).getStatus()).isEqualTo(Status.OUT_OF_SERVICE);
             assertThat(health(context).getDetails()).isEqualTo(Map.of("workflows", false));
             database.jdbc()

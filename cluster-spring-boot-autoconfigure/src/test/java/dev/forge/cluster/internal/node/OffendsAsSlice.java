@@ -28,6 +28,6 @@ public class OffendsAsSlice {
         return Instant.now();
     }
 
-    /** A name without a meaning. */
+    /** A class with a meaningless name. */
     static class OffendsAsManager {}
 }

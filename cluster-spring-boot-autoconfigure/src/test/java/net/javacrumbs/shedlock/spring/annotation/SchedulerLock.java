@@ -7,7 +7,7 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
-/** Stands for ShedLock's annotation, which is recognised by its name. */
+/** A stand-in for ShedLock's annotation, which is recognised by its name. */
 @Retention(RetentionPolicy.RUNTIME)
 @Target(ElementType.METHOD)
 public @interface SchedulerLock {

@@ -97,7 +97,7 @@ class DaemonElectionTests extends AbstractDaemonTests {
             assertThat(row.restarts()).isZero();
         });
         await().until(() -> "call 1".equals(nodes.instance("feed", 0).note()));
-        // Stays so over several passes.
+        // The node keeps running the daemon over several passes.
         await().during(Duration.ofMillis(1_500)).until(() -> feed.calls.size() == 1 && feed.most.get() == 1);
         // The application does not see the leadership.
         assertThat(members.stream()

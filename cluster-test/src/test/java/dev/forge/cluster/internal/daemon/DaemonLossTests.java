@@ -38,7 +38,7 @@ class DaemonLossTests extends AbstractDaemonTests {
         return TestNodes.withDrainTimeout(settings, Duration.ofMillis(300));
     }
 
-    /** Settings of a node that survives a pause of some seconds, and whose roles are free ten seconds after it is lost. */
+    /** Returns settings with which a node survives a pause of seconds, and its roles are free ten seconds after its loss. */
     private static NodeSettings tenSeconds(NodeSettings settings) {
         return TestNodes.withLease(settings, Duration.ofSeconds(10), Duration.ofSeconds(1), Duration.ofSeconds(6));
     }

@@ -71,7 +71,7 @@ class DaemonNodeScopeTests extends AbstractDaemonTests {
         DaemonNode one = nodes.start("one", everywhere, once);
         await().until(() -> feed.isRunning() && status("once") == DaemonStatus.STOPPED);
         var former = new AtomicReference<>(one.node().id());
-        // Together, because the node may join again at any time.
+        // One statement, because the node may join again at any time.
         jdbc.sql("WITH released AS (DELETE FROM forge_daemons) UPDATE forge_nodes SET status = 'dead'")
                 .update();
         one.node().beatSoon();

@@ -88,7 +88,7 @@ class DaemonPlacementTests extends AbstractDaemonTests {
         // slow may act on an outdated view and move one more.
         assertThat(feed.calls).hasSizeBetween(5, 9);
         assertThat(feed.calls).extracting(Feed.Call::instance).containsOnly(0, 1, 2);
-        // The instance of the third node moves to one of the others, which may move once more for the same reason.
+        // The instance of the third node moves to another node, and may move once more for the same reason.
         c.stop();
         await().until(
                         () -> perNode(feed),

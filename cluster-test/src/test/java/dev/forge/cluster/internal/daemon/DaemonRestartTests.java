@@ -48,7 +48,7 @@ class DaemonRestartTests extends AbstractDaemonTests {
             }
             feed.run(context);
         }));
-        // After more failures than maxRestarts.
+        // The method runs after more failures than maxRestarts.
         await().until(feed::isRunning);
         await().until(() -> status("feed") == DaemonStatus.RUNNING);
         assertThat(calls).hasValue(7);
@@ -73,7 +73,7 @@ class DaemonRestartTests extends AbstractDaemonTests {
         nodes.start("two", failing);
         joined.countDown();
         await().until(() -> status("failing") == DaemonStatus.RESTARTING);
-        // The method may run before its row says so.
+        // The method may run before its row shows this.
         await().until(() -> nodes.instance("failing", 0).restarts() == 3 && status("failing") == DaemonStatus.RUNNING);
         DaemonInfo.Instance row = nodes.instance("failing", 0);
         assertThat(row.nodeName()).isEqualTo("one");
@@ -225,7 +225,7 @@ class DaemonRestartTests extends AbstractDaemonTests {
         assertThat(nodes.info("once").instances())
                 .extracting(DaemonInfo.Instance::status)
                 .containsExactly(DaemonStatus.STOPPED, DaemonStatus.STOPPED, DaemonStatus.STOPPED);
-        // Stays so over several passes.
+        // The daemon stays stopped over several passes.
         await().during(Duration.ofSeconds(1)).until(() -> calls.get() == done);
         newer.stop();
         older.engine().purge();

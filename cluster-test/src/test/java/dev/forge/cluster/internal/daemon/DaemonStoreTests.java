@@ -353,7 +353,7 @@ class DaemonStoreTests {
             store.purge();
             assertThat(store.reports().list("feed").get(0).instances())
                     .extracting(DaemonInfo.Instance::status)
-                    .as("the other node publishes %s", kept)
+                    .as("node two declares %s", kept)
                     .containsExactly(DaemonStatus.PENDING, DaemonStatus.FAILED, DaemonStatus.FAILED);
         }
         declares(two, 2);

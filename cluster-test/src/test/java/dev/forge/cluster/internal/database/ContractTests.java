@@ -262,7 +262,7 @@ class ContractTests {
             (SELECT jsonb_agg('1e131000'::jsonb) FROM generate_series(1, 20000))   | 1000 digits
             """)
     void compressed_payload_is_rejected_before_it_is_printed(String payload, String named) {
-        // Printed, the numbers have 2.6 GB, more than a text may have.
+        // The printed numbers have 2.6 GB, which exceeds the limit of a text.
         assertThatExceptionOfType(DataAccessException.class)
                 .isThrownBy(() -> fromTable(payload, "SET LOCAL statement_timeout = '30s'"))
                 .withMessageContaining(named);

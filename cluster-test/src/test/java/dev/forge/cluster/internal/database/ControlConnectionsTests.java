@@ -22,7 +22,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Waits for sessions to end, because the server needs a moment to notice that a connection was closed. */
+/** The pool of control connections. Tests wait for sessions to end, because the server needs a moment to end closed ones. */
 @ClusterPostgres
 class ControlConnectionsTests {
 
@@ -100,7 +100,7 @@ class ControlConnectionsTests {
             assertThatExceptionOfType(RuntimeException.class)
                     .isThrownBy(() -> own.sql("CREATE TABLE refused (id int)").update())
                     .withMessageContaining("read-only");
-            // Opened a moment ago: a new connection would not be better.
+            // The connection is too young to be replaced.
             assertThatExceptionOfType(RuntimeException.class)
                     .isThrownBy(() -> own.sql("CREATE TABLE refused (id int)").update());
             nanos.addAndGet(Duration.ofSeconds(1).toNanos());
@@ -188,8 +188,8 @@ class ControlConnectionsTests {
             holder.createStatement().execute(write);
             assertThatExceptionOfType(RuntimeException.class)
                     .isThrownBy(() -> JdbcClient.create(pooled).sql(write).update());
-            // The server does not notice that the client has closed its connection to the pooler: without a limit of
-            // its own the statement would wait for as long as the holder lives.
+            // The server does not notice that the client has closed its connection to the pooler: without its own
+            // timeout the statement would wait until the holder releases the lock.
             await().until(() -> database.jdbc().sql("""
                     SELECT NOT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
                                        WHERE NOT granted AND datname = current_database())

@@ -32,7 +32,7 @@ import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** The grants of docs/reference/security.md suffice for their purpose, and allow nothing more. */
+/** Verifies that the grants of docs/reference/security.md suffice for their purpose, and allow nothing more. */
 @ClusterPostgres
 class GrantTests {
 

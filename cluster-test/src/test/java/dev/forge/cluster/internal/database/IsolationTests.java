@@ -32,7 +32,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** A database whose default isolation level is REPEATABLE READ. */
+/** Statements on a database whose default isolation level is REPEATABLE READ. */
 @ClusterPostgres
 class IsolationTests {
 
@@ -137,7 +137,7 @@ class IsolationTests {
         NewJob other = job();
         jobs.transaction().executeWithoutResult(status -> {
             jobs.insertUnique(job(), "first", UniquePolicy.KEEP);
-            // The source of the transaction would give its connection.
+            // Another data source, because that of the transaction would return its connection.
             JdbcClient.create(new DriverManagerDataSource(database.url(), database.username(), database.password()))
                     .sql("INSERT INTO forge_jobs (id, name, unique_key) VALUES (?, 'order', 'second')")
                     .param(other.id())

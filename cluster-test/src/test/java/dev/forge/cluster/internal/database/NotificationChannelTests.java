@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
-/** Notifications do not wait for the disk, and do not weaken the transaction that they are sent in. */
+/** Verifies that a notification does not change the durability of its session and of the transaction that sends it. */
 @ClusterPostgres
 class NotificationChannelTests {
 
@@ -41,7 +41,7 @@ class NotificationChannelTests {
     }
 
     @Test
-    void notification_of_its_own_leaves_the_session_as_it_was() throws SQLException {
+    void separate_notification_leaves_the_session_unchanged() throws SQLException {
         try (Connection connection = connection()) {
             channel(connection).send("alone");
             assertThat(listener.notifications(Duration.ofMinutes(1))).containsExactly("alone");

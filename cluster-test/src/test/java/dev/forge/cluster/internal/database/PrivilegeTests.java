@@ -31,7 +31,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
-/** Database roles with few rights cannot make the owner of the tables execute their code. */
+/** Verifies that database roles with few rights cannot make the owner of the tables execute their code. */
 @ClusterPostgres
 class PrivilegeTests {
 
@@ -147,7 +147,10 @@ class PrivilegeTests {
         }
     }
 
-    /** The exploit: our function on a temporary table, beside a temporary table of the name that it updates. */
+    /**
+     * Attaches our function to a temporary table, beside a temporary table with the name of the table that it updates. Returns
+     * the users whose rights the intruder's trigger on that table ran with.
+     */
     private List<String> usersThatRan(String function, String table) throws SQLException {
         try (Connection connection = asIntruder()) {
             JdbcClient jdbc = on(connection);
@@ -256,7 +259,7 @@ class PrivilegeTests {
         execute("GRANT CREATE ON DATABASE %s TO %s".formatted(database.name(), intruder));
         try {
             try (Connection connection = asIntruder()) {
-                // The search path finds it through "$user".
+                // The search path would contain this schema through "$user".
                 on(connection).sql("CREATE SCHEMA " + runtime).update();
                 on(connection)
                         .sql("GRANT USAGE ON SCHEMA %s TO PUBLIC".formatted(runtime))
@@ -442,7 +445,7 @@ class PrivilegeTests {
         assertThat(names).doesNotHaveDuplicates().allMatch(name -> name.matches("forge_cluster_[0-9a-f]{32}"));
     }
 
-    /** Lets every role create in public, as before PostgreSQL 15. */
+    /** Lets the intruder create a function in public that records its calls, as every role can before PostgreSQL 15. */
     private void shadow(String signature, String type, String value) throws SQLException {
         execute("GRANT CREATE ON SCHEMA public TO " + intruder);
         try (Connection connection = asIntruder()) {

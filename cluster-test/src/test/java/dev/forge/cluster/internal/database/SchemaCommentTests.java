@@ -9,7 +9,7 @@ import dev.forge.cluster.test.TestDatabase;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** The script explains every object to operators: psql shows the comments with {@code \d+} and {@code \df+}. */
+/** Verifies that every object has a comment for operators, which psql shows with {@code \d+} and {@code \df+}. */
 @ClusterPostgres
 class SchemaCommentTests {
 
@@ -19,7 +19,7 @@ class SchemaCommentTests {
         this.database = database;
     }
 
-    /** Objects of the cluster without a comment. The history table belongs to Flyway. */
+    /** Returns the objects of the cluster without a comment. The history table belongs to Flyway. */
     private List<String> uncommented() {
         return database.jdbc().sql("""
                         WITH relation AS (

@@ -206,7 +206,7 @@ class SchemaTests {
         });
     }
 
-    /** The scripts of the next release: one more, which alters a table that is in use. */
+    /** Returns the scripts of a next release, which has one more script that alters a table in use. */
     private Migrator.Scripts nextScripts() throws IOException {
         int next = Schema.VERSION + 1;
         Files.writeString(directory.resolve("V%d__next.sql".formatted(next)), """
@@ -221,7 +221,7 @@ class SchemaTests {
         run(database, "V1__forge_cluster.sql");
     }
 
-    /** Runs a script as one statement, as psql -1 -f would. */
+    /** Runs a script in one transaction, as psql -1 -f does. */
     private static void run(TestDatabase database, String script) throws SQLException {
         try (var connection = database.dataSource().getConnection()) {
             connection.setSchema("by_hand");
@@ -383,7 +383,7 @@ class SchemaTests {
             var threads = Executors.newSingleThreadExecutor();
             try (Connection open = reader(database)) {
                 int pid = open.unwrap(PGConnection.class).getBackendPID();
-                // Repeated: on a busy or paused machine the wait may end before the migration has seen who blocks it.
+                // Repeated: on a busy machine the wait may end before the migration has seen which session blocks it.
                 await().untilAsserted(() -> {
                     Future<?> migrating = threads.submit(
                             () -> Migrator.migrate(database.dataSource(), "by_hand", Duration.ofMillis(500), next));

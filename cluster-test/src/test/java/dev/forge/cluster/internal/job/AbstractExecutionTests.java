@@ -29,7 +29,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.slf4j.LoggerFactory;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** A node that runs jobs and workflows, and what it logs. */
+/** Fixture with a cluster that runs jobs and workflows, and its log lines. */
 @ClusterPostgres
 abstract class AbstractExecutionTests {
 
@@ -53,7 +53,7 @@ abstract class AbstractExecutionTests {
 
     @BeforeEach
     void listen() {
-        // Read while other threads log.
+        // The list is read while other threads log.
         logged.list = new CopyOnWriteArrayList<>();
         logged.start();
         engine.addAppender(logged);

@@ -27,7 +27,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
 
-/** What is kept and logged of failed attempts, and what one attempt leaves to the next. */
+/** History and log lines of failed attempts, and the separation of one job from the next on its thread. */
 class AttemptHistoryTests extends AbstractExecutionTests {
 
     AttemptHistoryTests(TestDatabase database) {

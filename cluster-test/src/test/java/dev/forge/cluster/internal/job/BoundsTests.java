@@ -166,7 +166,7 @@ class BoundsTests {
 
     // Rows that cannot be read
 
-    /** Makes claims fail that read such a payload, as if its page were damaged. */
+    /** Makes claims fail that read a payload with the member {@code poison}, as if its page were damaged. */
     private void poison() {
         poison("XX001", "true");
     }
@@ -262,7 +262,7 @@ class BoundsTests {
         poison("57014", "nextval('reads') > 0");
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = UUID.randomUUID();
-        // Of unknown size, so that it is read separately from its claim.
+        // The size of the payload is unknown, so that it is read separately from its claim.
         jdbc.sql("""
                 INSERT INTO forge_jobs (id, name, payload)
                 VALUES (?, 'order', jsonb_build_object('poison', repeat('x', 2000)))
@@ -348,7 +348,7 @@ class BoundsTests {
             }
             others.forEach(id -> assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED));
             assertThat(member.jobs().find(broken).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
-            // There is none while the node has no contact with the database.
+            // No problem is reported while the node has no contact with the database.
             await().untilAsserted(
                             () -> assertThat(member.engine().claimProblem()).contains("'broken'"));
             jdbc.sql("DROP TRIGGER refuse ON forge_jobs").update();
@@ -361,7 +361,7 @@ class BoundsTests {
         }
     }
 
-    /** Makes complete searches fail with a timeout. */
+    /** Returns a data source on which complete searches fail with a timeout. */
     private DataSource withoutWholeLooks() {
         return new DelegatingDataSource(database.dataSource()) {
             @Override
@@ -387,7 +387,7 @@ class BoundsTests {
 
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void failure_of_a_queue_without_jobs_is_forgotten(boolean completeSearches) {
+    void failure_of_a_queue_without_jobs_is_cleared(boolean completeSearches) {
         work.poll = Duration.ofMillis(100);
         work.on("broken", context -> {});
         refuseClaims("broken");

@@ -46,10 +46,10 @@ import org.springframework.transaction.support.TransactionTemplate;
 @ClusterPostgres
 class BulkJobTests extends JobFixture {
 
-    /** Ends as soon as a call is full. */
+    /** The time that a call waits for more jobs; the wait ends as soon as the call is full. */
     private static final Duration PATIENCE = Duration.ofSeconds(20);
 
-    /** For jobs that come back alone. */
+    /** A shorter time for tests in which jobs are repeated one by one. */
     private static final Duration SHORT_PATIENCE = Duration.ofMillis(500);
 
     private final List<List<Integer>> calls = new CopyOnWriteArrayList<>();
@@ -135,7 +135,7 @@ class BulkJobTests extends JobFixture {
             }
         }
         assertThat(calls.stream().filter(call -> call.contains(3) && call.size() > 1))
-                .as("calls that the bad job has failed")
+                .as("calls that failed because of the bad job")
                 .hasSize(1);
     }
 
@@ -216,7 +216,7 @@ class BulkJobTests extends JobFixture {
         work.onMany(index(true), 3, SHORT_PATIENCE, (payloads, contexts) -> {
             effects(contexts);
             if (record(payloads).contains(1)) {
-                // As a service does whose exception the handler catches.
+                // Like a service whose exception the handler catches.
                 inner.executeWithoutResult(TransactionStatus::setRollbackOnly);
             }
             return null;
@@ -384,7 +384,7 @@ class BulkJobTests extends JobFixture {
         Member member = cluster.start("one", work, UnaryOperator.identity());
         enqueue(member, 5).forEach(id -> assertCompletedAtFirstAttempt(member.ended(id)));
         assertThat(calls).extracting(List::size).containsOnly(1);
-        assertThat(strangers).as("jobs that ran in the context of another one").isEmpty();
+        assertThat(strangers).as("jobs that ran in the context of another job").isEmpty();
     }
 
     @ParameterizedTest

@@ -29,7 +29,7 @@ import org.springframework.core.ParameterizedTypeReference;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Handlers that return futures. */
-@SuppressWarnings("FutureReturnValueIgnored") // The engine waits for them: that is what is tested.
+@SuppressWarnings("FutureReturnValueIgnored") // The engine waits for the futures.
 class HandlerFutureTests extends AbstractExecutionTests {
 
     HandlerFutureTests(TestDatabase database) {

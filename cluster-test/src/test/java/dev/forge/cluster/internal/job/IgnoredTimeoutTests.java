@@ -268,7 +268,7 @@ class IgnoredTimeoutTests extends AbstractExecutionTests {
         TestWorkflows.Member one = flows.start("one", AbstractExecutionTests::impatient);
         UUID run = one.workflows().start("poor", null);
         until(waiting);
-        // Longer than the timeout: the node waits for its jobs first.
+        // The stop takes longer than the timeout, because the node waits for its jobs first.
         one.member().node().stop();
         assertThat(jdbc.sql("SELECT status FROM forge_workflow_steps WHERE run_id = ?")
                         .param(run)

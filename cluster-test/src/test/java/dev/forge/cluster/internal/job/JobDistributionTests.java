@@ -40,7 +40,7 @@ import org.junit.jupiter.api.Test;
 import org.postgresql.PGConnection;
 import org.postgresql.PGNotification;
 
-/** Which node runs a job, and why a job does not run. */
+/** Distribution of jobs to nodes, and explanations of jobs that do not run. */
 @ClusterPostgres
 class JobDistributionTests extends JobFixture {
 
@@ -139,7 +139,7 @@ class JobDistributionTests extends JobFixture {
         member.jobs().enqueue(new Order("critical", 100), JobOptions.defaults().withPriority(JobPriority.CRITICAL));
         go.countDown();
         await().until(() -> order.size() == 42);
-        // Enqueued last. The worker does not search while it has no room, so that the first search has seen it.
+        // This job was enqueued last. A worker without room does not search, so that its first search has seen the job.
         assertThat(order.indexOf(100)).as("%s", order).isZero();
         assertThat(order.indexOf(0)).as("%s", order).isBetween(1, 40);
     }

@@ -152,7 +152,7 @@ class JobEnqueueTests extends JobFixture {
         UUID id = producer.jobs().enqueueNamed("job", null).id();
         producer.jobs().pause("job");
         producer.jobs().resume("job");
-        // Enqueued with SQL: such jobs can be paused.
+        // A name that is only used by jobs from SQL can be paused.
         jdbc.sql("SELECT forge_enqueue('nobody-knows')").query(UUID.class).single();
         producer.jobs().pause("nobody-knows");
         refused(() -> producer.jobs().enqueueNamed("nobody-knows", null), "'nobody-knows'", "[job]");
@@ -184,7 +184,7 @@ class JobEnqueueTests extends JobFixture {
                         .map(EnqueuedJob::id)
                         .toList();
         assertThat(ids).hasSize(2_500).doesNotHaveDuplicates().isSorted();
-        // One claim for each job.
+        // Slow, because each job needs its own claim.
         await().atMost(Duration.ofMinutes(5)).until(() -> seen.size() == 2_500);
         assertThat(seen).doesNotHaveDuplicates();
         assertThat(member.jobs().enqueueAll(List.of())).isEmpty();
@@ -245,7 +245,7 @@ class JobEnqueueTests extends JobFixture {
             System.out.printf(
                     "jobs under a snapshot over %d finished ones waited %d ms (median), %d ms (longest)%n",
                     finished, waited.get(25), waited.get(49));
-            // A job that comes out of order: a search from the marks does not find it.
+            // This job comes out of order: a search from the marks does not find it.
             UUID odd = jdbc.sql("""
                             INSERT INTO forge_jobs (id, name, scheduled_at)
                             VALUES (gen_random_uuid(), 'job', now() - interval '30 minutes') RETURNING id
@@ -281,7 +281,7 @@ class JobEnqueueTests extends JobFixture {
             one.jobs().enqueue(new Order("a", i), replacing);
             enqueued.incrementAndGet();
             if (i % 3 == 2) {
-                // Two of three replace a job that waits; the third lets a job start.
+                // Two of three rounds replace a job that waits; the third one waits until a job starts.
                 await().pollInterval(Duration.ofMillis(1)).until(() -> begun.get() > before);
             }
         }

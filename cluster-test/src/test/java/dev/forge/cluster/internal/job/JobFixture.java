@@ -23,7 +23,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** A cluster of nodes in this JVM, and handlers for their jobs. */
+/** Fixture with a cluster of nodes in this JVM, and handlers for their jobs. */
 @ClusterPostgres
 abstract class JobFixture {
 

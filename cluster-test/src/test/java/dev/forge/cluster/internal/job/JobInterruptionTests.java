@@ -119,7 +119,7 @@ class JobInterruptionTests extends JobFixture {
                 .map(EnqueuedJob::id)
                 .toList();
         until(started);
-        // Perhaps not all of them: the worker claims no more while it has enough jobs.
+        // The worker may not have claimed all jobs: it claims no more while it has enough.
         await().until(() -> first.engine().load() > 2);
         var draining = new Thread(first.node()::stop);
         draining.start();
@@ -212,7 +212,7 @@ class JobInterruptionTests extends JobFixture {
         UUID id = member.jobs().enqueueNamed("job", null).id();
         until(started);
         UUID former = member.node().id();
-        // A heartbeat may come between.
+        // Repeated, because a heartbeat may come between.
         await().until(() -> member.node()
                 .resources()
                 .nodes()
@@ -266,7 +266,7 @@ class JobInterruptionTests extends JobFixture {
             assertThat(Thread.interrupted()).isTrue();
             return Outcome.snooze(Duration.ZERO);
         });
-        // Nobody waits that long: the handler returns because it is asked.
+        // The drain ends long before this timeout, because the handler returns when it is asked to stop.
         Member one =
                 cluster.start("one", work, settings -> TestNodes.withDrainTimeout(settings, Duration.ofMinutes(10)));
         UUID id = one.jobs().enqueueNamed("job", null).id();

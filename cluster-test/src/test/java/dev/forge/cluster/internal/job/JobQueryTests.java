@@ -74,7 +74,7 @@ class JobQueryTests extends JobFixture {
     }
 
     @Test
-    void enqueue_tells_a_new_job_from_an_existing_one() {
+    void enqueue_distinguishes_new_and_existing_jobs() {
         work.on("job", context -> {});
         Jobs jobs = jobs();
         jobs.pause("job");
@@ -89,7 +89,7 @@ class JobQueryTests extends JobFixture {
     }
 
     @Test
-    void pause_and_resume_tell_whether_they_changed_anything() {
+    void pause_and_resume_return_whether_they_changed_anything() {
         work.on("job", context -> {});
         Jobs jobs = jobs();
         assertThat(jobs.resume("job")).isFalse();
@@ -143,7 +143,7 @@ class JobQueryTests extends JobFixture {
     }
 
     @Test
-    void count_of_more_jobs_than_are_looked_through_says_that_there_may_be_more() {
+    void count_beyond_the_scan_limit_is_marked_as_incomplete() {
         work.on("few", context -> {});
         Jobs jobs = jobs();
         jobs.pause("few");

@@ -263,7 +263,7 @@ class JobTests extends JobFixture {
     }
 
     @Test
-    void result_that_only_the_database_rejects_fails_alone() {
+    void result_rejected_by_the_database_fails_only_its_job() {
         // Text that the codec accepts as JSON and the database rejects.
         work.on(
                 job("order").taking(Order.class),

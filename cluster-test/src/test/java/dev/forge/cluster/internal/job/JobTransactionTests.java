@@ -131,7 +131,7 @@ class JobTransactionTests extends JobFixture {
     @CsvSource({"4, false", "4, true", "8, false", "8, true"})
     void successor_hidden_by_the_snapshot_of_a_handler_runs_after_it(int isolation, boolean enqueuedBefore)
             throws Exception {
-        // Only the worker itself may release it.
+        // Only the worker itself may release the successor.
         work.sweep = Duration.ofHours(1);
         var started = new CountDownLatch(1);
         var enqueued = new CountDownLatch(1);
@@ -218,7 +218,7 @@ class JobTransactionTests extends JobFixture {
                 .list();
     }
 
-    /** Under READ COMMITTED the row may be marked as running while the transaction is open. */
+    /** A row may be marked as running while its transaction is open, because the isolation is READ COMMITTED. */
     @ParameterizedTest
     @ValueSource(ints = {TransactionDefinition.ISOLATION_DEFAULT, TransactionDefinition.ISOLATION_READ_COMMITTED})
     void transactional_jobs_are_prefetched_under_read_committed(int isolation) throws Exception {
@@ -264,7 +264,7 @@ class JobTransactionTests extends JobFixture {
             return null;
         });
         cluster.start("one", work, UnaryOperator.identity());
-        // All at once: one starts with its claim, the others are claimed ahead.
+        // One statement enqueues all jobs: one of them starts with its claim, the other two are prefetched.
         jdbc.sql("SELECT forge_enqueue('job') FROM generate_series(1, 3)")
                 .query()
                 .listOfRows();

@@ -107,7 +107,7 @@ class JpaJobTests {
     }
 
     @Test
-    void what_the_entity_manager_holds_back_is_written_before_the_job_is_completed() {
+    void pending_entity_changes_are_flushed_before_the_job_completes() {
         work.on(job("job").in(transaction), (payload, context) -> {
             effect(context);
             if (context.attempt() == 1) {
@@ -139,7 +139,7 @@ class JpaJobTests {
     }
 
     @Test
-    void a_claim_that_is_gone_takes_the_entities_with_it() {
+    void lost_claim_rolls_back_entity_changes() {
         work.on(job("job").in(transaction), (payload, context) -> {
             if (context.epoch() == 1) {
                 effect(context);

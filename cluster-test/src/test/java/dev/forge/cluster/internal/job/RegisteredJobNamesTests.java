@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Test;
 import org.springframework.dao.TransientDataAccessResourceException;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 
-/** Clients may submit any number of names that no node knows. */
+/** Lookups of names that no node knows, of which clients may submit any number. */
 @ClusterPostgres
 class RegisteredJobNamesTests {
 
@@ -46,7 +46,7 @@ class RegisteredJobNamesTests {
         cluster.close();
     }
 
-    /** Asks again if the machine stood still while callers waited: then they are turned away. */
+    /** Repeats a call that was rejected because callers waited for too long on a paused machine. */
     private static void requireRegistered(RegisteredJobNames names, String name) {
         boolean answered = false;
         while (!answered) {
@@ -64,7 +64,7 @@ class RegisteredJobNamesTests {
         Member member = cluster.create("one", work, settings -> settings);
         var crowd = new AtomicInteger();
         var turn = new ReentrantLock();
-        // Counts callers that come for a connection while another one gets it.
+        // Counts callers that request a connection while another caller gets one.
         var source = new DelegatingDataSource(database.dataSource()) {
             @Override
             public Connection getConnection() throws SQLException {

@@ -87,7 +87,7 @@ class ScaleTests {
 
     @Test
     @Tag("soak")
-    void twenty_handovers_beside_sixteen_fenced_writers() {
+    void twenty_handovers_succeed_beside_sixteen_fenced_writers() {
         handOverUnderLoad(20);
     }
 

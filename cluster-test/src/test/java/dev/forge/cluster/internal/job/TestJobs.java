@@ -292,7 +292,7 @@ public final class TestJobs {
         void apply(CronContext context) throws Exception;
     }
 
-    /** Returns the contexts of the node that runs the job: several nodes of a test may share these handlers. */
+    /** Sets the cron contexts of a node: several nodes of a test may share these handlers. */
     public void contexts(Node node, CronContexts its) {
         contexts.put(node, its);
     }

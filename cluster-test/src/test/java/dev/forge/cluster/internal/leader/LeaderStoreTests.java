@@ -31,7 +31,7 @@ import org.springframework.dao.DataIntegrityViolationException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 
-/** How long a term is disputed because a former leader may still believe that it leads. */
+/** Terms, and their disputes with former leaders that may still act as leader. */
 @ClusterPostgres
 class LeaderStoreTests {
 
@@ -162,7 +162,7 @@ class LeaderStoreTests {
                 isDoneWithin(beginning, Duration.ofMillis(5));
                 writes.get((i + 1) % 2).rollback();
             }
-            assertThat(beginning).as("while writes go on").isDone();
+            assertThat(beginning).as("begin during writes").isDone();
             assertThat(beginning.get()).isInstanceOf(BeginResult.FenceBusy.class);
         } finally {
             thread.shutdown();
@@ -238,7 +238,7 @@ class LeaderStoreTests {
         begin(one);
         age(Duration.ofSeconds(10));
         begin(two);
-        // The second leader releases, but the first one may still believe that it leads.
+        // The second leader releases, but the first one may still act as leader.
         store.release(ROLE, two, false);
         Term third = begin(three);
         assertThat(third.disputed()).isBetween(Duration.ofSeconds(15), Duration.ofSeconds(20));
@@ -253,7 +253,7 @@ class LeaderStoreTests {
         begin(two);
         Term third = begin(three);
         assertThat(third.disputed()).isBetween(Duration.ofSeconds(25), LEASE);
-        // The second leader may die while the first one still believes that it leads.
+        // The second leader may die while the first one still acts as leader.
         assertThat(third.predecessor()).isNull();
     }
 

@@ -101,9 +101,9 @@ class SuccessionTests {
                 .single();
     }
 
-    /** Ends the session of a leader that is cut off and so still believes that it leads; returns the end of its lease. */
+    /** Ends the session of a leader that is cut off and does not notice this; returns the end of its lease. */
     private OffsetDateTime endSessionUnnoticed(Member leader, TcpProxy network) {
-        // A leader that leads by its lease, because a session of an earlier test still has the lock, has none to end.
+        // A leader has no session if it leads by its lease, because a session of an earlier test still has the lock.
         await().until(() -> jdbc.sql("SELECT backend_pid IS NOT NULL FROM forge_leader_leases WHERE role = 'scheduler'")
                 .query(Boolean.class)
                 .single());
@@ -148,7 +148,7 @@ class SuccessionTests {
             await().until(() -> two.leadership().isLeader(SCHEDULER));
             // The remaining time is rounded down to milliseconds.
             assertThat(disputedUntil()).isAfter(leaseOfOne.minusSeconds(1));
-            // Unless this machine was too slow, node one still believes that it leads.
+            // Unless this machine was too slow, node one still acts as leader.
             await().pollInterval(Duration.ofMillis(1)).until(() -> {
                 boolean acts = two.node().elector().isUndisputed(SCHEDULER);
                 assertThat(acts && one.leadership().isLeader(SCHEDULER)).isFalse();

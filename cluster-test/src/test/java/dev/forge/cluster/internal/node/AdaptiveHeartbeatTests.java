@@ -56,7 +56,7 @@ class AdaptiveHeartbeatTests {
                         Duration.ofMillis(50), Duration.ofSeconds(30), Duration.ofSeconds(1), Duration.ofSeconds(2)));
     }
 
-    /** Returns after how many seconds of silence the node is dead, as it declared itself. */
+    /** Returns the seconds of silence after which a node is dead, as declared by the node. */
     private double declared(String name) {
         return jdbc.sql("SELECT extract(epoch FROM dead_at - last_heartbeat) FROM forge_nodes WHERE name = ?")
                 .param(name)
@@ -88,7 +88,7 @@ class AdaptiveHeartbeatTests {
         UUID job = one.jobs().enqueueNamed("long", null).id();
         try {
             await().until(() -> declared("one") < 3);
-            // While the job runs. An idle node would have doubled its pause several times by now.
+            // The pause stays short while the job runs. An idle node would have doubled it several times by now.
             await().during(Duration.ofSeconds(1)).until(() -> declared("one") < 3);
         } finally {
             release.countDown();
@@ -114,7 +114,7 @@ class AdaptiveHeartbeatTests {
                 TestNodes.adaptiveHeartbeat(
                         Duration.ofSeconds(5), Duration.ofSeconds(60), Duration.ofSeconds(10), Duration.ofSeconds(15)));
         Member one = cluster.start("one", adaptive);
-        // A leader does not slow down: one node leads all roles, so that the other two can.
+        // A leader does not slow down: one node leads all roles, so that the other two slow down.
         await().until(() -> Stream.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
                 .allMatch(one.leadership()::isLeader));
         List<Member> three = List.of(one, cluster.start("two", adaptive), cluster.start("three", adaptive));

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** A server whose clock is set forward: the nodes' own sessions find another clock_timestamp() before the built-in one. */
+/** A server whose clock is set forward: the search path of the nodes has a replacement of clock_timestamp(). */
 @ClusterPostgres
 class ClockStepTests {
 
@@ -66,7 +66,7 @@ class ClockStepTests {
                         context ->
                                 assertThat(release.await(5, TimeUnit.MINUTES)).isTrue());
         work.heartbeat = Duration.ofMillis(500);
-        // A gap of three sweeps restarts the grace period, so that a pause of this machine is always one or within it.
+        // A gap of three sweeps restarts the grace period; a shorter pause of this machine ends within that period.
         work.sweep = Duration.ofSeconds(1);
         work.grace = Duration.ofSeconds(5);
         Member one = cluster.start("one", direct, work, UnaryOperator.identity());

@@ -17,7 +17,7 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** The list of nodes that applications see. */
+/** The list of nodes for applications. */
 @ClusterPostgres
 class ClusterNodesTests {
 

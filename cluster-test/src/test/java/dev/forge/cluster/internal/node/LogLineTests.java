@@ -84,7 +84,7 @@ class LogLineTests {
         var member = new AtomicReference<Member>();
         var work = new TestJobs(database.dataSource()).on("job", context -> {
             started.countDown();
-            // The drain waits for this job. Meanwhile the node finds out that no other node can lead.
+            // The drain waits for this job. Meanwhile the node detects that no other node can lead.
             await().until(() -> !member.get().node().hasLiveCandidate());
             sawNoCandidate.countDown();
         });
@@ -145,7 +145,7 @@ class LogLineTests {
     @Test
     void row_with_control_characters_from_sql_forges_no_line_and_stops_no_job() {
         String evil = "evil\n2026-01-01 ERROR forged\u001b[31m";
-        // The owner of the tables can do this.
+        // The owner of the tables can drop these constraints.
         List.of("name", "key", "capability")
                 .forEach(column -> database.jdbc()
                         .sql("ALTER DOMAIN forge_job_%1$s DROP CONSTRAINT IF EXISTS forge_jobs_%1$s".formatted(column))
@@ -196,7 +196,7 @@ class LogLineTests {
         var member = new AtomicReference<Member>();
         TcpProxy network = TcpProxy.to(url.getProperty("PGHOST"), Integer.parseInt(url.getProperty("PGPORT")));
         try {
-            // The drain waits six seconds for this job. Meanwhile every loop finds out that the server is unreachable.
+            // The drain waits six seconds for this job. Meanwhile every loop detects that the server is unreachable.
             var work = new TestJobs(database.dataSource()).on("job", context -> {
                 started.countDown();
                 await().until(() -> member.get().node().state() == Node.State.DRAINING);

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Nodes continue although the logging library throws, because its disk is full for example. */
+/** Verifies that nodes continue although the logging library throws, for example because the disk is full. */
 @ClusterPostgres
 class LoggerFailureTests {
 
@@ -31,7 +31,7 @@ class LoggerFailureTests {
     private final TestCluster cluster;
     private final TestJobs work;
 
-    /** Which loggers throw. */
+    /** Selects the loggers that throw. */
     private volatile Predicate<String> broken = name -> false;
 
     private final ThrowingLoggers loggers = new ThrowingLoggers(name -> broken.test(name));

@@ -79,7 +79,7 @@ class MembershipTests {
         two.node().register(new NodeComponent() {
             @Override
             public void end() {
-                // The time in which a node without a session is found.
+                // Waits as long as it takes to detect a crashed node.
                 UUID crashed = cluster.insertNode("crashed", 123, "10 minutes", "15 minutes");
                 await().until(() -> one.events().contains(new NodeDied(crashed, "crashed")));
             }
@@ -112,7 +112,7 @@ class MembershipTests {
                 Statement locks = sessions.createStatement()) {
             locks.execute("SELECT pg_advisory_lock(%d, 123)".formatted(0x464F5247));
             UUID crashed = cluster.insertNode("crashed", 123, "10 minutes", "15 minutes");
-            // Seen with its lock: a node whose lock was never seen gets more time.
+            // The node has to be seen with its lock: a node whose lock was never seen gets more time.
             await().until(() -> one.events().contains(new NodeJoined(crashed, "crashed")));
         }
         await().until(() -> cluster.status("crashed").equals("dead"));
@@ -314,7 +314,7 @@ class MembershipTests {
         }
     }
 
-    /** Collects the lines that the cluster logs while this is open. */
+    /** Collects the lines that the cluster logs until this appender is closed. */
     private static final class Log extends AppenderBase<ILoggingEvent> implements AutoCloseable {
 
         private final Logger logger = (Logger) LoggerFactory.getLogger("dev.forge.cluster");

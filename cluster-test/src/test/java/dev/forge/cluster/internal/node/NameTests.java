@@ -37,7 +37,7 @@ import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** Names and keys appear in log lines, URLs and metrics. */
+/** Rejection of unprintable names and keys, because names and keys appear in log lines, URLs and metrics. */
 @ClusterPostgres
 class NameTests {
 

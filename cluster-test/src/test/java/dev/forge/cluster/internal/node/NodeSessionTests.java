@@ -117,7 +117,7 @@ class NodeSessionTests {
     private boolean nodesSurvive(int rounds, BooleanSupplier isDisturbed) {
         Member one = cluster.start("one", s -> s);
         Member two = cluster.start("two", s -> s);
-        // Keeps its own session, so that missing locks count for it all the time.
+        // The witness keeps its own session, so that it always counts missing locks.
         Member witness = cluster.start("witness", s -> s);
         UUID first = one.node().id();
         UUID second = two.node().id();
@@ -240,7 +240,7 @@ class NodeSessionTests {
             List<Integer> session = sessions("worker");
             network.cut();
             session.forEach(this::terminate);
-            // The session makes a round trip once a second, which fails after two.
+            // The session makes a round trip once a second, which fails after two seconds.
             await().until(() -> hasAnotherSession("worker", session));
             assertThat(cluster.status("worker")).isEqualTo("active");
             worker.stop();

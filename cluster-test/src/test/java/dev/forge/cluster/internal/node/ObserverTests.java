@@ -200,7 +200,7 @@ class ObserverTests {
                 Statement session = connection.createStatement()) {
             slowNode(session);
             observer.pass(self);
-            // The time that the server takes to free the lock of a session that was cut off.
+            // Waits as long as the server takes to free the lock of a session that was cut off.
             await().until(() -> jdbc.sql("""
                             SELECT a.state_change < clock_timestamp() - interval '7 seconds' FROM pg_stat_activity a
                             JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.objid = 456

@@ -59,7 +59,7 @@ public final class TestCluster implements AutoCloseable {
         this(database, schemaName, database.dataSource(), database.newSessions());
     }
 
-    /** A cluster whose nodes have no other rights than those of a data source. */
+    /** Creates a cluster whose nodes have only the rights of a data source. */
     public TestCluster(TestDatabase database, String schemaName, DataSource source) {
         this(database, schemaName, source, source);
     }

@@ -26,7 +26,7 @@ public final class ThrowingLoggers extends TurboFilter implements AutoCloseable 
         this(name -> true);
     }
 
-    /** @param broken which loggers throw, by the simple name of their class */
+    /** Makes the loggers throw that a predicate selects by the simple name of their class. */
     public ThrowingLoggers(Predicate<String> broken) {
         this.broken = broken;
         start();

@@ -255,7 +255,7 @@ class StartupActionTests {
                 .isTrue();
         assertThat(completedBy("seed")).containsExactly("1 frozen");
         jdbc.sql(lastHolder).update();
-        // Cleans up only while it leads: a paused machine may lose its term.
+        // The node cleans up only while it leads, and a paused machine may lose its term.
         await().untilAsserted(() -> {
             frozen.node().cleanUp();
             assertThat(jdbc.sql("SELECT count(*) FROM forge_locks")

@@ -127,7 +127,7 @@ class StateTests {
         assertThat(two.takeOnce("login", Login.class)).contains(login);
         assertThat(one.takeOnce("login", Login.class)).isEmpty();
         assertThat(one.find("login", Login.class)).isEmpty();
-        assertThat(one.putOnce("login", login, HOUR)).as("a taken one is none").isTrue();
+        assertThat(one.putOnce("login", login, HOUR)).as("taken key is free").isTrue();
     }
 
     @Test
@@ -158,7 +158,7 @@ class StateTests {
             for (int round = 0; round < ROUNDS; round++) {
                 String key = "key " + round;
                 if (round % 2 == 0) {
-                    // The key is free in odd rounds, and has an expired value in the others.
+                    // The key has an expired value in even rounds, and is free in odd rounds.
                     assertThat(one.putOnce(key, -1, HOUR)).isTrue();
                     expire(key);
                 }
@@ -230,7 +230,7 @@ class StateTests {
             new TransactionTemplate(new JdbcTransactionManager(pool)).executeWithoutResult(transaction -> {
                 assertThat(states.takeOnce("taken", String.class)).contains("value");
                 assertThat(states.putOnce("put", "value", HOUR)).isTrue();
-                assertThat(rows()).as("seen by others before the caller ends").isEqualTo(1);
+                assertThat(rows()).as("rows before the end of the transaction").isEqualTo(1);
                 transaction.setRollbackOnly();
             });
         }
@@ -256,7 +256,7 @@ class StateTests {
                 SELECT 'old ' || n, '1', clock_timestamp() - interval '1 second' FROM generate_series(1, 10001) n
                 """).update();
         two.node().cleanUp();
-        assertThat(rows()).as("two does not lead").isEqualTo(10_002);
+        assertThat(rows()).as("node two does not lead").isEqualTo(10_002);
         Member one = cluster.start("one", s -> s);
         await().until(() -> one.leadership().isLeader(Leadership.LOG_COMPACTOR));
         await().untilAsserted(() -> {

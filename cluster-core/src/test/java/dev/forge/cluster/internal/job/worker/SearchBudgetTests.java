@@ -40,7 +40,7 @@ class SearchBudgetTests {
             search(30);
             searches++;
         }
-        // Each costs 24 ms: a fifth is credited during the search and in the millisecond after it.
+        // Each search costs 24 ms: a fifth is credited during the search and in the millisecond after it.
         assertThat(searches).isEqualTo(5);
         assertThat(untilNext()).isBetween(90L, 100L);
     }

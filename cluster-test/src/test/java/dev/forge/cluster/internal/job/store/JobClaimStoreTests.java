@@ -30,7 +30,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.dao.DataIntegrityViolationException;
 
-/** Claims of due jobs, and what their holders may write. */
+/** Claims of due jobs, and writes by their holders. */
 @ClusterPostgres
 class JobClaimStoreTests extends JobStoreFixture {
 
@@ -83,7 +83,7 @@ class JobClaimStoreTests extends JobStoreFixture {
     @Test
     void claim_reads_no_more_bytes_than_a_node_can_hold() {
         String large = "{\"text\": \"%s\"}".formatted("x".repeat(1_000_000));
-        // Inserted by the engine, which knows their size, and with SQL.
+        // Half of the jobs are inserted by the engine, which knows their size, the others with SQL.
         jobs.insertAll(IntStream.range(0, 15).mapToObj(i -> job("job", large)).toList());
         rows(15, "name, payload", "'job', jsonb_build_object('text', repeat('x', 1000000))");
         int batches = 0;
@@ -171,7 +171,7 @@ class JobClaimStoreTests extends JobStoreFixture {
             assertThat(recoveries.sweep(rule, START_TIMEOUT, false))
                     .extracting(Recovered::id)
                     .contains(neighbour);
-            // Its recoveries must not abandon it.
+            // The neighbour must not be abandoned after too many recoveries.
             jdbc.sql("UPDATE forge_jobs SET recoveries = 0 WHERE id = ?")
                     .param(neighbour)
                     .update();
@@ -213,7 +213,7 @@ class JobClaimStoreTests extends JobStoreFixture {
         age("lease_expires_at", "2 minutes");
         assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(1);
         jdbc.sql("UPDATE forge_jobs SET scheduled_at = now()").update();
-        // It may have made its node crash before its start was written.
+        // The job may have crashed its node before its start was written.
         assertThat(claims.claim(QUEUE, JobQueueStore.UNMARKED, new Claiming(two, 1, 0, 10, LEASE)))
                 .singleElement()
                 .extracting(Claimed::started)
@@ -260,7 +260,7 @@ class JobClaimStoreTests extends JobStoreFixture {
         assertThat(jdbc.sql("SELECT id FROM forge_jobs ORDER BY scheduled_at")
                         .query(UUID.class)
                         .list())
-                .as("in the order in which they were enqueued, the replaced one last")
+                .as("jobs in the order in which they were enqueued, the replaced one last")
                 .containsExactly(first, single.id(), together.id(), bySql, keyed.id());
         assertThat(claim(one, 1)).extracting(Claimed::id).containsExactly(first);
     }

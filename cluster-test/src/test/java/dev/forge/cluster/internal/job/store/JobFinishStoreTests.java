@@ -180,9 +180,9 @@ class JobFinishStoreTests extends JobStoreFixture {
                 Future<Set<ClaimKey>> renewed = threads.submit(() -> claims.renew(one, keys(reversed), LEASE));
                 var either = new HashSet<>(result(finished));
                 either.addAll(result(renewed));
-                assertThat(either).as("each row was written by one of them").hasSize(200);
+                assertThat(either).as("rows that were finished or renewed").hasSize(200);
                 assertThat(claims.missing(one, keys(claimed)))
-                        .as("rows that were not finished are still held")
+                        .as("claims that are missing because they were finished")
                         .isEqualTo(result(finished));
                 jdbc.sql("UPDATE forge_jobs SET status = 'running'").update();
             }

@@ -214,7 +214,7 @@ class JobQueueStoreTests extends JobStoreFixture {
         assertThat(queues.queues(names, capabilities, more.marks()).due()).isEqualTo(more.due());
         assertThat(queues.queues(names, capabilities).due()).isNotEqualTo(more.due());
 
-        // A transaction of less than a second is in order.
+        // A job of a transaction that took less than a second is in order.
         jdbc.sql("DELETE FROM forge_jobs").update();
         JobQueueStore.Queues none = queues.queues(names, capabilities, more.marks());
         jobs.insert(urgent(50, null, null));

@@ -32,7 +32,7 @@ class JobRecoveryStoreTests extends JobStoreFixture {
         assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, false)).isEmpty();
         age("lease_expires_at", "2 minutes");
         assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, true))
-                .as("in grace")
+                .as("sweep in the grace period")
                 .isEmpty();
         List<Recovered> recovered = recoveries.sweep(REQUEUE, START_TIMEOUT, false);
         assertThat(recovered).singleElement().satisfies(job -> {
@@ -85,7 +85,7 @@ class JobRecoveryStoreTests extends JobStoreFixture {
         List<Claimed> claimed = claim(one, 3);
         UUID known = claimed.get(0).id();
         assertThat(recoveries.returnUnknown(one, List.of(known), Duration.ofSeconds(15)))
-                .as("claims in progress are left alone")
+                .as("released claims that are in progress")
                 .isZero();
         jdbc.sql("UPDATE forge_jobs SET claimed_at = claimed_at - interval '1 minute'")
                 .update();

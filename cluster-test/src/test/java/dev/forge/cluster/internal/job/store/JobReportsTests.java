@@ -152,7 +152,7 @@ class JobReportsTests extends JobStoreFixture {
                 "'c', (ARRAY[NULL, 'cpu', 'gpu'])[n % 3 + 1], now() - interval '2 minutes'");
         rows(5_000, "name, waits_for, scheduled_at", "'d', gen_random_uuid(), now() - interval '1 day'");
         jdbc.sql("ANALYZE forge_jobs").update();
-        // In the last queue of a name, of a capability, and of all.
+        // The oldest job is in the last queue of a name, of a capability, and of all.
         for (String oldest : List.of("'b', 0, NULL", "'c', 50, 'cpu'", "'c', 50, 'gpu'", "'z', 0, 'gpu'")) {
             rows(1, "name, priority, worker_capability, scheduled_at", oldest + ", now() - interval '1 hour'");
             assertThat(reports.oldestAge()).as(oldest).isBetween(Duration.ofMinutes(60), Duration.ofMinutes(61));

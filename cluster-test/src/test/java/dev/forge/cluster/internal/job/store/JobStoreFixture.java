@@ -24,7 +24,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** Rows, claims and ends of jobs for tests of the stores. */
+/** Fixture with rows, claims and ends of jobs for tests of the stores. */
 @ClusterPostgres
 abstract class JobStoreFixture {
 

@@ -13,12 +13,12 @@ import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
-/** No statement that nodes repeat reads the whole table, whatever the planner expects to find in it. */
+/** Verifies that no statement which nodes repeat reads the whole table, whatever the planner expects to find in it. */
 @ClusterPostgres
 class LargeTableTests extends JobStoreFixture {
 
     private static final int MANY = 20_000;
-    /** Orphaned names are counted up to 1,000 jobs each. */
+    /** The most rows that a statement may read: orphaned names are counted up to 1,000 jobs each. */
     private static final long MOST_READ = MANY / 10;
 
     private static final Duration RETENTION = Duration.ofDays(1);

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 
-/** A node that knows the queue of a new job claims it without a search. */
+/** Verifies that a node which knows the queue of a new job claims the job without a search. */
 @ClusterPostgres
 class ClaimHintTests extends WorkerFixture {
 
@@ -39,7 +39,7 @@ class ClaimHintTests extends WorkerFixture {
         work.on("job", context -> {});
     }
 
-    /** Fails searches on demand. */
+    /** Returns a data source on which searches fail on demand. */
     private DataSource source() {
         return new DelegatingDataSource(database.dataSource()) {
             @Override

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Which jobs a node starts first while it has a backlog. */
+/** The order in which a node starts jobs while it has a backlog. */
 @ClusterPostgres
 class ClaimOrderTests {
 
@@ -81,7 +81,7 @@ class ClaimOrderTests {
                 .update();
     }
 
-    /** The wait of a job, measured by the job itself. */
+    /** A job that measures how long it waits. */
     private final class Probe {
         final String name;
         final AtomicLong enqueued = new AtomicLong();
@@ -191,7 +191,7 @@ class ClaimOrderTests {
         await().until(() -> member.engine().load() == 42);
         go.countDown();
         await().until(() -> before.size() == 1);
-        assertThat(before.get(0)).as("urgent jobs that started before it").isLessThan(20);
+        assertThat(before.get(0)).as("urgent jobs that started first").isLessThan(20);
     }
 
     @Test

@@ -35,7 +35,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 
-/** Which jobs a worker claims, and when it searches for them. */
+/** The jobs that a worker claims, and the times at which it searches for them. */
 @ClusterPostgres
 class WorkerClaimTests extends WorkerFixture {
 
@@ -72,7 +72,7 @@ class WorkerClaimTests extends WorkerFixture {
         try {
             UUID first = enqueueDuty(member);
             worker.wake();
-            // Enqueued later and completed: the duty could have been claimed before.
+            // This job is enqueued later and completes: the duty could have been claimed before.
             UUID other = member.jobs().enqueueNamed("other", null).id();
             worker.wake();
             assertThat(member.ended(other).status()).isEqualTo(JobStatus.COMPLETED);
@@ -324,7 +324,7 @@ class WorkerClaimTests extends WorkerFixture {
     }
 
     @Test
-    void job_at_its_last_chance_starts_when_the_end_of_the_other_is_written() throws Exception {
+    void job_at_its_last_recovery_starts_after_the_other_end_is_written() throws Exception {
         var running = new AtomicInteger();
         var started = new CopyOnWriteArrayList<UUID>();
         var go = new CountDownLatch(1);

@@ -40,7 +40,7 @@ import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** A node whose worker polls once a minute: everything that happens sooner was triggered by a wake-up. */
+/** Fixture with a node whose worker polls once a minute: everything that happens sooner was triggered by a wake-up. */
 @ClusterPostgres
 abstract class WorkerFixture {
 
@@ -94,7 +94,7 @@ abstract class WorkerFixture {
         return worker(member, database.dataSource(), () -> 0, selections);
     }
 
-    /** @param ahead how many nanoseconds the clock of the worker is ahead of that of its node */
+    /** Returns a worker whose clock is {@code ahead} nanoseconds ahead of the clock of its node. */
     Worker worker(Member member, DataSource source, LongSupplier ahead, List<Lane.Selection> selections) {
         var dependencies = new Worker.Dependencies(
                 work.settings(),
@@ -169,7 +169,7 @@ abstract class WorkerFixture {
             Connection connection = super.getConnection();
             given.add(connection);
             if (shut) {
-                // Opened meanwhile: perhaps unseen by shut().
+                // shut() may not have seen this connection.
                 connection.abort(Runnable::run);
             }
             return connection;

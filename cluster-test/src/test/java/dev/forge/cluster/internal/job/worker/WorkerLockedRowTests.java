@@ -128,7 +128,7 @@ class WorkerLockedRowTests extends WorkerFixture {
         var go = new CountDownLatch(1);
         var runs = new AtomicInteger();
         work.on(job("job").in(work.transaction()), (payload, context) -> {
-            // Written with the end of the job, which then is no plain completion.
+            // The progress is written with the end of the job, which is then no plain completion.
             context.progress(50, "half");
             runs.incrementAndGet();
             started.countDown();
@@ -146,7 +146,7 @@ class WorkerLockedRowTests extends WorkerFixture {
             other.setAutoCommit(false);
             statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(second));
             go.countDown();
-            // It is rolled back and begins again, while the other transaction is still open.
+            // The job is rolled back and starts again while the other transaction is still open.
             await().until(() -> runs.get() > 1);
         }
         assertThat(member.ended(first).status()).isEqualTo(JobStatus.COMPLETED);
@@ -169,7 +169,7 @@ class WorkerLockedRowTests extends WorkerFixture {
             }
         });
         Member member = cluster.create("one", work, settings -> TestNodes.withRoles(settings, NodeRole.FUNCTION));
-        // The clock of the worker, and not a short lease: that would expire while the machine stands still.
+        // The test moves the clock of the worker, because a short lease would expire while the machine stands still.
         var ahead = new AtomicLong();
         Worker worker = worker(
                 member,

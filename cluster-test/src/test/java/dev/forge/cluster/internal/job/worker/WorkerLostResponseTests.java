@@ -44,7 +44,7 @@ class WorkerLostResponseTests extends WorkerFixture {
         super(database);
     }
 
-    /** Cuts the connection after the server has executed a statement with such a text, once for each text. */
+    /** Returns a data source that cuts the connection after a statement that contains a text, once for each text. */
     private DataSource losingAnswers(String... statements) {
         Set<String> left = new HashSet<>(List.of(statements));
         return new DelegatingDataSource(database.dataSource()) {
@@ -70,7 +70,7 @@ class WorkerLostResponseTests extends WorkerFixture {
         };
     }
 
-    /** Records the names of jobs whose claim was lost or whose attempt failed. */
+    /** Returns a list that collects the names of jobs whose claim is lost or whose attempt fails. */
     private List<String> misjudged() {
         var names = new CopyOnWriteArrayList<String>();
         work.monitor = new JobMonitor() {
@@ -137,7 +137,7 @@ class WorkerLostResponseTests extends WorkerFixture {
                 """).param(id).update();
         source.open();
         await().until(() -> member.engine().load() == 0);
-        // Reported after the claim is forgotten.
+        // The loss is reported after the claim has been removed from memory.
         await().untilAsserted(() -> assertThat(misjudged).containsExactly("job"));
         jdbc.sql("DELETE FROM forge_jobs").update();
     }
@@ -245,7 +245,7 @@ class WorkerLostResponseTests extends WorkerFixture {
                     .createStatement()
                     .executeQuery("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(again));
             go.countDown();
-            // Its end waits for the lock; the ends of the others are in the same batch.
+            // The end of this job waits for the lock; the ends of the following jobs are in the same batch.
             finisherSkipsTwice();
             for (int i = 0; i < 4; i++) {
                 member.jobs().enqueueNamed("deleted", null);
@@ -286,7 +286,7 @@ class WorkerLostResponseTests extends WorkerFixture {
                 .param(taken)
                 .update();
         await().until(() -> member.engine().load() == 0);
-        // Reported after the claim is forgotten.
+        // The loss is reported after the claim has been removed from memory.
         await().untilAsserted(() -> assertThat(lost).containsExactly("job"));
         jdbc.sql("DELETE FROM forge_jobs").update();
     }

@@ -39,7 +39,7 @@ import org.springframework.transaction.InvalidIsolationLevelException;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionStatus;
 
-/** How jobs end when their transaction, handler, monitor or logger fails. */
+/** Ends of jobs whose transaction, handler, monitor or logger fails. */
 @ClusterPostgres
 class WorkerResultTests extends WorkerFixture {
 
@@ -47,7 +47,7 @@ class WorkerResultTests extends WorkerFixture {
         super(database);
     }
 
-    /** The exception that HikariCP throws. */
+    /** Returns the exception of an exhausted HikariCP pool. */
     private static CannotCreateTransactionException exhausted() {
         return new CannotCreateTransactionException(
                 "Could not open JDBC Connection for transaction",
@@ -79,7 +79,7 @@ class WorkerResultTests extends WorkerFixture {
         transactions.executeWithoutResult(status -> {
             lock(id);
             locked.countDown();
-            // Its slot is free and the worker has searched for more jobs long before it is pending again.
+            // The slot is free, and the worker has searched for more jobs, long before the job is pending again.
             finisherSkipsTwice();
         });
         JobInfo job = member.ended(id);
@@ -88,7 +88,7 @@ class WorkerResultTests extends WorkerFixture {
         assertThat(job.epoch()).isEqualTo(2);
     }
 
-    /** Throws instead of beginning a transaction as long as there is a failure. */
+    /** Returns a transaction manager that throws instead of beginning a transaction as long as there is a failure. */
     private JdbcTransactionManager refusing(Supplier<@Nullable RuntimeException> failure) {
         return new JdbcTransactionManager(database.dataSource()) {
             private static final long serialVersionUID = 1L;
@@ -346,7 +346,7 @@ class WorkerResultTests extends WorkerFixture {
             await().until(() -> !member.leadership().isLeader(Leadership.SCHEDULER));
             source.open();
             assertThat(member.ended(running).status()).isEqualTo(JobStatus.COMPLETED);
-            // A wake-up before that has no effect until the next poll, a minute later.
+            // A wake-up before the next contact has no effect until the next poll, a minute later.
             await().until(() -> member.node().isInContact() && member.node().isTrusted());
             assertThat(member.ended(member.jobs().enqueueNamed("again", null).id())
                             .status())
