@@ -280,7 +280,7 @@ public final class JobStore {
         int freed = 0;
         int blocked = 0;
         List<UUID> releasable = client.sql(schema.sql(RELEASABLE + " ORDER BY random() LIMIT 1000"))
-                .query(UUID.class)
+                .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
         for (UUID successor : releasable) {
             try {
