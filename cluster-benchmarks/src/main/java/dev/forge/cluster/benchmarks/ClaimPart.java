@@ -2,6 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.OneNode;
+import dev.forge.cluster.benchmarks.contestant.Ours;
+import dev.forge.cluster.benchmarks.contestant.RawSql;
+import dev.forge.cluster.benchmarks.measure.Race;
+import dev.forge.cluster.benchmarks.measure.Report;
+import dev.forge.cluster.benchmarks.measure.Rounds;
+import dev.forge.cluster.benchmarks.measure.Server;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;

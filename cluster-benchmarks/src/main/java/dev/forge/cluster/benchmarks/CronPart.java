@@ -2,6 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Ours;
+import dev.forge.cluster.benchmarks.contestant.RawSql;
+import dev.forge.cluster.benchmarks.measure.Pause;
+import dev.forge.cluster.benchmarks.measure.Report;
+import dev.forge.cluster.benchmarks.measure.Rounds;
+import dev.forge.cluster.benchmarks.measure.Server;
 import java.util.concurrent.TimeUnit;
 
 /** Measures how fast one leader fires ten thousand crons that are due in the same second. */

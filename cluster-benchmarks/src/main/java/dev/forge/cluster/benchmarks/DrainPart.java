@@ -2,6 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Contestant;
+import dev.forge.cluster.benchmarks.contestant.DbScheduler;
+import dev.forge.cluster.benchmarks.contestant.JobRunr;
+import dev.forge.cluster.benchmarks.contestant.OneNode;
+import dev.forge.cluster.benchmarks.contestant.Quartz;
+import dev.forge.cluster.benchmarks.contestant.RawSql;
+import dev.forge.cluster.benchmarks.measure.Report;
+import dev.forge.cluster.benchmarks.measure.Rounds;
+import dev.forge.cluster.benchmarks.measure.Server;
 import java.io.IOException;
 import java.util.List;
 

@@ -2,6 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.OneNode;
+import dev.forge.cluster.benchmarks.measure.ChildJvm;
+import dev.forge.cluster.benchmarks.measure.Race;
+import dev.forge.cluster.benchmarks.measure.Report;
+import dev.forge.cluster.benchmarks.measure.Rounds;
+import dev.forge.cluster.benchmarks.measure.Server;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;

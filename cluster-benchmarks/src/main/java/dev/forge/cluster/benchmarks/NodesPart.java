@@ -2,6 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Ours;
+import dev.forge.cluster.benchmarks.contestant.RawSql;
+import dev.forge.cluster.benchmarks.measure.ChildJvm;
+import dev.forge.cluster.benchmarks.measure.Pause;
+import dev.forge.cluster.benchmarks.measure.Race;
+import dev.forge.cluster.benchmarks.measure.Report;
+import dev.forge.cluster.benchmarks.measure.Rounds;
+import dev.forge.cluster.benchmarks.measure.Server;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;

@@ -2,6 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Ours;
+import dev.forge.cluster.benchmarks.contestant.RawSql;
+import dev.forge.cluster.benchmarks.measure.Cpu;
+import dev.forge.cluster.benchmarks.measure.Pause;
+import dev.forge.cluster.benchmarks.measure.Report;
+import dev.forge.cluster.benchmarks.measure.Server;
 import dev.forge.cluster.job.JobOptions;
 import java.time.Duration;
 import java.util.ArrayList;

@@ -2,6 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.BareTransactions;
+import dev.forge.cluster.benchmarks.contestant.Contestant;
+import dev.forge.cluster.benchmarks.contestant.DbScheduler;
+import dev.forge.cluster.benchmarks.contestant.TransactionalNode;
+import dev.forge.cluster.benchmarks.measure.Report;
+import dev.forge.cluster.benchmarks.measure.Rounds;
+import dev.forge.cluster.benchmarks.measure.Server;
 import java.util.List;
 
 /** Measures transactional handlers, which users typically write first. */

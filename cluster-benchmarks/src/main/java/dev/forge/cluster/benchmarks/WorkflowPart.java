@@ -2,6 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Ours;
+import dev.forge.cluster.benchmarks.measure.Pause;
+import dev.forge.cluster.benchmarks.measure.Report;
+import dev.forge.cluster.benchmarks.measure.Rounds;
+import dev.forge.cluster.benchmarks.measure.Server;
 import dev.forge.cluster.internal.workflow.WorkflowHandler;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import java.util.List;

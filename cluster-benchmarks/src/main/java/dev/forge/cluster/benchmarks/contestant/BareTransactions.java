@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
 
+import dev.forge.cluster.benchmarks.measure.Race;
+import dev.forge.cluster.benchmarks.measure.Server;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
@@ -16,11 +18,11 @@ import java.util.stream.Stream;
  * The upper bound for transactional jobs: transactions of two statements without an engine, with the same driver, pool and
  * number of threads.
  */
-final class BareTransactions implements Contestant {
+public final class BareTransactions implements Contestant {
 
     private final Server server;
 
-    BareTransactions(Server server) {
+    public BareTransactions(Server server) {
         this.server = server;
         server.execute("CREATE TABLE bare (id int PRIMARY KEY, done boolean NOT NULL) WITH (fillfactor = 80)");
     }

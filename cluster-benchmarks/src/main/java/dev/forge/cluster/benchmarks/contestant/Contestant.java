@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
+
+import dev.forge.cluster.benchmarks.measure.Race;
 
 /** A scheduler, or a set of bare statements, that runs a queue of trivial jobs. */
-interface Contestant {
+public interface Contestant {
 
     String name();
 

@@ -1,28 +1,30 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
 
 import com.github.kagkarlsson.scheduler.Scheduler;
 import com.github.kagkarlsson.scheduler.SchedulerClient;
 import com.github.kagkarlsson.scheduler.task.TaskInstance;
 import com.github.kagkarlsson.scheduler.task.helper.OneTimeTask;
 import com.github.kagkarlsson.scheduler.task.helper.Tasks;
+import dev.forge.cluster.benchmarks.measure.Race;
+import dev.forge.cluster.benchmarks.measure.Server;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 
 /** db-scheduler, tuned for throughput as documented: it locks and fetches several times as many jobs as it has threads. */
-final class DbScheduler implements Contestant {
+public final class DbScheduler implements Contestant {
 
-    static final int JOBS = 20_000;
+    public static final int JOBS = 20_000;
 
     private static final double FETCH_BELOW = 3;
     private static final double FETCH_UP_TO = 10;
 
     private final Server server;
 
-    DbScheduler(Server server) {
+    public DbScheduler(Server server) {
         this.server = server;
         server.execute("""
                 CREATE TABLE IF NOT EXISTS scheduled_tasks (

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
 
+import dev.forge.cluster.benchmarks.measure.Race;
+import dev.forge.cluster.benchmarks.measure.Server;
 import java.time.Duration;
 import java.util.stream.Stream;
 import org.jobrunr.jobs.lambdas.JobRequest;
@@ -16,7 +18,7 @@ import org.jobrunr.utils.mapper.JsonMapper;
 import org.jobrunr.utils.mapper.jackson3.Jackson3JsonMapper;
 
 /** JobRunr with its shortest poll interval. Between polls, JobRunr fetches more jobs whenever workers are idle. */
-final class JobRunr implements Contestant {
+public final class JobRunr implements Contestant {
 
     private static final Duration SHORTEST_POLL = Duration.ofSeconds(5);
 
@@ -42,7 +44,7 @@ final class JobRunr implements Contestant {
         }
     }
 
-    JobRunr(Server server) {
+    public JobRunr(Server server) {
         this.server = server;
         storage = new PostgresStorageProvider(server.pool());
         storage.setJobMapper(new JobMapper(json));

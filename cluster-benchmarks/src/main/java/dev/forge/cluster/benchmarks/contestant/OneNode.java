@@ -1,17 +1,20 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
+
+import dev.forge.cluster.benchmarks.measure.Race;
+import dev.forge.cluster.benchmarks.measure.Server;
 
 /** Forge Cluster with one node and a handler without a transaction. */
-final class OneNode implements Contestant {
+public final class OneNode implements Contestant {
 
-    static final int MANY = 100_000;
+    public static final int MANY = 100_000;
 
     private final Server server;
     private final RawSql rows;
     private final int jobs;
 
-    OneNode(Server server, int jobs) {
+    public OneNode(Server server, int jobs) {
         this.server = server;
         this.jobs = jobs;
         this.rows = new RawSql(server.pool());

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
 
 import com.sun.management.OperatingSystemMXBean;
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.benchmarks.measure.Server;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronEngine;
@@ -46,26 +47,26 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import tools.jackson.databind.json.JsonMapper;
 
 /** A node of Forge Cluster, wired as the starter wires it, with default settings unless a part changes them. */
-final class Ours implements AutoCloseable {
+public final class Ours implements AutoCloseable {
 
     /** The payload of the job that every contestant runs. */
-    record Trivial(long orderId) {}
+    public record Trivial(long orderId) {}
 
-    static final int SLOTS = 20;
-    static final Set<NodeRole> WORKER = Set.of(NodeRole.values());
+    public static final int SLOTS = 20;
+    public static final Set<NodeRole> WORKER = Set.of(NodeRole.values());
     /** Roles of a node that claims no jobs: another node runs the jobs that it enqueues, or they stay pending. */
-    static final Set<NodeRole> NO_WORKER = Set.of(NodeRole.GATEWAY, NodeRole.FUNCTION, NodeRole.SCHEDULER);
+    public static final Set<NodeRole> NO_WORKER = Set.of(NodeRole.GATEWAY, NodeRole.FUNCTION, NodeRole.SCHEDULER);
 
-    static final String JOB = "trivial";
+    public static final String JOB = "trivial";
     private static final double JITTER = 0.25;
 
     private final ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
     private final ControlConnections control;
     private final Node node;
-    final DefaultJobs jobs;
-    final WorkflowEngine flows;
+    public final DefaultJobs jobs;
+    public final WorkflowEngine flows;
 
-    Ours(String name, Server server, Set<NodeRole> roles, Consumer<Trivial> handler) {
+    public Ours(String name, Server server, Set<NodeRole> roles, Consumer<Trivial> handler) {
         this(name, server, roles, Setup.DEFAULT, handler);
     }
 
@@ -77,29 +78,29 @@ final class Ours implements AutoCloseable {
      * @param retention how long completed jobs are kept
      * @param controlConnections the number of connections for the statements of the node
      */
-    record Setup(
+    public record Setup(
             JobHandler.@Nullable Transaction transaction, int batchSize, Duration retention, int controlConnections) {
 
-        static final Setup DEFAULT = new Setup(null, 1, Duration.ofDays(1), 2);
+        public static final Setup DEFAULT = new Setup(null, 1, Duration.ofDays(1), 2);
 
-        Setup withTransaction(JobHandler.Transaction transaction) {
+        public Setup withTransaction(JobHandler.Transaction transaction) {
             return new Setup(transaction, batchSize, retention, controlConnections);
         }
 
-        Setup withBatchSize(int batchSize) {
+        public Setup withBatchSize(int batchSize) {
             return new Setup(transaction, batchSize, retention, controlConnections);
         }
 
-        Setup withRetention(Duration retention) {
+        public Setup withRetention(Duration retention) {
             return new Setup(transaction, batchSize, retention, controlConnections);
         }
 
-        Setup withControlConnections(int controlConnections) {
+        public Setup withControlConnections(int controlConnections) {
             return new Setup(transaction, batchSize, retention, controlConnections);
         }
     }
 
-    Ours(String name, Server server, Set<NodeRole> roles, Setup setup, Consumer<Trivial> handler) {
+    public Ours(String name, Server server, Set<NodeRole> roles, Setup setup, Consumer<Trivial> handler) {
         Schema schema = server.schema();
         DataSource direct = server.direct();
         DataSource application = server.pool();
@@ -189,15 +190,15 @@ final class Ours implements AutoCloseable {
         node.register(flows);
     }
 
-    void start() {
+    public void start() {
         node.start();
     }
 
-    UUID id() {
+    public UUID id() {
         return Objects.requireNonNull(node.id());
     }
 
-    void enqueueOne() {
+    public void enqueueOne() {
         jobs.enqueue(new Trivial(42), JobOptions.defaults());
     }
 

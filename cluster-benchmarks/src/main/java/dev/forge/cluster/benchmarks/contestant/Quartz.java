@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
 
+import dev.forge.cluster.benchmarks.measure.Race;
+import dev.forge.cluster.benchmarks.measure.Server;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -25,7 +27,7 @@ import org.quartz.utils.ConnectionProvider;
 import org.quartz.utils.DBConnectionManager;
 
 /** Clustered Quartz that acquires as many triggers at once as it has threads. It has one job, and one trigger per run. */
-final class Quartz implements Contestant {
+public final class Quartz implements Contestant {
 
     private static final String SOURCE = "contestants";
 
@@ -40,7 +42,7 @@ final class Quartz implements Contestant {
         }
     }
 
-    Quartz(Server server) throws IOException {
+    public Quartz(Server server) throws IOException {
         this.server = server;
         try (InputStream script = Objects.requireNonNull(
                 StdSchedulerFactory.class.getResourceAsStream("jdbcjobstore/tables_postgres.sql"))) {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
 
+import dev.forge.cluster.benchmarks.measure.Race;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -19,16 +20,16 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 
 /** The upper bound: hand-written statements without an engine, on the table of Forge Cluster or of a hand-written queue. */
-final class RawSql implements Contestant {
+public final class RawSql implements Contestant {
 
     private static final int INSERT_BATCH = 1_000;
-    static final int CLAIM = 100;
-    static final int LARGE_CLAIM = 500;
+    public static final int CLAIM = 100;
+    public static final int LARGE_CLAIM = 500;
     private static final int CONNECTIONS = 2;
     private static final String PAYLOAD = "{\"orderId\": 42}";
 
     /** The table with the jobs. */
-    enum Table {
+    public enum Table {
         /** The table of Forge Cluster: shows the cost of the engine. */
         FORGE_JOBS(
                 "forge_jobs",
@@ -68,7 +69,7 @@ final class RawSql implements Contestant {
     private final int batch;
 
     /** @param claim the number of jobs per claim */
-    RawSql(DataSource source, Table table, int claim) {
+    public RawSql(DataSource source, Table table, int claim) {
         this.source = source;
         this.table = table;
         this.batch = claim;
@@ -91,7 +92,7 @@ final class RawSql implements Contestant {
     }
 
     /** Uses the table of Forge Cluster and claims of {@link #CLAIM} jobs. */
-    RawSql(DataSource source) {
+    public RawSql(DataSource source) {
         this(source, Table.FORGE_JOBS, CLAIM);
     }
 
@@ -112,7 +113,7 @@ final class RawSql implements Contestant {
         execute("VACUUM ANALYZE " + table.table);
     }
 
-    void empty() {
+    public void empty() {
         execute("TRUNCATE " + table.table);
     }
 
@@ -126,7 +127,7 @@ final class RawSql implements Contestant {
     }
 
     /** Inserts jobs, many per statement, and returns the rate in rows per second. */
-    double insert(int jobs) {
+    public double insert(int jobs) {
         try (Connection connection = source.getConnection();
                 PreparedStatement insert =
                         connection.prepareStatement("""
@@ -148,7 +149,7 @@ final class RawSql implements Contestant {
     }
 
     /** Inserts one job in its own transaction. */
-    void insertOne() {
+    public void insertOne() {
         try (Connection connection = source.getConnection();
                 PreparedStatement insert = connection.prepareStatement(
                         "INSERT INTO forge_jobs (id, name, payload) VALUES (?, 'trivial', ?::jsonb)")) {

@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
 
+import dev.forge.cluster.benchmarks.measure.Race;
+import dev.forge.cluster.benchmarks.measure.Server;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.DefaultTransactionDefinition;
 
 /** Forge Cluster with one node whose handler is transactional, like a {@code @Transactional} handler of an application. */
-final class TransactionalNode implements Contestant {
+public final class TransactionalNode implements Contestant {
 
     private final Server server;
     private final RawSql rows;
@@ -15,7 +17,7 @@ final class TransactionalNode implements Contestant {
     private final int batchSize;
 
     /** @param batchSize the number of jobs per call of the handler */
-    TransactionalNode(Server server, int batchSize) {
+    public TransactionalNode(Server server, int batchSize) {
         this.server = server;
         this.batchSize = batchSize;
         this.rows = new RawSql(server.pool());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.measure;
 
-import dev.forge.cluster.benchmarks.Report.Figure;
+import dev.forge.cluster.benchmarks.measure.Report.Figure;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -10,7 +10,7 @@ import java.util.Locale;
 import java.util.Map;
 
 /** Draws the throughputs of each part as a bar chart in SVG. */
-final class Chart {
+public final class Chart {
 
     private static final String UNIT = "jobs/s";
     private static final int WIDTH = 860;
@@ -22,7 +22,7 @@ final class Chart {
     private Chart() {}
 
     /** Returns the SVG document. The colour of its text follows the reader's light or dark colour scheme. */
-    static String svg(List<Figure> figures) {
+    public static String svg(List<Figure> figures) {
         Map<String, List<Figure>> parts = new LinkedHashMap<>();
         for (Figure figure : figures) {
             if (figure.unit().equals(UNIT)) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.measure;
 
 import java.io.BufferedReader;
 import java.io.File;
@@ -14,7 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 
 /** A child JVM with the class path of this one, which uses the same server. Closing it kills the process. */
-final class ChildJvm implements AutoCloseable {
+public final class ChildJvm implements AutoCloseable {
 
     private final Process process;
     private final BufferedReader output;
@@ -25,7 +25,7 @@ final class ChildJvm implements AutoCloseable {
     }
 
     /** Starts a JVM that runs a main class. The first argument of the main class is the port of the server. */
-    static ChildJvm start(Class<?> main, Server server, String... arguments) throws IOException {
+    public static ChildJvm start(Class<?> main, Server server, String... arguments) throws IOException {
         var command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-cp",
@@ -55,7 +55,7 @@ final class ChildJvm implements AutoCloseable {
     }
 
     /** Waits for the next line of the output; fails if the JVM has ended. */
-    String nextLine() throws IOException {
+    public String nextLine() throws IOException {
         String line = output.readLine();
         if (line == null) {
             throw new IllegalStateException("The child JVM ended without printing another line");

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.measure;
 
 import com.sun.management.OperatingSystemMXBean;
 import java.io.IOException;
@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  * Measures the CPU time of this process and of PostgreSQL. The time of PostgreSQL comes from {@code /proc} and includes the
  * postmaster, its children, and its children that have ended.
  */
-final class Cpu {
+public final class Cpu {
 
     private static final Path PROC = Path.of("/proc");
     /** The length of a tick of {@code /proc/<pid>/stat} on all common architectures. */
@@ -34,9 +34,9 @@ final class Cpu {
      *
      * @param server null if the time of the server cannot be measured
      */
-    record Used(long client, @Nullable Long server) {
+    public record Used(long client, @Nullable Long server) {
 
-        Used since(Used before) {
+        public Used since(Used before) {
             return new Used(
                     client - before.client,
                     server == null || before.server == null ? null : (Long) (server - before.server));
@@ -44,17 +44,17 @@ final class Cpu {
     }
 
     /** @param backend the process id of any backend of the server */
-    Cpu(int backend) {
+    public Cpu(int backend) {
         postmaster = stat(PROC.resolve(String.valueOf(backend)))
                 .map(fields -> fields[PARENT])
                 .orElse(null);
     }
 
-    boolean seesServer() {
+    public boolean seesServer() {
         return postmaster != null;
     }
 
-    Used now() {
+    public Used now() {
         return new Used(system == null ? 0 : system.getProcessCpuTime(), server());
     }
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.measure;
 
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  * Measures one drain of a number of jobs. The measurement begins when the first job runs, so that start-up time does not count,
  * and ends when the last job is finished in the database.
  */
-final class Race {
+public final class Race {
 
     private final int jobs;
     private final Cpu cpu;
@@ -21,27 +21,27 @@ final class Race {
     private Cpu.@Nullable Used startCpu;
 
     /** Throughput and CPU time per job of a drain. */
-    record Result(
+    public record Result(
             double perSecond, double clientMicros, @Nullable Double serverMicros) {}
 
-    Race(int jobs, Cpu cpu) {
+    public Race(int jobs, Cpu cpu) {
         this.jobs = jobs;
         this.cpu = cpu;
         this.left = new CountDownLatch(jobs);
     }
 
-    int jobs() {
+    public int jobs() {
         return jobs;
     }
 
     /** Records one call of a handler. */
-    void ran() {
+    public void ran() {
         begin();
         runs.incrementAndGet();
         left.countDown();
     }
 
-    void begin() {
+    public void begin() {
         if (!begun) {
             beginOnce();
         }
@@ -56,7 +56,7 @@ final class Race {
     }
 
     /** Waits until every job has run. */
-    void await() {
+    public void await() {
         try {
             left.await();
         } catch (InterruptedException e) {
@@ -65,7 +65,7 @@ final class Race {
     }
 
     /** Ends the measurement. Call it when every job is finished in the database. */
-    synchronized Result finished() {
+    public synchronized Result finished() {
         long nanos = System.nanoTime() - startNanos;
         if (startCpu == null) {
             throw new IllegalStateException("No job has run");
@@ -78,7 +78,7 @@ final class Race {
                 server == null ? null : (Double) (server / 1e3 / jobs));
     }
 
-    long runs() {
+    public long runs() {
         return runs.get();
     }
 }

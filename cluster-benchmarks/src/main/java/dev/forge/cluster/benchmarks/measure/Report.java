@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.measure;
 
 import java.io.IOException;
 import java.io.PrintStream;
@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
 import tools.jackson.databind.json.JsonMapper;
 
 /** Collects the figures and their targets, and writes them as text, JSON and SVG. */
-final class Report {
+public final class Report {
 
     private final PrintStream out;
     private final Map<String, String> machine;
@@ -23,7 +23,7 @@ final class Report {
     private String part = "";
 
     /** The target of a figure, and whether the figure meets it. */
-    record Target(String text, boolean met) {
+    public record Target(String text, boolean met) {
 
         static Target atLeast(double limit, String unit, double value) {
             return new Target(">= " + number(limit) + unit(unit), value >= limit);
@@ -39,33 +39,33 @@ final class Report {
     }
 
     /** One line of the table. */
-    record Figure(
+    public record Figure(
             String part,
             String name,
             double value,
             String unit,
             @Nullable Target target) {}
 
-    Report(PrintStream out, Map<String, String> machine) {
+    public Report(PrintStream out, Map<String, String> machine) {
         this.out = out;
         this.machine = machine;
         out.println(machine);
     }
 
-    void begin(String part) {
+    public void begin(String part) {
         this.part = part;
         out.println("# " + part);
     }
 
-    void add(String name, double value, String unit) {
+    public void add(String name, double value, String unit) {
         add(new Figure(part, name, value, unit, null));
     }
 
-    void atLeast(double limit, String name, double value, String unit) {
+    public void atLeast(double limit, String name, double value, String unit) {
         add(new Figure(part, name, value, unit, Target.atLeast(limit, unit, value)));
     }
 
-    void atMost(double limit, String name, double value, String unit) {
+    public void atMost(double limit, String name, double value, String unit) {
         add(new Figure(part, name, value, unit, Target.atMost(limit, unit, value)));
     }
 
@@ -75,11 +75,11 @@ final class Report {
     }
 
     /** Prints a note among the figures. */
-    void note(String text) {
+    public void note(String text) {
         out.println("  " + text);
     }
 
-    void print() {
+    public void print() {
         out.println();
         out.println("| part | figure | value | target | |");
         out.println("|---|---|---:|---|---|");
@@ -120,7 +120,7 @@ final class Report {
         return String.format(Locale.ROOT, format, value);
     }
 
-    void write(Path file) throws IOException {
+    public void write(Path file) throws IOException {
         var json = new LinkedHashMap<String, Object>();
         json.put("machine", machine);
         json.put("figures", figures);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.measure;
 
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -8,31 +8,31 @@ import java.util.List;
 import java.util.Map;
 
 /** The values of several rounds, by name. Each round measures all names in turn, so that a busy moment affects all. */
-final class Rounds {
+public final class Rounds {
 
-    static final int COUNT = 3;
+    public static final int COUNT = 3;
 
     private final Map<String, List<Double>> values = new LinkedHashMap<>();
 
-    void add(String name, double value) {
+    public void add(String name, double value) {
         values.computeIfAbsent(name, n -> new ArrayList<>()).add(value);
     }
 
-    boolean has(String name) {
+    public boolean has(String name) {
         return values.containsKey(name);
     }
 
-    double sum(String name) {
+    public double sum(String name) {
         return values.getOrDefault(name, List.of()).stream()
                 .mapToDouble(Double::doubleValue)
                 .sum();
     }
 
-    double median(String name) {
+    public double median(String name) {
         return percentile(values.getOrDefault(name, List.of()), 50);
     }
 
-    static double percentile(List<Double> values, int percent) {
+    public static double percentile(List<Double> values, int percent) {
         if (values.isEmpty()) {
             throw new IllegalArgumentException("No values");
         }

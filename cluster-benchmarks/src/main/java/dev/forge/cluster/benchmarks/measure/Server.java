@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.measure;
 
 import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
@@ -22,9 +22,9 @@ import org.springframework.jdbc.datasource.DriverManagerDataSource;
  * A database with the schema of Forge Cluster, and the pool that every contestant uses. All parts use one PostgreSQL server,
  * which is as durable as in production.
  */
-final class Server implements AutoCloseable {
+public final class Server implements AutoCloseable {
 
-    static final int POOL = 20;
+    public static final int POOL = 20;
     private static final String DATABASE = "postgres";
 
     private final @Nullable EmbeddedPostgres postgres;
@@ -44,7 +44,7 @@ final class Server implements AutoCloseable {
     }
 
     /** Starts a PostgreSQL server. */
-    static Server start() throws IOException {
+    public static Server start() throws IOException {
         EmbeddedPostgres postgres = EmbeddedPostgres.builder()
                 .setServerConfig("fsync", "on")
                 .setServerConfig("synchronous_commit", "on")
@@ -59,17 +59,17 @@ final class Server implements AutoCloseable {
     }
 
     /** Connects to a server that another process has started. */
-    static Server at(int port) {
+    public static Server at(int port) {
         return new Server(null, port, DATABASE);
     }
 
     /** Creates another database on the same server. */
-    Server createDatabase(String name) {
+    public Server createDatabase(String name) {
         execute("CREATE DATABASE " + name);
         return new Server(null, port, name);
     }
 
-    int port() {
+    public int port() {
         return port;
     }
 
@@ -82,12 +82,12 @@ final class Server implements AutoCloseable {
         return new HikariDataSource(config);
     }
 
-    Schema schema() {
+    public Schema schema() {
         return schema;
     }
 
     /** Returns a data source that opens a new connection each time. */
-    DataSource direct() {
+    public DataSource direct() {
         return direct;
     }
 
@@ -99,19 +99,19 @@ final class Server implements AutoCloseable {
                 "jdbc:postgresql://localhost:%d/%s?user=postgres".formatted(port, database), properties);
     }
 
-    DataSource pool() {
+    public DataSource pool() {
         return pool;
     }
 
-    Cpu cpu() {
+    public Cpu cpu() {
         return cpu;
     }
 
-    String version() {
+    public String version() {
         return text("SHOW server_version");
     }
 
-    void execute(String sql) {
+    public void execute(String sql) {
         try (Connection connection = pool.getConnection();
                 Statement statement = connection.createStatement()) {
             statement.execute(sql);
@@ -120,7 +120,7 @@ final class Server implements AutoCloseable {
         }
     }
 
-    long number(String sql) {
+    public long number(String sql) {
         return Long.parseLong(text(sql));
     }
 
@@ -140,7 +140,7 @@ final class Server implements AutoCloseable {
      *
      * @param from a table, and optionally a WHERE clause
      */
-    void awaitNone(String from) {
+    public void awaitNone(String from) {
         while (number("SELECT count(*) FROM (SELECT FROM " + from + " LIMIT 1) AS any_row") > 0) {
             Pause.millis(2);
         }

@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.contestant;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.benchmarks.measure.Cpu;
+import dev.forge.cluster.benchmarks.measure.Race;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import org.junit.jupiter.api.Test;

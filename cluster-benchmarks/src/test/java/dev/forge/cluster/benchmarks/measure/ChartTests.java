@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.benchmarks;
+package dev.forge.cluster.benchmarks.measure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.benchmarks.Report.Figure;
+import dev.forge.cluster.benchmarks.measure.Report.Figure;
 import java.io.ByteArrayInputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
