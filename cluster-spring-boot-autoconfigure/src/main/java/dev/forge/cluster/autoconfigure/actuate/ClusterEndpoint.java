@@ -5,9 +5,12 @@ package dev.forge.cluster.autoconfigure.actuate;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.EnumText;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.Access;
@@ -26,6 +29,12 @@ public final class ClusterEndpoint {
 
     private static final Set<String> CHANGEABLE = Set.of("nodes", "jobs", "crons", "daemons", "workflows");
 
+    /** How many requests may read resources at a time: they use the application's pool and may load large values. */
+    static final int CONCURRENT_READS = 2;
+
+    private static final Duration READ_PATIENCE = Duration.ofSeconds(5);
+
+    private final Semaphore reads = new Semaphore(CONCURRENT_READS, true);
     private final String clusterName;
     private final Node node;
     private final LeaderStore leaders;
@@ -79,7 +88,8 @@ public final class ClusterEndpoint {
      * @param after returns only entries after that name, for crons
      * @param limit the largest number of entries
      * @param path the resource, followed by the name or id of an entry
-     * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid
+     * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid, and with status 503
+     *     if too many other requests read
      */
     @ReadOperation
     @Nullable
@@ -90,8 +100,27 @@ public final class ClusterEndpoint {
             @Nullable String after,
             @Nullable Integer limit,
             @Selector(match = Match.ALL_REMAINING) String... path) {
-        return orBadRequest(
-                () -> read(new Query(name, status, after, limit, user == null ? SecurityContext.NONE : user), path));
+        var query = new Query(name, status, after, limit, user == null ? SecurityContext.NONE : user);
+        return orBadRequest(() -> oneOfFew(() -> read(query, path)));
+    }
+
+    /** Bounds what readers take from the application: each waits for its turn, and gets status 503 if it does not come soon. */
+    private @Nullable Object oneOfFew(Supplier<@Nullable Object> read) {
+        try {
+            if (!reads.tryAcquire(READ_PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
+                return new WebEndpointResponse<>(
+                        Map.of("error", "Too many requests read at the same time. Try again later."),
+                        WebEndpointResponse.STATUS_SERVICE_UNAVAILABLE);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("Interrupted while waiting to read", e);
+        }
+        try {
+            return read.get();
+        } finally {
+            reads.release();
+        }
     }
 
     private record Query(

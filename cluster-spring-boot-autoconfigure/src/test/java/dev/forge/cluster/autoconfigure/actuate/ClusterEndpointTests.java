@@ -16,10 +16,15 @@ import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.lock.ClusterLocks;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.Statement;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
@@ -146,6 +151,30 @@ class ClusterEndpointTests {
                             .allSatisfy(
                                     response -> assertThat(response.error(400)).contains("control character"));
                 }
+            }
+        });
+    }
+
+    @Test
+    void readers_that_wait_for_the_database_leave_connections_to_the_application() {
+        runner().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            var threads = Executors.newCachedThreadPool();
+            try (Connection other = database.dataSource().getConnection();
+                    Statement lock = other.createStatement()) {
+                other.setAutoCommit(false);
+                lock.execute("LOCK TABLE forge_jobs");
+                List<Future<Integer>> waiting = IntStream.range(0, ClusterEndpoint.CONCURRENT_READS)
+                        .mapToObj(i -> threads.submit(() -> client.get("jobs").status()))
+                        .toList();
+                await().until(() -> client.get("nodes").status() == 503);
+                other.rollback();
+                for (Future<Integer> reader : waiting) {
+                    assertThat(reader.get()).isEqualTo(200);
+                }
+                assertThat(client.get("nodes").status()).isEqualTo(200);
+            } finally {
+                threads.shutdownNow();
             }
         });
     }
