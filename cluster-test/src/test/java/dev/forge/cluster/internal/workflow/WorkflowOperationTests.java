@@ -182,8 +182,10 @@ class WorkflowOperationTests extends WorkflowFixture {
         Member one = flows.start("one");
         UUID old = one.workflows().start("short", null);
         UUID fresh = one.workflows().start("short", null);
-        one.workflows().signal(old, "s", "x");
-        one.workflows().signal(fresh, "s", "x");
+        for (UUID run : List.of(old, fresh)) {
+            one.workflows().signal(run, "unused", "x");
+            one.workflows().signal(run, "s", "x");
+        }
         one.ended(old);
         one.ended(fresh);
         jdbc.sql("UPDATE forge_workflow_runs SET finished_at = now() - interval '2 hours' WHERE id = ?")
